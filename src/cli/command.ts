@@ -77,8 +77,8 @@ export function openSvcContext(
   const findInstance = async (): Promise<ConfiguredInstance> => {
     if (typeof args.instance !== 'string') refuse('invalid', 'this command has no instance')
     // Loaded late, so that usage errors are reported without it.
-    const { findInstance } = await import('./instance/instance.ts')
-    const configured = await findInstance(args.instance, io.environment)
+    const instances = await import('./instance/instance.ts')
+    const configured = await instances.findInstance(args.instance, io.environment)
     for (const warning of configured.warnings) print.warn(warning)
     return configured
   }

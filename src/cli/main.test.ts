@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { demoCli, testCli } from '../../test/support/cli.ts'
 import { svcCommands } from './commands/index.ts'
 
-suite('what is typed wrongly', () => {
+suite('a usage error', () => {
   const cases: Record<string, [string[], string]> = {
     'an unknown command': [
       ['gaet', 'demo'],
@@ -30,19 +30,19 @@ suite('what is typed wrongly', () => {
         'usage: svc invite <instance> revoke <token_id>\nexample: svc invite demo revoke XyQ2mB7kPq1d\n',
     ],
   }
-  for (const [what, [words, said]] of Object.entries(cases))
-    test(`${what} is said on stderr, with exit code 1`, async (t) => {
-      assert.deepEqual(await testCli(t).run(words), { code: 1, stdout: '', stderr: said })
+  for (const [what, [words, stderr]] of Object.entries(cases))
+    test(`${what} is reported on stderr with exit code 1`, async (t) => {
+      assert.deepEqual(await testCli(t).run(words), { code: 1, stdout: '', stderr })
     })
 })
 
-test('a flag may stand before the command', async (t) => {
+test('a flag may come before the command', async (t) => {
   const cli = await demoCli(t)
   assert.deepEqual(JSON.parse(await cli.ok('--json gate demo list')), [])
   assert.match(await cli.ok('--help gate demo list'), /^usage: svc gate <instance> list/)
 })
 
-test('a word behind a flag before the command is its value, and is never repeated', async (t) => {
+test('a word after a flag before the command is its value and is never repeated', async (t) => {
   const cli = await demoCli(t)
   assert.match(await cli.ok(['-c', 'Be brief.', 'token', 'demo', 'issue', 'chat', 'main']), /^jid: web:main\n/)
   for (const words of ['--value s3cret secert demo set main K', '--value s3cret', 'secret demo set main K -vs3cret']) {
@@ -52,7 +52,7 @@ test('a word behind a flag before the command is its value, and is never repeate
   }
 })
 
-test('the audit log names who sat at the machine, and never a secret', async (t) => {
+test('the audit log contains the user of the machine and never a secret', async (t) => {
   const cli = await demoCli(t)
   await cli.ok('secret demo set main API_KEY --value -', { stdin: 's3cret' })
   await cli.ok('group demo grant github:1 team')
@@ -74,9 +74,9 @@ test('the audit log names who sat at the machine, and never a secret', async (t)
   }
 })
 
-test('whatever is typed is answered, and never with an internal error', async (t) => {
+test('no arguments cause an internal error', async (t) => {
   const cli = await demoCli(t)
-  // Those that write where they are told, or do not end by themselves, are left out.
+  // Without commands that write to any path or do not end by themselves.
   const nouns = Object.keys(svcCommands).filter((noun) => !['export', 'backup', 'serve', 'start'].includes(noun))
   const actions = [
     'list',
@@ -100,7 +100,7 @@ test('whatever is typed is answered, and never with an internal error', async (t
   await fc.assert(
     fc.asyncProperty(fc.constantFrom(...nouns), fc.array(word, { maxLength: 6 }), async (noun, words) => {
       const { code, stderr } = await cli.run([noun, 'demo', ...words])
-      // A message that does not reach its server ends with 2, and the draws share one instance that may have links.
+      // `send` exits with 2 without a server; all runs share one instance, which may have links.
       const isRefused = code === (noun === 'send' && stderr.includes('svc serve') ? 2 : 1) && stderr.startsWith('svc: ')
       assert.ok(code === 0 || isRefused || noun === 'doctor', `${code}: ${stderr}`)
       assert.doesNotMatch(stderr, /internal error/)
@@ -109,7 +109,7 @@ test('whatever is typed is answered, and never with an internal error', async (t
   )
 })
 
-test('a list of thousands is shown whole', async (t) => {
+test('a list of thousands of rows is printed in full', async (t) => {
   const cli = await demoCli(t)
   const gates = Array.from({ length: 2500 }, (_, at) => `  - spec: g${at}\n    daily_limit: 1\n    enabled: true\n`)
   await cli.ok('apply demo -', { stdin: `config_version: 1\nonboarding_gates:\n${gates.join('')}` })

@@ -166,7 +166,7 @@ suite('the launcher', () => {
     const front = join(dir, 'alone/bin/svc.js')
     const { status, stderr } = spawnSync(old ?? '', [front, 'group', 'demo', 'list'], { env, encoding: 'utf8' })
     assert.equal(status, 1)
-    assert.match(stderr, /^svc needs Node 24 or newer, and this is v\d+\.\d+\.\d+[^\n]*\n$/)
+    assert.match(stderr, /^svc needs Node 24 or newer, but this is v\d+\.\d+\.\d+[^\n]*\n$/)
     assert.equal(spawnSync(old ?? '', [front, '--help'], { env, encoding: 'utf8' }).stdout, help)
   })
 })

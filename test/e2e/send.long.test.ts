@@ -160,10 +160,10 @@ test('svc send', async (t) => {
         assert.deepEqual([failed.code, failed.stdout], [1, 'so far\n'])
         const [message, hint = ''] = failed.stderr.split('\n')
         assert.equal(message, 'svc: the round failed: the agent could not answer; try again later')
-        const [, id = ''] = /^hint: svc messages demo show (\S+) tells why$/.exec(hint) ?? []
+        const [, id = ''] = /^hint: svc messages demo show (\S+) shows the reason$/.exec(hint) ?? []
         const details = await demo.run('messages', 'demo', 'show', id)
         assert.match(details.stdout, /reason\W+no more/)
-        assert.match(details.stdout, /told\W+the agent could not answer/)
+        assert.match(details.stdout, /round error\W+the agent could not answer/)
       },
     )
 
@@ -196,9 +196,10 @@ test('svc send', async (t) => {
       child.kill('SIGINT')
       const { code, stdout, stderr } = await end
       assert.deepEqual([code, stdout], [130, 'one\n'])
-      const turnId = /^the round (\S+) goes on; svc token demo issue chat main prints a link that shows it\n$/.exec(
-        stderr,
-      )?.[1]
+      const turnId =
+        /^round (\S+) continues on the server; svc token demo issue chat main mints a link that shows it\n$/.exec(
+          stderr,
+        )?.[1]
       assert.ok(turnId, stderr)
       let round = await roundOf(turnId)
       while (round.status === 'pending') {
@@ -288,7 +289,7 @@ test('svc send', async (t) => {
     for (const flags of [[], ['--wait'], ['--stream']]) {
       const { code, stdout, stderr } = await send(t, demo, 'hello', ...flags)
       assert.deepEqual([code, stdout], [2, ''])
-      assert.match(stderr, /^svc: nothing listens at http:\/\/\S+\nhint: svc serve demo starts the server\n$/)
+      assert.match(stderr, /^svc: no server listens at http:\/\/\S+\nhint: svc serve demo starts the server\n$/)
     }
   })
 
@@ -301,7 +302,7 @@ test('svc send', async (t) => {
     assert.equal(code, 2)
     assert.match(
       stderr,
-      /^svc: nothing listens at \S+\nhint: the round \S+ goes on; svc token demo issue chat main prints/,
+      /^svc: no server listens at \S+\nhint: round \S+ continues on the server; svc token demo issue chat main mints/,
     )
   })
 })

@@ -61,7 +61,7 @@ export async function* readStoreEntries(
   }
 }
 
-export interface SettingsEntries {
+interface SettingsEntries {
   readonly entries: readonly ArchiveEntry[]
   readonly leftOut: readonly string[]
 }

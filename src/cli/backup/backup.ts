@@ -2,19 +2,12 @@
 // to a file that did not exist yet.
 import { timestamp } from '../../lib/clock.ts'
 import { packageVersion } from '../../lib/version.ts'
-import type { StoreSnapshot } from '../../store/backup-rows.ts'
 import { openSnapshot } from '../../store/index.ts'
 import { type ConfiguredInstance, readEnv, storeAddress } from '../instance/instance.ts'
 import { formatMegabytes } from '../output/progress.ts'
 import { type ArchiveEntry, makeArchiveHeader, packArchive } from './archive.ts'
 import { mustBeWritable, streamArchive, writeArchive } from './archive-file.ts'
-import {
-  type BackupStats,
-  readFileEntries,
-  readSettingsEntries,
-  readStoreEntries,
-  type SettingsEntries,
-} from './backup-entries.ts'
+import { type BackupStats, readFileEntries, readSettingsEntries, readStoreEntries } from './backup-entries.ts'
 
 interface BackupOptions {
   readonly file: string
@@ -54,26 +47,15 @@ export async function backup(configured: ConfiguredInstance, options: BackupOpti
     ...{ left_out: [...settings.leftOut], steps: steps.map(([table, step]) => [table, step]) },
     ...{ tables: tables.map((table) => ({ name: table.name, columns: [...table.columns] })), counters },
   })
-  const entries = readAllEntries(configured, { snapshot, settings, stats, hasKeys, mtime })
-  const archive = packArchive(header, entries)
+  async function* readAllEntries(): AsyncGenerator<ArchiveEntry> {
+    yield* readStoreEntries(snapshot, mtime, stats)
+    yield* settings.entries
+    yield* readFileEntries(layout, hasKeys, stats)
+  }
+  const archive = packArchive(header, readAllEntries())
   const bytes = await (output ? streamArchive(output, archive) : writeArchive(file, archive, isForced))
   const { rows, files, notes } = stats
   return { engine, bytes, rows, files, hasKeys, leftOut: settings.leftOut, notes }
-}
-
-interface BackupSources {
-  readonly snapshot: StoreSnapshot
-  readonly settings: SettingsEntries
-  readonly stats: BackupStats
-  readonly hasKeys: boolean
-  readonly mtime: number
-}
-
-async function* readAllEntries({ layout }: ConfiguredInstance, sources: BackupSources): AsyncGenerator<ArchiveEntry> {
-  const { snapshot, settings, stats, hasKeys, mtime } = sources
-  yield* readStoreEntries(snapshot, mtime, stats)
-  yield* settings.entries
-  yield* readFileEntries(layout, hasKeys, stats)
 }
 
 /** Warns about keys that are in no file of the instance. */

@@ -128,7 +128,7 @@ function editEnv({ env }: VerifiedArchive, { database, isSqlite }: RestoreOption
   return isSqlite && env !== undefined ? editDotenv(env, new Map([['DATABASE_URL', undefined]])) : env
 }
 
-/** Resolves the address as the instance will: from its .env, then from the environment. Undefined stands for SQLite. */
+/** Resolves the address as the instance will: from its .env, then from the environment. Undefined means SQLite. */
 function resolveDatabaseUrl(
   sources: readonly SettingSource[],
   { header }: VerifiedArchive,

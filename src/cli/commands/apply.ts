@@ -1,4 +1,4 @@
-// Makes the store equal to a manifest, or says what would change.
+// Applies a manifest to the store, or prints what would change.
 import { existsSync } from 'node:fs'
 import { groupDirs } from '../../core/layout.ts'
 import type { GroupEffect } from '../../faces/manifest/group-effects.ts'
@@ -7,16 +7,16 @@ import { readFileBytes } from '../../lib/files/atomic-file.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { readStdinBytes } from '../input/stdin.ts'
 
-/** The exit code where the manifest is of another version than the store (decision E6). */
-const MISMATCH = 2
+/** See docs/decisions.md#exit-codes. */
+const EXIT_VERSION_MISMATCH = 2
 
 export const applyCommands = [
   defineSvcCommand({
     usage: 'apply <instance> <file> [--force|-f] [--dry-run]',
     about:
-      'make each resource that <file> (- is stdin) names equal to it, removing rows that it does not list; --force whatever its config_version, --dry-run only says what would change',
+      'make each resource named in <file> (- for stdin) equal to it, removing rows that are not listed; --force ignores config_version, --dry-run only prints the changes',
     example: 'apply demo config.yaml --dry-run',
-    run: (svc, { instance, file, force, dryRun }) => apply(svc, { instance, file, force, dry_run: dryRun }),
+    run: apply,
   }),
 ]
 
@@ -24,10 +24,10 @@ interface ApplyArguments {
   readonly instance: string
   readonly file: string
   readonly force: boolean
-  readonly dry_run: boolean
+  readonly dryRun: boolean
 }
 
-async function apply(svc: SvcContext, { instance, file, force, dry_run }: ApplyArguments): Promise<number> {
+async function apply(svc: SvcContext, { instance, file, force, dryRun }: ApplyArguments): Promise<number> {
   const { call, io, print } = svc
   const [{ manifestVerbs }, { MANIFEST_MAX_BYTES }, { resources }] = await Promise.all([
     import('../../faces/manifest/manifest-verbs.ts'),
@@ -37,13 +37,13 @@ async function apply(svc: SvcContext, { instance, file, force, dry_run }: ApplyA
   const manifest = await (file === '-'
     ? readStdinBytes(io.stdin, MANIFEST_MAX_BYTES)
     : readFileBytes(file, MANIFEST_MAX_BYTES))
-  const outcome = await call(manifestVerbs(resources).apply, { source: file, manifest, force, dry_run })
+  const outcome = await call(manifestVerbs(resources).apply, { source: file, manifest, force, dry_run: dryRun })
   if (outcome.kind === 'mismatch') {
     print.say(`svc: config_version mismatch: the manifest has ${outcome.manifest}, the store ${outcome.store}`)
     print.say(
       `hint: every apply raises it by one; svc export ${instance} writes a manifest with the current one, --force skips this check`,
     )
-    return MISMATCH
+    return EXIT_VERSION_MISMATCH
   }
   for (const warning of outcome.warnings) print.warn(warning)
   const lines = outcome.plan.flatMap(({ resource, added, changed, removed }) => [
@@ -63,13 +63,13 @@ async function apply(svc: SvcContext, { instance, file, force, dry_run }: ApplyA
 
 function* effectLines(instance: string, { folder, ends, stays, inherits }: GroupEffect): Generator<string> {
   const purge = `svc group ${instance} rm ${folder} --purge`
-  if (ends !== undefined) yield `  with group ${folder} end: ${ends}`
-  if (stays !== undefined) yield `  of group ${folder} stay: ${stays}; ${purge} removes them`
+  if (ends !== undefined) yield `  group ${folder}: deleted with it: ${ends}`
+  if (stays !== undefined) yield `  group ${folder}: kept: ${stays}; ${purge} deletes them`
   if (inherits !== undefined)
-    yield `  group ${folder} takes over from an earlier one: ${inherits}; ${purge} before apply removes them`
+    yield `  group ${folder}: inherited from a deleted group: ${inherits}; ${purge} before apply deletes them`
 }
 
-/** A manifest makes rows; the folders of new groups follow, and those that are there stay as they are. */
+/** A manifest only creates rows, so this creates the missing directories of groups. */
 async function setUpFolders(svc: SvcContext): Promise<void> {
   const [{ bundledProducts, findProduct, setUpFolder }, { groupsResource }] = await Promise.all([
     import('../../core/groups/products.ts'),
@@ -79,6 +79,6 @@ async function setUpFolders(svc: SvcContext): Promise<void> {
   for (const { folder, product } of await svc.listAll(groupsResource.verbs.list, 'groups', {})) {
     if (existsSync(groupDirs(layout, folder).home)) continue
     await setUpFolder(layout, folder, await findProduct(bundledProducts, product))
-    svc.print.say(`set up the folder of ${folder}`)
+    svc.print.say(`created the directory of ${folder}`)
   }
 }

@@ -5,7 +5,7 @@ import { demoCli, demoCliOn } from '../../../test/support/cli.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
 
 onEveryEngine('svc audit', (engine) => {
-  test('shows who changed what, newest last, with a limit and as JSON', async (t) => {
+  test('lists changes, newest last, with a limit and as JSON', async (t) => {
     const cli = await demoCliOn(t, engine)
     await cli.ok('gate demo add team 10')
     await cli.ok('secret demo set main API_KEY --value -', { stdin: 's3cret' })
@@ -22,11 +22,11 @@ onEveryEngine('svc audit', (engine) => {
       ['onboarding_gates.put', 'secrets.create'],
     )
     const ofFolder = await cli.run('audit demo --folder main')
-    assert.deepEqual([ofFolder.code, ofFolder.stderr], [0, 'nothing was changed or refused\n'])
+    assert.deepEqual([ofFolder.code, ofFolder.stderr], [0, 'no audit entries\n'])
   })
 })
 
-test('svc audit shows more rows than one page of the verb holds', async (t) => {
+test('svc audit lists more rows than one page of the verb', async (t) => {
   const cli = await demoCli(t)
   const db = new DatabaseSync(`${cli.root}/store/svc.db`)
   db.exec(`with recursive n (i) as (select 0 union all select i + 1 from n where i < 205)
@@ -39,17 +39,17 @@ test('svc audit shows more rows than one page of the verb holds', async (t) => {
   assert.equal((await cli.ok('audit demo')).trimEnd().split('\n').length, 51)
 })
 
-test('svc audit --follow shows each further row once, and ends with Ctrl-C', async (t) => {
+test('svc audit --follow prints each new row once and stops at Ctrl-C', async (t) => {
   const cli = await demoCli(t)
-  const [begun, stop] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const [started, stop] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const followed = cli.ok('audit demo --follow', {
     stopped: stop.promise,
     heard: (text) => {
-      begun.resolve()
+      started.resolve()
       if (text.includes('second')) stop.resolve()
     },
   })
-  await begun.promise
+  await started.promise
   await cli.ok('gate demo add first 1')
   await cli.ok('gate demo add second 1')
   const keys = (await followed)
@@ -59,7 +59,7 @@ test('svc audit --follow shows each further row once, and ends with Ctrl-C', asy
   assert.deepEqual(keys, ['KEY', 'main', 'first', 'second'])
 })
 
-test('svc audit refuses a limit that is no number and a folder that is none', async (t) => {
+test('svc audit refuses an invalid limit and an invalid folder', async (t) => {
   const cli = await demoCli(t)
   for (const [flags, sentence] of [
     ['--limit many', /--limit must be a whole number/],

@@ -1,44 +1,50 @@
-// The audit log: who changed what, and who was refused.
+// Lists and follows the audit log.
 import type { z } from 'zod'
 import type { PrintedTable } from '../../lib/command-line/print.ts'
 import type { Audit } from '../../registry/audit.ts'
 import { auditResource } from '../../resources/audit.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { parseInteger } from '../input/integer-argument.ts'
+import { growingTablePrinter } from '../output/growing-table.ts'
 import { followStore } from '../output/store-follower.ts'
 
-type Row = z.output<typeof Audit>
+type AuditRow = z.output<typeof Audit>
 
-const SHOWN = '50'
-const SHOWN_MAX = 10_000
-/** The most that the verb gives at once. */
-const PAGE = 200
+const DEFAULT_LIMIT = '50'
+const LIMIT_MAX = 10_000
+/** The largest page of the verb. */
+const PAGE_SIZE = 200
 
 export const auditCommands = [
   defineSvcCommand({
     usage: 'audit <instance> [--limit|-n <n>] [--folder|-d <folder>] [--follow|-f] [--json]',
     about:
-      'show who changed what and who was refused, newest last; --folder shows what agents and people of a folder and below did; --follow goes on until Ctrl-C',
+      'list changes and refused calls, newest last; --folder selects those of agents and people of a folder and below; --follow continues until Ctrl-C',
     example: 'audit demo --limit 20',
-    run: async (svc, { limit = SHOWN, folder, follow }) => {
-      const count = Math.min(Math.max(parseInteger('--limit', limit), 1), SHOWN_MAX)
+    run: async (svc, { limit = DEFAULT_LIMIT, folder, follow }) => {
+      const count = Math.min(Math.max(parseInteger('--limit', limit), 1), LIMIT_MAX)
       if (follow) return followStore(svc, () => startFollowing(svc, count, folder))
-      svc.print.table(makeAuditTable(await readNewest(svc, folder, (rows) => rows.length >= count, count)))
+      svc.print.table(makeAuditTable(await readNewest(svc, folder, { count })))
     },
   }),
 ]
 
-/** Oldest first. Reads page by page from the newest one until there is enough. */
+interface NewestOptions {
+  readonly count?: number
+  /** Stops at the page that contains this or an earlier row. */
+  readonly untilId?: number
+}
+
+/** Reads pages from the newest one backwards; returns the rows oldest first. */
 async function readNewest(
   svc: SvcContext,
   folder: string | undefined,
-  isEnough: (rows: readonly Row[]) => boolean,
-  most: number,
-): Promise<Row[]> {
-  const rows: Row[] = []
+  { count = Number.MAX_SAFE_INTEGER, untilId = 0 }: NewestOptions,
+): Promise<AuditRow[]> {
+  const rows: AuditRow[] = []
   let after: string | undefined
   do {
-    const limit = Math.min(PAGE, most - rows.length)
+    const limit = Math.min(PAGE_SIZE, count - rows.length)
     const page = await svc.call(auditResource.verbs.list, {
       limit,
       ...(folder === undefined ? {} : { folder }),
@@ -46,32 +52,30 @@ async function readNewest(
     })
     rows.push(...page.audit)
     after = page.next
-  } while (after !== undefined && rows.length < most && !isEnough(rows))
+  } while (after !== undefined && rows.length < count && !rows.some(({ id }) => id <= untilId))
   return rows.toReversed()
 }
 
-/** Shows the newest; what it answers with shows those that were written since. */
+/** Prints the newest rows and returns a function that prints later ones. */
 async function startFollowing(
   svc: SvcContext,
   count: number,
   folder: string | undefined,
 ): Promise<() => Promise<void>> {
-  let last = 0
-  let hasHeader = false
-  const show = (rows: readonly Row[]): void => {
-    last = Math.max(last, ...rows.map(({ id }) => id))
-    if (svc.print.json) for (const row of rows) svc.print.line(JSON.stringify(row))
-    else if (rows.length > 0) svc.print.table({ ...makeAuditTable(rows), ...(hasHeader ? { header: false } : {}) })
-    hasHeader ||= rows.length > 0
+  let lastId = 0
+  const print = growingTablePrinter(svc.print, makeAuditTable)
+  const show = (rows: readonly AuditRow[]): void => {
+    lastId = Math.max(lastId, ...rows.map(({ id }) => id))
+    print(rows)
   }
-  show(await readNewest(svc, folder, (rows) => rows.length >= count, count))
+  show(await readNewest(svc, folder, { count }))
   return async () => {
-    const rows = await readNewest(svc, folder, (found) => found.some(({ id }) => id <= last), Number.MAX_SAFE_INTEGER)
-    show(rows.filter(({ id }) => id > last))
+    const rows = await readNewest(svc, folder, { untilId: lastId })
+    show(rows.filter(({ id }) => id > lastId))
   }
 }
 
-function makeAuditTable(rows: readonly Row[]): PrintedTable<Row> {
+function makeAuditTable(rows: readonly AuditRow[]): PrintedTable<AuditRow> {
   return {
     rows,
     columns: {
@@ -84,6 +88,6 @@ function makeAuditTable(rows: readonly Row[]): PrintedTable<Row> {
       FOLDER: ({ folder = '-' }) => folder,
       DETAIL: ({ error_msg, params_summary }) => error_msg ?? params_summary,
     },
-    empty: 'nothing was changed or refused',
+    empty: 'no audit entries',
   }
 }

@@ -181,14 +181,14 @@ suite('a backup without keys', () => {
     const file = join(tempDir(t), 'b')
     assert.match(
       await cli.ok(['backup', 'demo', file]),
-      /keys: not in it; keep these elsewhere: CHANNEL_SECRET, SECRETS_KEY/,
+      /keys: not included; keep these elsewhere: CHANNEL_SECRET, SECRETS_KEY/,
     )
     const bytes = zstdDecompressSync(fs.readFileSync(file))
     for (const secret of [key, 'hidden-value']) assert.equal(bytes.includes(secret), false)
     const copy = testCli(t)
     const { code, stderr } = await copy.run(['restore', file, 'demo'])
     assert.equal(code, 0, stderr)
-    assert.match(stderr, /left out of the backup; write them into .*CHANNEL_SECRET, SECRETS_KEY/)
+    assert.match(stderr, /left out of the backup; add them to .*CHANNEL_SECRET, SECRETS_KEY/)
     const doctor = await copy.run('doctor demo')
     assert.equal(doctor.code, 1)
     assert.match(doctor.stdout, /keys: left out of the backup .*: CHANNEL_SECRET, SECRETS_KEY/)
@@ -214,7 +214,7 @@ suite('a backup without a file', () => {
     assert.deepEqual([made.code, made.stdout], [0, ''], made.stderr)
     assert.equal(JSON.parse(made.stderr).bytes, made.output.length)
     const plain = await cli.run('backup demo -')
-    assert.match(plain.stderr, /^file: -\nbytes: \d+\n(.*\n)*keys: not in it/)
+    assert.match(plain.stderr, /^file: -\nbytes: \d+\n(.*\n)*keys: not included/)
     const copy = testCli(t)
     const restored = await copy.run('restore - demo', { stdin: made.output })
     assert.equal(restored.code, 0, restored.stderr)

@@ -1,4 +1,4 @@
-// One archive of a whole instance, written while it serves, and an instance made of such an archive.
+// Writes a whole instance to one archive, even while it is served, and restores an instance from such an archive.
 import { isPlainText, printer } from '../../lib/command-line/print.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { defineSvcCommand, type SvcContext, type SvcIo } from '../command.ts'
@@ -8,7 +8,7 @@ export const backupCommands = [
   defineSvcCommand({
     usage: 'backup <instance> <file> [--with-keys] [--force] [--json]',
     about:
-      'write store, workspaces, web files and settings to one archive (mode 0600, or stdout for -), also while it serves; without --with-keys no secret of .env is in it',
+      'write store, workspaces, web files and settings to one archive (mode 0600; - for stdout), even while the instance is served; secrets of .env only with --with-keys',
     example: 'backup demo demo.svcbackup --with-keys',
     run: async (svc, { instance, file, withKeys, force }) => {
       const [{ findInstance }, { backup }] = await Promise.all([
@@ -20,16 +20,16 @@ export const backupCommands = [
       const output = file === '-' ? requirePipedOutput(svc.io, instance) : undefined
       const nowMs = svc.io.clock.now()
       const options = { file, output, hasKeys: withKeys, isForced: force, nowMs, onProgress: progress.show }
-      const made = await backup(configured, options).finally(progress.end)
+      const result = await backup(configured, options).finally(progress.end)
       const { stderr, environment } = svc.io
       const { json } = svc.print
-      // Where the archive itself goes to stdout, everything that is said goes to stderr.
+      // If the archive goes to stdout, the result goes to stderr.
       const print = output ? printer({ stdout: stderr, stderr, plain: isPlainText(environment), json }) : svc.print
-      for (const note of made.notes) print.warn(note)
-      const { engine, rows, files, bytes } = made
+      const { engine, rows, files, bytes, leftOut, notes } = result
+      for (const note of notes) print.warn(note)
       print.record(
-        { file, bytes, store: `${rows} rows of ${engine}`, files, keys: describeKeys(made) },
-        { instance, file, bytes, engine, rows, files, has_keys: withKeys, left_out: made.leftOut, notes: made.notes },
+        { file, bytes, store: `${rows} rows of ${engine}`, files, keys: describeKeys(result) },
+        { instance, file, bytes, engine, rows, files, has_keys: withKeys, left_out: leftOut, notes },
       )
     },
   }),
@@ -40,21 +40,21 @@ function requirePipedOutput(io: SvcIo, instance: string): SvcIo['writeBytes'] {
     refuse(
       'invalid',
       'stdout is a terminal, but a backup is binary; nothing was written',
-      `send it into a file or a program: svc backup ${instance} - > ${instance}.svcbackup`,
+      `redirect it to a file or a program: svc backup ${instance} - > ${instance}.svcbackup`,
     )
   return (bytes) => io.writeBytes(bytes)
 }
 
 function describeKeys({ hasKeys, leftOut }: { hasKeys: boolean; leftOut: readonly string[] }): string {
-  if (hasKeys) return 'in it: keep the file as you keep the keys'
-  return leftOut.length === 0 ? 'none in .env' : `not in it; keep these elsewhere: ${leftOut.join(', ')}`
+  if (hasKeys) return 'included; protect the file like the keys'
+  return leftOut.length === 0 ? 'none in .env' : `not included; keep these elsewhere: ${leftOut.join(', ')}`
 }
 
 export const restoreCommands = [
   defineSvcCommand({
     usage: 'restore <file> <instance> [--database <url>] [--sqlite] [--json]',
     about:
-      'make an instance from a backup (from stdin for -), after verifying all of it; --database names an empty PostgreSQL database, --sqlite restores into a file, whichever engine the backup is of',
+      'create an instance from a backup (- for stdin) after verifying all of it; --database names an empty PostgreSQL database, --sqlite restores to a file; either works with a backup of the other engine',
     example: 'restore demo.svcbackup demo2',
     run: async (svc, { file, instance, database, sqlite }) => {
       const [{ locateInstance }, { restore }, { throwUsageError }] = await Promise.all([
@@ -66,7 +66,7 @@ export const restoreCommands = [
       const location = locateInstance(instance, svc.io.environment)
       const progress = openProgress(svc.io.stderr)
       const { environment, stdin, promptHidden: ask } = svc.io
-      if (file === '-' && ask) refuse('invalid', 'stdin is a terminal; nothing was changed', 'send a backup into it')
+      if (file === '-' && ask) refuse('invalid', 'stdin is a terminal; nothing was changed', 'redirect a backup to it')
       const input = file === '-' ? stdin : undefined
       const options = { file, input, location, environment, database, isSqlite: sqlite, onProgress: progress.show }
       showRestored(svc, instance, await restore(options).finally(progress.end))
@@ -84,6 +84,6 @@ function showRestored(
     { instance, root, backup: `of ${of}, ${created_at}`, store: `${rows} rows into ${engine}`, files },
     { instance, root, of, created_at, engine, rows, files, missing },
   )
-  if (missing.length > 0) print.warn(`left out of the backup; write them into ${root}/.env: ${missing.join(', ')}`)
+  if (missing.length > 0) print.warn(`left out of the backup; add them to ${root}/.env: ${missing.join(', ')}`)
   if (!print.json) print.say(`next: svc doctor ${instance}, then svc serve ${instance}`)
 }

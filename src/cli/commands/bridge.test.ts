@@ -1,4 +1,4 @@
-// `svc bridge`: stdin and stdout as an agent's client sees them, with the tool socket behind.
+// `svc bridge` as the client of an agent uses it, with a real tool socket.
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -26,70 +26,70 @@ const HELLO = {
 
 interface Bridge {
   readonly child: ChildProcess
-  say(message: object): void
+  send(message: object): void
   next(): Promise<{ id?: number; result?: Record<string, unknown> }>
-  /** Its exit code, when it has ended. */
+  /** Resolves to the exit code. */
   ended(): Promise<number | null>
   stderr(): string
 }
 
-function bridge(t: TestContext, path: string, env: Record<string, string> = {}): Bridge {
+function startBridge(t: TestContext, path: string, env: Record<string, string> = {}): Bridge {
   const child = spawn(process.execPath, [BIN, 'bridge', path], { env: { PATH: process.env.PATH, ...env } })
-  // With all that it has said.
+  // `close` comes after all output.
   const close = once(child, 'close')
   t.after(() => child.kill())
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
-  let said = ''
+  let stderr = ''
   child.stderr.on('data', (chunk) => {
-    said += chunk
+    stderr += chunk
   })
   return {
     child,
-    say: (message) => child.stdin.write(`${JSON.stringify(message)}\n`),
-    next: async () => JSON.parse((await lines.next()).value ?? assert.fail(`it ended: ${said}`)),
+    send: (message) => child.stdin.write(`${JSON.stringify(message)}\n`),
+    next: async () => JSON.parse((await lines.next()).value ?? assert.fail(`it ended: ${stderr}`)),
     ended: async () => (await close)[0],
-    stderr: () => said,
+    stderr: () => stderr,
   }
 }
 
 suite('svc bridge', () => {
-  test('carries a session to the socket and back, and ends with stdin after the last answer', async (t) => {
+  test('relays a session and ends after stdin has ended and the last response has arrived', async (t) => {
     const s = await openGatedHost(t)
-    const it = bridge(t, s.path('main'))
-    it.say(HELLO)
+    const it = startBridge(t, s.path('main'))
+    it.send(HELLO)
     assert.equal((await it.next()).id, 1)
-    it.say(CALL)
+    it.send(CALL)
     it.child.stdin?.end()
     assert.match(JSON.stringify(await it.next()), /team\/sub/)
     assert.deepEqual([await it.ended(), it.stderr()], [0, ''])
   })
 
-  test('names the turn of its environment', async (t) => {
+  test('adds the turn of its environment', async (t) => {
     const s = await openGatedHost(t)
     await s.ask()
     const { turn } = await s.mustClaim()
-    const right = bridge(t, s.path('main'), { SVC_TURN: turn.id, SVC_FENCE: `${turn.fence}` })
-    const stale = bridge(t, s.path('main'), { SVC_TURN: turn.id, SVC_FENCE: `${turn.fence + 1}` })
+    const right = startBridge(t, s.path('main'), { SVC_TURN: turn.id, SVC_FENCE: `${turn.fence}` })
+    const stale = startBridge(t, s.path('main'), { SVC_TURN: turn.id, SVC_FENCE: `${turn.fence + 1}` })
     for (const it of [right, stale]) {
-      it.say(HELLO)
+      it.send(HELLO)
       assert.equal((await it.next()).id, 1)
-      it.say(CALL)
+      it.send(CALL)
     }
     assert.equal((await right.next()).result?.isError, undefined)
     assert.match(JSON.stringify(await stale.next()), /the turn is over/)
   })
 
-  test('ends with 1 when the other side goes, though stdin is open', async (t) => {
+  test('exits with 1 when the server closes the connection while stdin is open', async (t) => {
     const s = await openGatedHost(t)
-    const it = bridge(t, s.path('other'))
-    it.say(HELLO)
+    const it = startBridge(t, s.path('other'))
+    it.send(HELLO)
     await it.next()
     await s.cli.call(groupsResource.verbs.remove, { folder: 'other' })
     assert.equal(await it.ended(), 1)
     assert.match(it.stderr(), /closed the connection/)
   })
 
-  test('says in a sentence that there is no socket', async (t) => {
+  test('reports a missing socket with one sentence', async (t) => {
     const cli = testCli(t)
     const path = join(tempDir(t), 'gated.sock')
     const { code, stderr } = await cli.run(['bridge', path])

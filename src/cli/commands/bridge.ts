@@ -1,4 +1,4 @@
-// Joins stdin and stdout to a tool socket, for clients that start a program and speak with it. It says which turn that is for.
+// Connects stdin and stdout to a tool socket, for MCP clients that start a program. Adds the turn of the environment.
 import { once } from 'node:events'
 import { realpath } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
@@ -10,30 +10,29 @@ import type { SettingSource } from '../../lib/settings.ts'
 import { isObject } from '../../lib/text/json.ts'
 import { defineSvcCommand } from '../command.ts'
 
-/** What the kernel keeps of the path of a socket. */
+/** The kernel's limit for the path of a socket. */
 const PATH_MAX_BYTES = 107
 const NEWLINE = 10
 
 export const bridgeCommands = [
   defineSvcCommand({
     usage: 'bridge <socket>',
-    about: "join stdin and stdout to a folder's tool socket, for programs that speak the Model Context Protocol",
+    about: "connect stdin and stdout to a folder's tool socket, for programs that speak the Model Context Protocol",
     example: 'bridge /srv/data/svc_demo/ipc/main/gated.sock',
     run: async ({ io, print }, { socket: path }) => {
       const socket = await openSocket(path)
       const input = io.stdin instanceof Readable ? io.stdin : Readable.from(io.stdin)
       const decoder = new TextDecoder()
       socket.on('data', (chunk: Buffer) => io.stdout.write(decoder.decode(chunk, { stream: true })))
-      // Where nothing more comes, nothing more is asked.
       socket.on('end', () => socket.destroySoon())
       socket.on('error', () => socket.destroy())
-      // The end of stdin ends only that way: answers still come.
+      // The end of stdin closes only this direction, since responses may follow.
       void forward(input, socket, readTurnFields(io.environment))
       await once(socket, 'close')
-      const hasEnded = input.readableEnded
+      const hasInputEnded = input.readableEnded
       input.destroy()
-      if (hasEnded) return 0
-      print.say('svc: the other side closed the connection')
+      if (hasInputEnded) return 0
+      print.say('svc: the server closed the connection')
       return 1
     },
   }),
@@ -41,9 +40,9 @@ export const bridgeCommands = [
 
 async function openSocket(path: string): Promise<Socket> {
   try {
-    // A path that is too long for a socket is a link to one that is not.
-    const place = Buffer.byteLength(path) > PATH_MAX_BYTES ? await realpath(path) : path
-    const socket = connect({ path: place, allowHalfOpen: true })
+    // A path over the limit is a link to a shorter one.
+    const shortPath = Buffer.byteLength(path) > PATH_MAX_BYTES ? await realpath(path) : path
+    const socket = connect({ path: shortPath, allowHalfOpen: true })
     await once(socket, 'connect')
     return socket
   } catch (error) {
@@ -58,7 +57,7 @@ function refuseSocket(error: unknown, path: string): never {
     case 'ENOTDIR':
       return refuse('not_found', `there is no socket ${path}`, hint)
     case 'ECONNREFUSED':
-      return refuse('unavailable', `nobody listens at ${path}`, hint)
+      return refuse('unavailable', `no server listens at ${path}`, hint)
     case 'EACCES':
     case 'EPERM':
       return refuse('forbidden', `this user may not use ${path}`)
@@ -67,9 +66,9 @@ function refuseSocket(error: unknown, path: string): never {
   }
 }
 
-async function forward(input: Readable, socket: Socket, named: TurnFields | undefined): Promise<void> {
+async function forward(input: Readable, socket: Socket, turn: TurnFields | undefined): Promise<void> {
   try {
-    await (named ? pipeline(input, (source) => addTurnToLines(source, named), socket) : pipeline(input, socket))
+    await (turn ? pipeline(input, (source) => addTurnToLines(source, turn), socket) : pipeline(input, socket))
   } catch {
     socket.destroy()
   }
@@ -77,20 +76,20 @@ async function forward(input: Readable, socket: Socket, named: TurnFields | unde
 
 type TurnFields = Readonly<Record<string, string | number>>
 
-/** The turn that the environment names, as `_meta` has it. */
+/** The turn in the environment as fields of `_meta`. */
 function readTurnFields(environment: SettingSource): TurnFields | undefined {
   const [turn, fence] = [environment.get('SVC_TURN'), environment.get('SVC_FENCE')]
   if (!turn) return undefined
   return { 'svc/turn': turn, ...(fence && /^\d{1,15}$/.test(fence) ? { 'svc/fence': Number(fence) } : {}) }
 }
 
-/** Lines as they come; those that open a session, or stand for themselves, say which turn they are of. */
-async function* addTurnToLines(source: AsyncIterable<Buffer>, named: TurnFields): AsyncGenerator<Uint8Array | string> {
+/** Splits the input into lines and adds the turn to the messages that need it. */
+async function* addTurnToLines(source: AsyncIterable<Buffer>, turn: TurnFields): AsyncGenerator<Uint8Array | string> {
   let rest: Buffer[] = []
   for await (const chunk of source) {
     let at = 0
     for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, at)) {
-      yield addTurn(Buffer.concat([...rest, chunk.subarray(at, end + 1)]), named)
+      yield addTurn(Buffer.concat([...rest, chunk.subarray(at, end + 1)]), turn)
       rest = []
       at = end + 1
     }
@@ -99,15 +98,15 @@ async function* addTurnToLines(source: AsyncIterable<Buffer>, named: TurnFields)
   yield Buffer.concat(rest)
 }
 
-function addTurn(line: Buffer, named: TurnFields): Uint8Array | string {
+function addTurn(line: Buffer, turn: TurnFields): Uint8Array | string {
   const message = parseObject(line.toString())
   const params = message?.params ?? {}
   if (typeof message?.method !== 'string' || !isObject(params)) return line
   const meta = isObject(params._meta) ? params._meta : {}
-  // The generation without a handshake has its version, and so its turn, in each request.
-  const stands = Object.keys(meta).some((key) => key.endsWith('/protocolVersion'))
-  if (message.method !== 'initialize' && !stands) return line
-  return `${JSON.stringify({ ...message, params: { ...params, _meta: { ...meta, ...named } } })}\n`
+  // Protocol versions without a handshake have their version, and so the turn, in each request.
+  const isStateless = Object.keys(meta).some((key) => key.endsWith('/protocolVersion'))
+  if (message.method !== 'initialize' && !isStateless) return line
+  return `${JSON.stringify({ ...message, params: { ...params, _meta: { ...meta, ...turn } } })}\n`
 }
 
 function parseObject(line: string): Record<string, unknown> | undefined {

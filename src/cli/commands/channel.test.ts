@@ -32,7 +32,7 @@ onEveryEngine('svc channel', (engine) => {
     assert.deepEqual(JSON.parse(await cli.ok('channel demo rm bridge --json')), { name: 'bridge', ended: [] })
   })
 
-  test('refuses platforms of accounts, and an empty list', async (t) => {
+  test('refuses platforms that are reserved for accounts, and an empty list', async (t) => {
     const cli = await demoCliOn(t, engine)
     const github = await cli.run('channel demo add bridge -p discord,github')
     assert.deepEqual([github.code, github.stderr], [1, 'svc: platforms: "github" is reserved for accounts\n'])

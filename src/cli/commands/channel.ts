@@ -6,16 +6,16 @@ const secrets = channelSecretsResource.verbs
 
 const SHARED = '(shared)'
 
-interface MadeSecret {
+interface ChannelSecret {
   readonly name: string
   readonly platforms: readonly string[]
   readonly secret: string
   readonly ended: readonly string[]
 }
 
-function printSecret({ print }: SvcContext, made: MadeSecret): void {
-  const { name, platforms, secret, ended } = made
-  print.record({ name, platforms: platforms.join(','), secret }, made)
+function printSecret({ print }: SvcContext, created: ChannelSecret): void {
+  const { name, platforms, secret, ended } = created
+  print.record({ name, platforms: platforms.join(','), secret }, created)
   print.say(
     'The adapter registers with this secret instead of CHANNEL_SECRET. It is stored as a hash and not shown again.',
   )
@@ -25,7 +25,7 @@ function printSecret({ print }: SvcContext, made: MadeSecret): void {
 export const channelCommands = [
   defineSvcCommand({
     usage: 'channel <instance> add <name> --platforms|-p <list> [--json]',
-    about: 'make the secret of an adapter, which alone may use these platforms; it is shown this once',
+    about: 'create a secret for an adapter, which alone may use these platforms; the secret is shown only once',
     example: 'channel demo add chatbridge --platforms discord,slack',
     run: async (svc, { name, platforms }) => {
       const names = platforms.split(',').map((platform) => platform.trim())
@@ -34,7 +34,7 @@ export const channelCommands = [
   }),
   defineSvcCommand({
     usage: 'channel <instance> list [--json]',
-    about: `show every adapter secret, never its value, and the adapters that are registered; ${SHARED} is CHANNEL_SECRET`,
+    about: `list adapter secrets, never their values, and registered adapters; ${SHARED} is CHANNEL_SECRET`,
     example: 'channel demo list',
     run: async (svc) =>
       svc.print.table({
@@ -50,13 +50,13 @@ export const channelCommands = [
   }),
   defineSvcCommand({
     usage: 'channel <instance> rotate <name> [--json]',
-    about: 'replace the secret of an adapter; the old one and what is registered with it end at once',
+    about: 'replace the secret of an adapter; the old secret and its registrations end at once',
     example: 'channel demo rotate chatbridge',
     run: async (svc, { name }) => printSecret(svc, await svc.call(secrets.rotate, { name })),
   }),
   defineSvcCommand({
     usage: 'channel <instance> rm <name> [--json]',
-    about: 'end the secret of an adapter and what is registered with it, at once',
+    about: 'delete the secret of an adapter; its registrations end at once',
     example: 'channel demo rm chatbridge',
     run: async (svc, { name }) => {
       const { ended } = await svc.call(secrets.remove, { name })

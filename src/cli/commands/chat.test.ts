@@ -6,16 +6,16 @@ import { suite, type TestContext, test } from 'node:test'
 import { type Instance, instance } from '../../../test/support/svc.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 
-/** An instance whose client writes down what it is given, and ends as it is told. */
-async function withClient(t: TestContext, script: string): Promise<Instance & { seen: string }> {
+/** An instance whose agent client records its arguments, then runs `script`. */
+async function createWithClient(t: TestContext, script: string): Promise<Instance & { seen: string }> {
   const folder = tempDir(t)
   const [client, seen] = [join(folder, 'client'), join(folder, 'seen')]
   writeFileSync(client, `#!/bin/sh\n{ pwd; printf '%s\\n' "$@"; cat "$2"; } > '${seen}'\n${script}\n`, { mode: 0o755 })
   return { ...(await instance(t, { AGENT_CLI: client })), seen }
 }
 
-/** Somebody who listens where gated does. */
-async function listening(t: TestContext, { root }: Instance): Promise<string> {
+/** Listens on the socket of gated. */
+async function listenAsGated(t: TestContext, { root }: Instance): Promise<string> {
   const path = join(root, 'ipc', 'main', 'gated.sock')
   mkdirSync(dirname(path), { recursive: true })
   const server = createServer((socket) => socket.on('error', () => undefined))
@@ -25,9 +25,9 @@ async function listening(t: TestContext, { root }: Instance): Promise<string> {
 }
 
 suite('svc chat', () => {
-  test('starts the client on the tools of the root agent, and ends as it ends', async (t) => {
-    const demo = await withClient(t, 'echo hello; exit 7')
-    const socket = await listening(t, demo)
+  test('starts the client with the tools of the root agent and returns its exit code', async (t) => {
+    const demo = await createWithClient(t, 'echo hello; exit 7')
+    const socket = await listenAsGated(t, demo)
     const { code, stdout } = await demo.run('chat', 'demo')
     assert.deepEqual([code, stdout], [7, 'hello\n'])
     const [cwd, flag, file = '', strict, ...rest] = readFileSync(demo.seen, 'utf8').split('\n')
@@ -37,25 +37,25 @@ suite('svc chat', () => {
     assert.ok(!existsSync(file))
   })
 
-  test('a client that a signal ended shows in the exit code', async (t) => {
-    const demo = await withClient(t, 'kill -TERM $$')
-    await listening(t, demo)
+  test('reports in the exit code that a signal ended the client', async (t) => {
+    const demo = await createWithClient(t, 'kill -TERM $$')
+    await listenAsGated(t, demo)
     assert.equal((await demo.run('chat', 'demo')).code, 143)
   })
 
-  test('without a server, one sentence and how to start it', async (t) => {
-    const demo = await withClient(t, '')
+  test('reports a missing server and the command that starts it', async (t) => {
+    const demo = await createWithClient(t, '')
     const { code, stderr } = await demo.run('chat', 'demo')
     assert.equal(code, 1)
-    assert.match(stderr, /nobody serves the tools of demo: .*gated\.sock does not answer[\s\S]*svc serve demo/)
+    assert.match(stderr, /demo is not being served: no server listens at .*gated\.sock[\s\S]*svc serve demo/)
     assert.ok(!existsSync(demo.seen))
   })
 
-  test('without the client, one sentence and what to do', async (t) => {
+  test('reports a missing client and what to do', async (t) => {
     const demo = await instance(t, { AGENT_CLI: 'no-such-client' })
-    await listening(t, demo)
+    await listenAsGated(t, demo)
     const { code, stderr } = await demo.run('chat', 'demo')
     assert.equal(code, 1)
-    assert.match(stderr, /no-such-client could not be started: there is no such program[\s\S]*AGENT_CLI=/)
+    assert.match(stderr, /cannot start the agent client no-such-client: program not found[\s\S]*AGENT_CLI=/)
   })
 })

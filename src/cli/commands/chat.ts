@@ -1,4 +1,4 @@
-// Talks with the root agent: starts the agent client in the foreground, with the tools of the socket of `main`.
+// Starts the agent client in the foreground with the tools of the root agent.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { connect } from 'node:net'
@@ -11,19 +11,17 @@ import { writeMcpConfigFile } from '../../runtimes/mcp-config.ts'
 import { RUNTIME_SETTINGS } from '../../runtimes/settings.ts'
 import { resolveSocketPath } from '../../runtimes/socket-client.ts'
 import { defineSvcCommand } from '../command.ts'
-import { findInstance } from '../instance/instance.ts'
 
 export const chatCommands = [
   defineSvcCommand({
     usage: 'chat <instance>',
-    about: 'start the agent client that AGENT_CLI names, with the tools of the root agent; the instance must be served',
+    about: 'start the agent client set in AGENT_CLI with the tools of the root agent; needs a running svc serve',
     example: 'chat demo',
-    run: async ({ io, print }, { instance }) => {
-      const { layout, sources, warnings } = await findInstance(instance, io.environment)
-      for (const warning of warnings) print.warn(warning)
+    run: async (svc, { instance }) => {
+      const { layout, sources } = await svc.findInstance()
       const { AGENT_CLI } = readSettings({ AGENT_CLI: RUNTIME_SETTINGS.AGENT_CLI }, sources)
       const { socket, home } = groupDirs(layout, ROOT_FOLDER)
-      await mustAnswer(socket, instance)
+      await mustListen(socket, instance)
       const bridge = await writeMcpConfigFile(socket)
       try {
         return await runInForeground(AGENT_CLI, ['--mcp-config', bridge.path, '--strict-mcp-config'], home)
@@ -34,14 +32,14 @@ export const chatCommands = [
   }),
 ]
 
-async function mustAnswer(path: string, instance: string): Promise<void> {
+async function mustListen(path: string, instance: string): Promise<void> {
   const socket = connect(await resolveSocketPath(path))
   try {
     await once(socket, 'connect')
   } catch {
     refuse(
       'unavailable',
-      `nobody serves the tools of ${instance}: ${path} does not answer`,
+      `${instance} is not being served: no server listens at ${path}`,
       `svc serve ${instance} starts it`,
     )
   } finally {
@@ -49,23 +47,23 @@ async function mustAnswer(path: string, instance: string): Promise<void> {
   }
 }
 
-/** Ctrl-C is the client's: the terminal sends it to both. */
+/** Ignores Ctrl-C, which the terminal sends to the client too. */
 async function runInForeground(program: string, args: readonly string[], cwd: string): Promise<number> {
   const child = spawn(program, args, { stdio: 'inherit', cwd })
   const ignore = (): void => undefined
-  const pass = (): void => void child.kill('SIGTERM')
-  process.on('SIGINT', ignore).on('SIGTERM', pass)
+  const forward = (): void => void child.kill('SIGTERM')
+  process.on('SIGINT', ignore).on('SIGTERM', forward)
   try {
     const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null]
     return code ?? 128 + (signal ? constants.signals[signal] : 0)
   } catch (error) {
-    const why = (error as NodeJS.ErrnoException).code === 'EACCES' ? 'it may not be run' : 'there is no such program'
+    const why = (error as NodeJS.ErrnoException).code === 'EACCES' ? 'permission denied' : 'program not found'
     return refuse(
       'unavailable',
-      `the agent client ${program} could not be started: ${why}`,
-      'install it, or name another one: AGENT_CLI=<program> in .env',
+      `cannot start the agent client ${program}: ${why}`,
+      'install it, or set another one in .env: AGENT_CLI=<program>',
     )
   } finally {
-    process.off('SIGINT', ignore).off('SIGTERM', pass)
+    process.off('SIGINT', ignore).off('SIGTERM', forward)
   }
 }

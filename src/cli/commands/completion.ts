@@ -1,4 +1,4 @@
-// Completions for the shell, made from the usage lines: what may be typed after the words that are there.
+// Prints shell completion scripts, which are generated from the usage lines.
 import { completionScript, isShell, SHELLS } from '../../lib/command-line/completion.ts'
 import { loadAll } from '../../lib/command-line/program.ts'
 import { refuse } from '../../lib/refusal.ts'
@@ -12,7 +12,8 @@ export const completionCommands = [
     about: 'print completions for bash, zsh or fish',
     example: 'completion bash > ~/.local/share/bash-completion/completions/svc',
     run: async ({ commands, print }, { shell }) => {
-      if (!isShell(shell)) refuse('invalid', `there are completions for ${SHELLS.join(', ')}`)
+      if (!isShell(shell))
+        refuse('invalid', `no completions for ${JSON.stringify(shell.slice(0, 40))}; known: ${SHELLS.join(', ')}`)
       const { name } = SVC_HELP
       const all = (await loadAll(commands)).flat()
       print.raw(completionScript(shell, { name, commands: all, instances: INSTANCE_COMPLETION }))

@@ -8,10 +8,10 @@ import { onEveryEngine } from '../../../test/support/host.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 import { parseDotenv } from '../../lib/text/dotenv.ts'
 
-const modeOf = (path: string): number => statSync(path).mode & 0o777
+const readMode = (path: string): number => statSync(path).mode & 0o777
 
 onEveryEngine('svc create', (engine) => {
-  test('makes the group main with its tasks; again, nothing changes', async (t) => {
+  test('creates the group main with its tasks, and changes nothing the second time', async (t) => {
     const cli = await demoCliOn(t, engine)
     assert.equal(await cli.ok('group demo list'), 'main\tmain\n')
     const keys = [...parseDotenv(readFileSync(join(cli.root, '.env'), 'utf8'), '.env').keys()]
@@ -22,38 +22,38 @@ onEveryEngine('svc create', (engine) => {
     writeFileSync(join(cli.root, 'groups/main/PERSONA.md'), 'mine')
     const env = readFileSync(join(cli.root, '.env'), 'utf8')
     const again = await cli.ok('create demo')
-    assert.match(again, /^instance demo is there already at /)
-    assert.match(again, /\.env: kept as it is\n {2}group main: kept as it is\n/)
+    assert.match(again, /^instance demo already exists at /)
+    assert.match(again, /\.env: unchanged\n {2}group main: unchanged\n/)
     assert.equal(readFileSync(join(cli.root, 'groups/main/PERSONA.md'), 'utf8'), 'mine')
     assert.equal(readFileSync(join(cli.root, '.env'), 'utf8'), env)
     assert.equal(await cli.ok('export demo'), before)
   })
 })
 
-test('a new instance has its directories, its keys and its store, for nobody else to read', async (t) => {
+test('creates directories, keys and store that other users cannot read', async (t) => {
   const cli = testCli(t)
-  const said = await cli.ok('create demo')
-  assert.match(said, new RegExp(`^created instance demo at ${cli.root}\n`))
+  const output = await cli.ok('create demo')
+  assert.match(output, new RegExp(`^created instance demo at ${cli.root}\n`))
   const env = parseDotenv(readFileSync(join(cli.root, '.env'), 'utf8'), '.env')
   assert.deepEqual([...env.keys()], ['ASSISTANT_NAME', 'WEB_LISTEN', 'WEB_HOST', 'CHANNEL_SECRET', 'SECRETS_KEY'])
   assert.equal(env.get('ASSISTANT_NAME'), 'demo')
   for (const key of ['CHANNEL_SECRET', 'SECRETS_KEY']) {
     assert.match(env.get(key) ?? '', /^[0-9a-f]{64}$/)
-    assert.ok(!said.includes(env.get(key) ?? ''))
+    assert.ok(!output.includes(env.get(key) ?? ''))
   }
   assert.notEqual(env.get('CHANNEL_SECRET'), env.get('SECRETS_KEY'))
   assert.deepEqual(
-    ['.env', 'store', 'store/svc.db', 'groups', 'logs', 'web/priv'].map((path) => modeOf(join(cli.root, path))),
-    // Of a svc that root started, the agents' own group may enter the workspaces.
+    ['.env', 'store', 'store/svc.db', 'groups', 'logs', 'web/priv'].map((path) => readMode(join(cli.root, path))),
+    // If root runs svc, the group of the agents may enter the workspaces.
     [0o600, 0o700, 0o600, process.getuid?.() === 0 ? 0o710 : 0o700, 0o700, 0o700],
   )
   assert.deepEqual(readdirSync(cli.root).sort(), ['.env', 'chats', 'groups', 'logs', 'store', 'web'])
-  assert.match(said, /^next:\n(.*\n)*? {2}svc serve demo/m)
+  assert.match(output, /^next:\n(.*\n)*? {2}svc serve demo/m)
 })
 
-test('no default task is due at once', async (t) => {
+test('creates no default task that is due at once', async (t) => {
   const cli = testCli(t)
-  const madeAt = Date.now()
+  const createdAt = Date.now()
   await cli.ok('create demo')
   const db = new DatabaseSync(join(cli.root, 'store/svc.db'), { readOnly: true })
   t.after(() => db.close())
@@ -61,22 +61,22 @@ test('no default task is due at once', async (t) => {
   assert.equal(tasks.length, 5)
   for (const { next_run, status, context_mode } of tasks) {
     assert.deepEqual([status, context_mode], ['active', 'isolated'])
-    assert.ok(Date.parse(String(next_run)) > madeAt, String(next_run))
+    assert.ok(Date.parse(String(next_run)) > createdAt, String(next_run))
   }
 })
 
-test('a product brings its checklist, its skills and its facts', async (t) => {
+test('sets up a product with its checklist, skills and facts', async (t) => {
   const cli = testCli(t)
-  const said = await cli.ok('create demo --product support')
-  assert.match(said, /^product support: /m)
-  assert.match(said, /^skills: triage-ticket, escalate, compact-memories$/m)
-  assert.match(said, /^ {2}WEB_HOST +set +\S/m)
-  assert.match(said, /^ {2}ANTHROPIC_API_KEY +optional +\S/m)
+  const output = await cli.ok('create demo --product support')
+  assert.match(output, /^product support: /m)
+  assert.match(output, /^skills: triage-ticket, escalate, compact-memories$/m)
+  assert.match(output, /^ {2}WEB_HOST +set +\S/m)
+  assert.match(output, /^ {2}ANTHROPIC_API_KEY +optional +\S/m)
   assert.ok(existsSync(join(cli.root, 'groups/main/.claude/skills/triage-ticket/SKILL.md')))
   assert.match(await cli.ok('export demo'), /product: support/)
 })
 
-test('an unknown product lists the known ones, and nothing is made', async (t) => {
+test('refuses an unknown product, lists the known ones and creates nothing', async (t) => {
   const cli = testCli(t)
   for (const name of ['nope', '../assistant', '', '.']) {
     const { code, stdout, stderr } = await cli.run(['create', 'demo', '--product', name])
@@ -86,7 +86,7 @@ test('an unknown product lists the known ones, and nothing is made', async (t) =
   assert.deepEqual(readdirSync(cli.dir), [])
 })
 
-test('an .env that is there already keeps what it holds and gets what it lacks', async (t) => {
+test('keeps the entries of an existing .env and adds the missing ones', async (t) => {
   const cli = testCli(t)
   mkdirSync(cli.root)
   const env = join(cli.root, '.env')
@@ -97,12 +97,12 @@ test('an .env that is there already keeps what it holds and gets what it lacks',
   assert.ok(text.startsWith(`${begun}\nASSISTANT_NAME=demo\nWEB_HOST=localhost:9000\nCHANNEL_SECRET=`), text)
   assert.match(parseDotenv(text, '.env').get('CHANNEL_SECRET') ?? '', /^[0-9a-f]{64}$/)
   assert.equal(parseDotenv(text, '.env').get('SECRETS_KEY'), 'mine')
-  assert.equal(modeOf(env), 0o600)
-  assert.match(await cli.ok('create demo'), /\.env: kept as it is/)
+  assert.equal(readMode(env), 0o600)
+  assert.match(await cli.ok('create demo'), /\.env: unchanged/)
   assert.equal(readFileSync(env, 'utf8'), text)
 })
 
-test('keys that the environment has are written down, and an .env that cannot be read stops it before', async (t) => {
+test('copies keys of the environment to .env, and refuses an invalid .env before any change', async (t) => {
   const cli = testCli(t)
   mkdirSync(cli.root)
   const env = join(cli.root, '.env')
@@ -116,7 +116,7 @@ test('keys that the environment has are written down, and an .env that cannot be
   assert.equal(parseDotenv(readFileSync(env, 'utf8'), '.env').get('SECRETS_KEY'), 'outside')
 })
 
-test('what another create is writing at that moment is no stranger’s file', async (t) => {
+test('ignores temporary files of a concurrent create', async (t) => {
   for (const name of ['.tmp-0123456789abcdef', '.env.new-0123456789abcdef']) {
     const cli = testCli(t)
     mkdirSync(cli.root)
@@ -125,7 +125,7 @@ test('what another create is writing at that moment is no stranger’s file', as
   }
 })
 
-test('what holds in the environment when it is made is written down', async (t) => {
+test('copies addresses of the environment to .env', async (t) => {
   const cli = testCli(t)
   await cli.ok('create demo', { env: { WEB_LISTEN: '127.0.0.1:9000' } })
   const env = parseDotenv(readFileSync(join(cli.root, '.env'), 'utf8'), '.env')
@@ -135,7 +135,7 @@ test('what holds in the environment when it is made is written down', async (t) 
   assert.deepEqual(readdirSync(cli.dir), ['svc_demo'])
 })
 
-test('the current directory is left alone', async (t) => {
+test('writes nothing to the current directory', async (t) => {
   const cli = testCli(t)
   const [before, here] = [process.cwd(), tempDir(t)]
   process.chdir(here)
@@ -145,7 +145,7 @@ test('the current directory is left alone', async (t) => {
   assert.deepEqual(readdirSync(here), [])
 })
 
-test('an instance whose folder was lost gets it back', async (t) => {
+test('recreates a missing folder of an existing instance', async (t) => {
   const cli = testCli(t)
   await cli.ok('create demo')
   rmSync(join(cli.root, 'groups'), { recursive: true })
@@ -153,17 +153,17 @@ test('an instance whose folder was lost gets it back', async (t) => {
   assert.ok(existsSync(join(cli.root, 'groups/main/PERSONA.md')))
 })
 
-test('create again brings no files of another product, and says that the one asked for is ignored', async (t) => {
+test('adds no files of another product to an existing instance, and warns that --product is ignored', async (t) => {
   const cli = testCli(t)
   await cli.ok('create demo --product support')
   const before = readdirSync(join(cli.root, 'groups/main/facts'))
   assert.match(await cli.ok('create demo'), /\nproduct support: /)
   const { stderr } = await cli.run('create demo --product assistant')
-  assert.equal(stderr, 'warning: --product is ignored: main is of the product support already\n')
+  assert.equal(stderr, 'warning: --product is ignored: main already has the product support\n')
   assert.deepEqual(readdirSync(join(cli.root, 'groups/main/facts')), before)
 })
 
-test('create where no directory can be made ends, and says so', { skip: !existsSync('/proc/self') }, async (t) => {
+test('reports that no directory can be created', { skip: !existsSync('/proc/self') }, async (t) => {
   const { code, stderr } = await testCli(t).run('create demo', { env: { SVC_DATA_DIR: '/proc/nope' } })
   assert.deepEqual([code, stderr], [1, 'svc: cannot create /proc/nope: it does not exist\n'])
 })

@@ -1,11 +1,11 @@
-// Makes an instance, and says what to do with it.
+// Creates an instance and prints the next steps.
 import { defineSvcCommand, type SvcContext } from '../command.ts'
 import type { CreatedInstance } from '../instance/create-instance.ts'
 
 export const createCommands = [
   defineSvcCommand({
     usage: 'create <instance> [--product|-p <name>]',
-    about: 'make an instance: data directory, .env with fresh keys, store, and the group main; safe to repeat',
+    about: 'create an instance: data directory, .env with new keys, store and the group main; safe to repeat',
     example: 'create demo --product support',
     run: async (svc, { instance, product: name }) => {
       const [{ locateInstance }, { DEFAULT_PRODUCT, createInstance, mustFindProduct }] = [
@@ -14,12 +14,12 @@ export const createCommands = [
       ]
       const location = locateInstance(instance, svc.io.environment)
       const product = await mustFindProduct(name ?? DEFAULT_PRODUCT)
-      const made = await createInstance(location, product, svc.io)
-      for (const warning of made.configured.warnings) svc.print.warn(warning)
-      showCreated(svc, made)
-      if (name !== undefined && made.product.name !== name)
-        svc.print.warn(`--product is ignored: main is of the product ${made.product.name} already`)
-      showProduct(svc, made)
+      const created = await createInstance(location, product, svc.io)
+      for (const warning of created.configured.warnings) svc.print.warn(warning)
+      showCreated(svc, created)
+      if (name !== undefined && created.product.name !== name)
+        svc.print.warn(`--product is ignored: main already has the product ${created.product.name}`)
+      showProduct(svc, created)
       showNext(svc, instance)
     },
   }),
@@ -28,20 +28,20 @@ export const createCommands = [
 function showCreated({ print }: SvcContext, { configured, written, hadEnv, isGroupNew }: CreatedInstance): void {
   const { name, layout } = configured
   print.line(
-    isGroupNew ? `created instance ${name} at ${layout.root}` : `instance ${name} is there already at ${layout.root}`,
+    isGroupNew ? `created instance ${name} at ${layout.root}` : `instance ${name} already exists at ${layout.root}`,
   )
-  const added = written.length > 0 ? `added ${written.join(', ')}` : 'kept as it is'
-  print.line(`  ${layout.env}: ${hadEnv ? added : 'written, with fresh keys'}`)
-  print.line(`  group main: ${isGroupNew ? 'added, with its folder and default tasks' : 'kept as it is'}`)
+  const changes = written.length > 0 ? `added ${written.join(', ')}` : 'unchanged'
+  print.line(`  ${layout.env}: ${hadEnv ? changes : 'created with new keys'}`)
+  print.line(`  group main: ${isGroupNew ? 'created with its directory and default tasks' : 'unchanged'}`)
 }
 
-/** A checklist: nothing of it is enforced. */
+/** Prints the checklist of the product; nothing enforces it. */
 function showProduct({ print }: SvcContext, { configured, product }: CreatedInstance): void {
   const isSet = (key: string): boolean => configured.sources.some((source) => source.get(key))
   const width = Math.max(...product.env.map(({ key }) => key.length))
   print.line(`\nproduct ${product.name}: ${product.tagline}`)
   if (product.skills.length) print.line(`skills: ${product.skills.map((skill) => skill.name).join(', ')}`)
-  if (product.env.length) print.line(`settings that it can use, in ${configured.layout.env}:`)
+  if (product.env.length) print.line(`settings it uses, in ${configured.layout.env}:`)
   for (const { key, required, hint } of product.env) {
     const state = isSet(key) ? 'set' : required ? 'required' : 'optional'
     print.line(`  ${key.padEnd(width)}  ${state.padEnd(8)}  ${hint}`)
@@ -51,7 +51,7 @@ function showProduct({ print }: SvcContext, { configured, product }: CreatedInst
 function showNext({ print }: SvcContext, instance: string): void {
   print.line('\nnext:')
   print.line(`  svc group ${instance} grant <provider>:<id> '**'   # make yourself an operator`)
-  print.line(`  svc model ${instance}                              # a real model instead of the built-in demo`)
-  print.line(`  svc token ${instance} issue chat main              # a link to talk to it`)
+  print.line(`  svc model ${instance}                              # set a real model instead of the built-in demo`)
+  print.line(`  svc token ${instance} issue chat main              # mint a link to talk to it`)
   print.line(`  svc serve ${instance}                              # run it`)
 }

@@ -1,4 +1,4 @@
-// The configuration as one YAML document, to a file or to stdout. Changes nothing.
+// Writes the configuration as one YAML document to a file or stdout.
 import { access, constants, realpath, stat } from 'node:fs/promises'
 import { errnoCode, refuseDisk, writeAtomic } from '../../lib/files/atomic-file.ts'
 import { refuse } from '../../lib/refusal.ts'
@@ -22,7 +22,7 @@ export const exportCommands = [
   }),
 ]
 
-/** The file behind a link. What is not an ordinary file is left alone: a rename would put one where a device was. */
+/** The target of a link. Refuses anything but a regular file, because a rename would replace a device. */
 async function resolveWritable(file: string): Promise<string> {
   try {
     const path = await realpath(file)

@@ -1,6 +1,6 @@
-// Gates: how many newcomers a day may enter the folders that a glob names.
+// Onboarding gates: how many new people a day may join the folders that match a glob.
 import { onboardingGatesResource } from '../../resources/onboarding-gates.ts'
-import { defineSvcCommand } from '../command.ts'
+import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { parseInteger } from '../input/integer-argument.ts'
 
 const gates = onboardingGatesResource.verbs
@@ -8,7 +8,7 @@ const gates = onboardingGatesResource.verbs
 export const gateCommands = [
   defineSvcCommand({
     usage: 'gate <instance> list [--json]',
-    about: 'show every gate',
+    about: 'list all gates',
     example: 'gate demo list',
     run: async (svc) =>
       svc.print.table({
@@ -23,7 +23,7 @@ export const gateCommands = [
   }),
   defineSvcCommand({
     usage: 'gate <instance> add <spec> <limit>',
-    about: 'let up to <limit> newcomers a day into <spec>; a gate that is there gets the new limit',
+    about: 'admit up to <limit> new people a day to <spec>; an existing gate gets the new limit',
     example: "gate demo add 'team/**' 10/day",
     run: async (svc, { spec, limit }) => {
       const daily_limit = parseInteger('limit', limit.replace(/\/day$/, ''))
@@ -42,20 +42,19 @@ export const gateCommands = [
   }),
   defineSvcCommand({
     usage: 'gate <instance> enable <spec>',
-    about: 'open a gate',
+    about: 'enable a gate',
     example: "gate demo enable 'team/**'",
-    run: async (svc, { spec }) => {
-      await svc.call(gates.update, { spec, enabled: true })
-      svc.print.line(`enabled gate ${spec}`)
-    },
+    run: (svc, { spec }) => setEnabled(svc, spec, true),
   }),
   defineSvcCommand({
     usage: 'gate <instance> disable <spec>',
-    about: 'close a gate and keep it',
+    about: 'disable a gate without removing it',
     example: "gate demo disable 'team/**'",
-    run: async (svc, { spec }) => {
-      await svc.call(gates.update, { spec, enabled: false })
-      svc.print.line(`disabled gate ${spec}`)
-    },
+    run: (svc, { spec }) => setEnabled(svc, spec, false),
   }),
 ]
+
+async function setEnabled(svc: SvcContext, spec: string, enabled: boolean): Promise<void> {
+  await svc.call(gates.update, { spec, enabled })
+  svc.print.line(`${enabled ? 'enabled' : 'disabled'} gate ${spec}`)
+}

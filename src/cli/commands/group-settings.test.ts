@@ -4,20 +4,20 @@ import { demoCli, demoCliOn } from '../../../test/support/cli.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
 
 onEveryEngine('svc group show and set', (engine) => {
-  test('set says what it was and what it is, and show and the export agree', async (t) => {
+  test('set prints the old and the new value, and show and export agree', async (t) => {
     const cli = await demoCliOn(t, engine)
     assert.match(await cli.ok('group demo show main'), /^folder: main\nproduct: assistant\nname: main\nopen: true\n/)
     assert.equal(await cli.ok('group demo set main runtime openai'), 'runtime of main: (not set) -> openai\n')
     assert.equal(await cli.ok('group demo set main model small'), 'model of main: (not set) -> small\n')
     assert.equal(await cli.ok('group demo set main runtime demo'), 'runtime of main: openai -> demo\n')
-    assert.equal(await cli.ok('group demo set main runtime demo'), 'runtime of main is demo already; nothing changed\n')
+    assert.equal(await cli.ok('group demo set main runtime demo'), 'runtime of main is already demo; nothing changed\n')
     const row = JSON.parse(await cli.ok('group demo show main --json'))
     assert.deepEqual(JSON.parse(row.config), { model: 'small', runtime: 'demo' })
     assert.match(await cli.ok('export demo'), /config: .*model.*small.*runtime.*demo/)
     assert.match(await cli.ok('group demo show main'), /^runtime: demo\nmodel: small\ncommand: \(not set\)$/m)
   })
 
-  test('--unset and an empty value take a key away, and nothing is left of the last one', async (t) => {
+  test('--unset and an empty value remove a key, and the last one removes the config', async (t) => {
     const cli = await demoCliOn(t, engine)
     await cli.ok('group demo set main runtime claude')
     await cli.ok(['group', 'demo', 'set', 'main', 'command', './agent.py --brief'])
@@ -29,11 +29,11 @@ onEveryEngine('svc group show and set', (engine) => {
     assert.equal(JSON.parse(await cli.ok('group demo show main --json')).config, undefined)
     assert.equal(
       await cli.ok('group demo set main model --unset'),
-      'model of main is (not set) already; nothing changed\n',
+      'model of main is already (not set); nothing changed\n',
     )
   })
 
-  test('sets each key as its kind is', async (t) => {
+  test('sets each key with its type', async (t) => {
     const cli = await demoCliOn(t, engine)
     for (const [key, value] of [
       ['name', 'The Desk'],
@@ -71,20 +71,20 @@ suite('svc group set refuses', () => {
       /unknown key "runtme"; did you mean runtime\?\nhint: keys are name,/,
     ],
     'an unknown runtime': [['main', 'runtime', 'opnai'], /unknown runtime "opnai"; did you mean openai\?/],
-    'no value': [['main', 'model'], /<value> is missing\nhint: --unset takes model away/],
+    'no value': [['main', 'model'], /<value> is missing\nhint: --unset removes model/],
     'a value and --unset': [['main', 'model', 'x', '--unset'], /give a value or --unset, not both/],
     'a control character': [['main', 'model', 'a\u0007b'], /config.model must not contain control characters/],
-    'a command that is no list of texts': [
+    'a command that is not a list of strings': [
       ['main', 'command', '[1]'],
       /command must be a shell command line or a JSON/,
     ],
-    'tools that are none': [['main', 'tools', 'reply a/b'], /config.tools must be tool names/],
+    'invalid tool names': [['main', 'tools', 'reply a/b'], /config.tools must be tool names/],
     'a list of tools that is not JSON': [['main', 'tools', '[reply'], /config.tools must be a list of tool names/],
-    'open that is neither': [['main', 'open', 'yes'], /open must be true or false/],
-    'a window that is no number': [['main', 'observe_window_chars', '-1'], /must be a whole number/],
+    'open that is neither true nor false': [['main', 'open', 'yes'], /open must be true or false/],
+    'a window that is not a number': [['main', 'observe_window_chars', '-1'], /must be a whole number/],
     'a window beyond its limit': [['main', 'observe_window_chars', '1000001'], /observe_window_chars must be at most/],
     'a name that is too long': [['main', 'name', 'x'.repeat(129)], /name is longer than 128/],
-    'a group that is not there': [['nope', 'model', 'x'], /there is no group nope/],
+    'an unknown group': [['nope', 'model', 'x'], /there is no group nope/],
   }
   for (const [what, [words, sentence]] of Object.entries(cases))
     test(what, async () => {
@@ -94,7 +94,7 @@ suite('svc group set refuses', () => {
       assert.match(stderr, sentence)
     })
 
-  test('and nothing of it left a trace', async () => {
+  test('and changes nothing', async () => {
     const cli = await demo
     assert.doesNotMatch(await cli.ok('audit demo'), /groups\.set/)
     assert.equal(JSON.parse(await cli.ok('group demo show main --json')).config, undefined)

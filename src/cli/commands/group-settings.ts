@@ -1,4 +1,4 @@
-// What a group is set to, and how one setting of it is changed. Budgets have their own command.
+// Shows and changes the settings of a group. Budgets have their own command.
 import { GROUP_KEYS, type GroupKey, settingOf } from '../../core/groups/group-settings.ts'
 import { cell } from '../../lib/command-line/print.ts'
 import { refuse } from '../../lib/refusal.ts'
@@ -6,13 +6,14 @@ import { nearest } from '../../lib/text/nearest-word.ts'
 import { groupsResource } from '../../resources/groups.ts'
 import { RUNTIME_NAMES } from '../../runtimes/settings.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
+import { formatCents } from '../output/cents.ts'
 
 const groups = groupsResource.verbs
 
 export const groupSettingCommands = [
   defineSvcCommand({
     usage: 'group <instance> show <folder> [--json]',
-    about: 'show what a group is set to; what is not set holds as the instance says',
+    about: 'show the settings of a group; those that are not set come from the instance',
     example: 'group demo show main',
     run: async (svc, { folder }) => {
       const group = await svc.call(groups.show, { folder })
@@ -22,7 +23,7 @@ export const groupSettingCommands = [
           folder,
           product,
           ...Object.fromEntries(GROUP_KEYS.map((key) => [key, settingOf(group, key) ?? '(not set)'])),
-          budget: cap === undefined ? 'none' : `${cap} cents a day`,
+          budget: cap === undefined ? 'none' : `${formatCents(cap)} a day`,
           added_at,
           ...(updated_at === undefined ? {} : { updated_at }),
         },
@@ -32,9 +33,10 @@ export const groupSettingCommands = [
   }),
   defineSvcCommand({
     usage: 'group <instance> set <folder> <key> [<value>] [--unset]',
-    about: `change one setting of a group, from its next turn on; an empty value or --unset takes it away; keys: ${GROUP_KEYS.join(', ')}; runtimes: ${RUNTIME_NAMES.join(', ')}`,
+    about: `change one setting of a group from its next turn on; an empty value or --unset removes it; keys: ${GROUP_KEYS.join(', ')}; runtimes: ${RUNTIME_NAMES.join(', ')}`,
     example: 'group demo set main runtime openai',
-    run: async (svc, { folder, key, value, unset }) => set(svc, { folder, key: keyOf(key), value, unset }),
+    run: async (svc, { folder, key, value, unset }) =>
+      set(svc, { folder, key: mustBeKnown('key', key, GROUP_KEYS), value, unset }),
   }),
 ]
 
@@ -47,37 +49,23 @@ interface SetGroupArguments {
 
 async function set(svc: SvcContext, { folder, key, value, unset }: SetGroupArguments): Promise<void> {
   if (unset && value !== undefined) refuse('invalid', 'give a value or --unset, not both')
-  if (!unset && value === undefined) refuse('invalid', '<value> is missing', `--unset takes ${key} away`)
-  if (key === 'runtime' && value) mustBeRuntime(value)
+  if (!unset && value === undefined) refuse('invalid', '<value> is missing', `--unset removes ${key}`)
+  // A manifest accepts any runtime name, but the turns of the group would fail.
+  if (key === 'runtime' && value) mustBeKnown('runtime', value, RUNTIME_NAMES)
   const { before, after } = await svc.call(groups.set, { folder, key, ...(value === undefined ? {} : { to: value }) })
-  const shown = (text: string | undefined): string => (text === undefined ? '(not set)' : cell(text))
+  const format = (text: string | undefined): string => (text === undefined ? '(not set)' : cell(text))
   svc.print.line(
     before === after
-      ? `${key} of ${folder} is ${shown(before)} already; nothing changed`
-      : `${key} of ${folder}: ${shown(before)} -> ${shown(after)}`,
+      ? `${key} of ${folder} is already ${format(before)}; nothing changed`
+      : `${key} of ${folder}: ${format(before)} -> ${format(after)}`,
   )
 }
 
-function keyOf(typed: string): GroupKey {
-  const known = GROUP_KEYS.find((key) => key === typed)
-  if (known) return known
-  const meant = nearest(typed, GROUP_KEYS)
-  const sentence = `unknown key ${JSON.stringify(typed.slice(0, 40))}`
-  return refuse(
-    'invalid',
-    meant === undefined ? sentence : `${sentence}; did you mean ${meant}?`,
-    `keys are ${GROUP_KEYS.join(', ')}`,
-  )
-}
-
-/** A manifest takes any name, and the turns of the group then fail. */
-function mustBeRuntime(typed: string): void {
-  if (RUNTIME_NAMES.some((name) => name === typed)) return
-  const meant = nearest(typed, RUNTIME_NAMES)
-  const sentence = `unknown runtime ${JSON.stringify(typed.slice(0, 40))}`
-  refuse(
-    'invalid',
-    meant === undefined ? sentence : `${sentence}; did you mean ${meant}?`,
-    `runtimes are ${RUNTIME_NAMES.join(', ')}`,
-  )
+function mustBeKnown<T extends string>(kind: string, typed: string, names: readonly T[]): T {
+  const known = names.find((name) => name === typed)
+  if (known !== undefined) return known
+  const meant = nearest(typed, names)
+  const suggestion = meant === undefined ? '' : `; did you mean ${meant}?`
+  const message = `unknown ${kind} ${JSON.stringify(typed.slice(0, 40))}${suggestion}`
+  return refuse('invalid', message, `${kind}s are ${names.join(', ')}`)
 }

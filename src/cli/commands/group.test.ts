@@ -9,8 +9,8 @@ import { tempDir } from '../../../test/support/temp.ts'
 const LEFT =
   '1 route (room=1), 5 tasks (team-mem-0, team-mem-1, team-mem-2, team-mem-3, team-mem-4), 1 secret (API_KEY), 1 role (role:member)'
 
-/** In the order in which they are tried. */
-async function routesOf(cli: Cli): Promise<string[]> {
+/** The routes in the order in which they are tried. */
+async function readRoutes(cli: Cli): Promise<string[]> {
   const exported = await cli.ok('export demo')
   return [...exported.matchAll(/- seq: (.*)\n +match: (.*)\n +target: (.*)/g)].map((found) =>
     found.slice(1).join(' ').replaceAll('"', ''),
@@ -18,7 +18,7 @@ async function routesOf(cli: Cli): Promise<string[]> {
 }
 
 onEveryEngine('svc group', (engine) => {
-  test('list prints folder, tab, name, in order and without a header', async (t) => {
+  test('list prints folder, tab and name, sorted and without a header', async (t) => {
     const cli = await demoCliOn(t, engine)
     for (const folder of ['b', 'a/x', 'a']) await cli.ok(`group demo add web:${folder} ${folder}`)
     const expected = 'a\ta\na/x\tx\nb\tb\nmain\tmain\n'
@@ -30,19 +30,19 @@ onEveryEngine('svc group', (engine) => {
     )
   })
 
-  test('add makes folder, tasks and route; again it changes nothing and says so', async (t) => {
+  test('add creates folder, tasks and route, and changes nothing the second time', async (t) => {
     const cli = await demoCliOn(t, engine)
     assert.equal(await cli.ok('group demo add slack:T1/C2 team --product support'), 'added group slack:T1/C2 -> team\n')
     assert.ok(statSync(join(cli.root, 'groups/team/.claude/skills/triage-ticket/SKILL.md')).isFile())
     const before = await cli.ok('export demo')
     assert.match(before, /product: support/)
     assert.match(before, /match: room=T1\/C2\n/)
-    assert.match(await cli.ok('group demo add slack:T1/C2 team --product assistant'), /there already.*nothing changed/)
+    assert.match(await cli.ok('group demo add slack:T1/C2 team --product assistant'), /already exist; nothing changed/)
     assert.equal(await cli.ok('export demo'), before)
-    assert.match(await cli.ok('group demo add slack:T1/C3 team'), /there already; added its route from slack:T1\/C3/)
+    assert.match(await cli.ok('group demo add slack:T1/C3 team'), /already exists; added its route from slack:T1\/C3/)
   })
 
-  test('add to a group that is there brings no files of another product', async (t) => {
+  test('add does not copy files of another product to an existing group', async (t) => {
     const cli = await demoCliOn(t, engine)
     await cli.ok('group demo add slack:1 team --product support')
     const facts = (): string[] => readdirSync(join(cli.root, 'groups/team/facts'))
@@ -52,7 +52,7 @@ onEveryEngine('svc group', (engine) => {
     assert.deepEqual(facts(), before)
   })
 
-  test('add refuses a room that would be a glob or several words of a route, and makes no folder', async (t) => {
+  test('add refuses a room with glob characters or blanks, and creates no folder', async (t) => {
     const cli = await demoCliOn(t, engine)
     for (const jid of ['slack:*', 'slack:a b', 'slack:[', 'slack:a?', 'slack:a\\']) {
       const { code, stderr } = await cli.run(['group', 'demo', 'add', jid, 'odd'])
@@ -61,7 +61,7 @@ onEveryEngine('svc group', (engine) => {
     assert.ok(!existsSync(join(cli.root, 'groups/odd')))
   })
 
-  test('a guild channel fires on mentions and is observed otherwise; its direct messages are ordinary', async (t) => {
+  test('add routes mentions of a guild channel, observes its other messages, and routes direct messages', async (t) => {
     const cli = await demoCliOn(t, engine)
     await cli.ok('group demo add discord:1/2 team')
     await cli.ok('group demo add discord:dm/7 friend')
@@ -71,14 +71,14 @@ onEveryEngine('svc group', (engine) => {
     assert.match(exported, /match: room=dm\/7\n\s+target: friend\n/)
   })
 
-  test('rm deletes the row, says what ended and what is still there, and says when there is none', async (t) => {
+  test('rm deletes the group, lists what it removes and keeps, and reports a missing group', async (t) => {
     const cli = await demoCliOn(t, engine)
     await cli.ok('group demo add slack:1 team')
     await cli.ok('token demo issue chat team')
     await cli.ok('secret demo set team API_KEY --value -', { stdin: 'x' })
     assert.equal(
       await cli.ok('group demo rm team'),
-      `removed group team\nended with it: 1 link (web:team)\nstill there: ${LEFT}; svc group demo rm team --purge removes them\n`,
+      `removed group team\nremoved with it: 1 link (web:team)\nkept: ${LEFT}; svc group demo rm team --purge removes them\n`,
     )
     assert.equal(await cli.ok('group demo list'), 'main\tmain\n')
     assert.ok(existsSync(join(cli.root, 'groups/team')), 'the folder stays')
@@ -87,7 +87,7 @@ onEveryEngine('svc group', (engine) => {
     assert.deepEqual([again.code, again.stderr], [1, 'svc: there is no group team\n'])
   })
 
-  test('rm --purge also removes what would stay, of a group that is gone too, and never files', async (t) => {
+  test('rm --purge also removes what rm keeps, even of a deleted group, but never files', async (t) => {
     const cli = await demoCliOn(t, engine)
     const before = await cli.ok('export demo')
     const add = async (): Promise<void> => {
@@ -106,7 +106,7 @@ onEveryEngine('svc group', (engine) => {
     assert.ok(existsSync(join(cli.root, 'groups/team')), 'the folder stays')
   })
 
-  test('add says what a new group takes over from an earlier one of its name', async (t) => {
+  test('add lists what a new group inherits from a deleted one of its name', async (t) => {
     const cli = await demoCliOn(t, engine)
     await cli.ok('group demo add slack:1 team')
     await cli.ok('secret demo set team API_KEY --value -', { stdin: 'x' })
@@ -115,14 +115,14 @@ onEveryEngine('svc group', (engine) => {
     assert.equal(again.code, 0)
     assert.equal(
       again.stderr,
-      `warning: team takes over what an earlier group of this name left: ${LEFT}; ` +
-        'to start without it: svc group demo rm team --purge, then add it again\n',
+      `warning: team inherits from a deleted group of this name: ${LEFT}; ` +
+        'to start without them: svc group demo rm team --purge, then add it again\n',
     )
     await cli.ok('group demo rm team --purge --yes')
     assert.equal((await cli.run('group demo add slack:1 team')).stderr, '')
   })
 
-  test('add names the platform where another has a room of that name, and neither takes the chat of the other', async (t) => {
+  test('add puts the platform into the route if another platform has a room of that name', async (t) => {
     const cli = await demoCliOn(t, engine)
     await cli.ok('group demo add slack:lobby team')
     const other = await cli.run('group demo add telegram:lobby other')
@@ -131,45 +131,45 @@ onEveryEngine('svc group', (engine) => {
       other.stderr,
       /^warning: slack:lobby has the same room name, so the route names the platform: platform=telegram room=lobby -> other\nwarning: route 1 \(seq 0, room=lobby -> team\) no longer gets messages of telegram:lobby\n$/,
     )
-    const routes = await routesOf(cli)
+    const routes = await readRoutes(cli)
     assert.deepEqual(routes, ['-1 platform=telegram room=lobby other', '0 room=lobby team'])
     for (const line of ['group demo add telegram:lobby other', 'group demo add slack:lobby team']) {
       const { stdout, stderr } = await cli.run(line)
       assert.match(stdout, /nothing changed\n$/)
       assert.equal(stderr, '')
     }
-    assert.deepEqual(await routesOf(cli), routes)
-    // Both are apart by now: a third is, too, and the room of a route counts like a chat.
+    assert.deepEqual(await readRoutes(cli), routes)
+    // A third platform with the same room name gets a route of its own, too.
     await cli.ok('group demo add matrix:lobby third')
-    assert.deepEqual(await routesOf(cli), [
+    assert.deepEqual(await readRoutes(cli), [
       '-1 platform=telegram room=lobby other',
       '-1 platform=matrix room=lobby third',
       '0 room=lobby team',
     ])
   })
 
-  test('add to a chat that leads elsewhere warns of the route in front, and --move passes it', async (t) => {
+  test('add warns about a route that comes first, and --move puts the new route before it', async (t) => {
     const cli = await demoCliOn(t, engine)
     await cli.ok('group demo add sandbox:lobby team')
     const second = await cli.run('group demo add sandbox:lobby other')
     assert.equal(second.stdout, 'added group sandbox:lobby -> other\n')
     const warning =
-      'warning: route 1 (seq 0, room=lobby -> team) is in front and takes messages of sandbox:lobby; ' +
-      'svc group demo add sandbox:lobby other --move puts the route to other in front of it\n'
+      'warning: route 1 (seq 0, room=lobby -> team) comes first and gets messages of sandbox:lobby; ' +
+      'svc group demo add sandbox:lobby other --move puts the route to other before it\n'
     assert.equal(second.stderr, warning)
-    assert.deepEqual(await routesOf(cli), ['0 room=lobby team', '0 room=lobby other'])
+    assert.deepEqual(await readRoutes(cli), ['0 room=lobby team', '0 room=lobby other'])
     assert.equal((await cli.run('group demo add sandbox:lobby other')).stderr, warning)
     const moved = await cli.run('group demo add sandbox:lobby other --move')
-    assert.equal(moved.stdout, 'group other is there already; its route from sandbox:lobby is in front now\n')
+    assert.equal(moved.stdout, 'group other already exists; its route from sandbox:lobby now comes first\n')
     assert.equal(
       moved.stderr,
       'warning: route 1 (seq 0, room=lobby -> team) no longer gets messages of sandbox:lobby\n',
     )
-    assert.deepEqual(await routesOf(cli), ['-1 room=lobby other', '0 room=lobby team'])
+    assert.deepEqual(await readRoutes(cli), ['-1 room=lobby other', '0 room=lobby team'])
     const again = await cli.run('group demo add sandbox:lobby other --move')
     assert.deepEqual([again.stdout.includes('nothing changed'), again.stderr], [true, ''])
     await cli.ok('group demo add sandbox:lobby third --move')
-    assert.deepEqual(await routesOf(cli), ['-2 room=lobby third', '-1 room=lobby other', '0 room=lobby team'])
+    assert.deepEqual(await readRoutes(cli), ['-2 room=lobby third', '-1 room=lobby other', '0 room=lobby team'])
   })
 
   test('grants are tab-separated, with operators as **', async (t) => {
@@ -177,8 +177,8 @@ onEveryEngine('svc group', (engine) => {
     assert.equal((await cli.run('group demo grants')).stderr, 'no grants\n')
     assert.equal(await cli.ok('group demo grant github:42 team/**'), 'granted github:42 admin -> team/**\n')
     assert.equal(await cli.ok('group demo grant github:7 **'), 'granted github:7 -> role:operator\n')
-    assert.match(await cli.ok('group demo grant github:7 **'), /granted already; nothing changed/)
-    assert.match(await cli.ok('group demo grant github:42 team/**'), /granted already; nothing changed/)
+    assert.match(await cli.ok('group demo grant github:7 **'), /already granted; nothing changed/)
+    assert.match(await cli.ok('group demo grant github:42 team/**'), /already granted; nothing changed/)
     const lines = (await cli.ok('group demo grants', { terminal: true })).split('\n').map((line) => line.split('\t'))
     assert.deepEqual(lines[0], ['SUB', 'PATTERN', 'GRANTED_AT'])
     assert.deepEqual(
@@ -193,7 +193,7 @@ onEveryEngine('svc group', (engine) => {
     assert.equal((await cli.run('group demo grants github:8')).stderr, 'no grants of github:8\n')
   })
 
-  test('ungrant is the reverse, and says when there was nothing', async (t) => {
+  test('ungrant revokes a grant and reports a missing one', async (t) => {
     const cli = await demoCliOn(t, engine)
     await cli.ok('group demo grant github:42 team/**')
     await cli.ok('group demo grant github:42 **')
@@ -206,7 +206,7 @@ onEveryEngine('svc group', (engine) => {
 })
 
 suite('svc group', () => {
-  test('rm refuses main, whatever else is said', async (t) => {
+  test('rm refuses main, even with --purge --yes', async (t) => {
     const cli = await demoCli(t)
     for (const line of ['group demo rm main', 'group demo rm main --purge', 'group demo rm main --purge --yes']) {
       const { code, stdout, stderr } = await cli.run(line, { typed: ['y'] })
@@ -216,19 +216,19 @@ suite('svc group', () => {
     assert.equal(await cli.ok('group demo list'), 'main\tmain\n')
   })
 
-  test('rm --purge asks at a terminal, and without one it needs --yes', async (t) => {
+  test('rm --purge prompts on a terminal and needs --yes without one', async (t) => {
     const cli = await demoCli(t)
     await cli.ok('group demo add slack:1 team')
     const before = await cli.ok('export demo')
-    const unasked = await cli.run('group demo rm team --purge')
-    assert.deepEqual([unasked.code, unasked.stdout], [1, ''])
-    assert.match(unasked.stderr, /there is no terminal to ask at\nhint: repeat it with --yes\n$/)
+    const refused = await cli.run('group demo rm team --purge')
+    assert.deepEqual([refused.code, refused.stdout], [1, ''])
+    assert.match(refused.stderr, /stdin is not a terminal\nhint: add --yes to confirm\n$/)
     for (const answer of ['', 'n', 'team', 'yess']) {
       const { code, stdout, stderr } = await cli.run('group demo rm team --purge', { typed: [answer] })
       assert.deepEqual([code, stdout], [1, ''], answer)
       assert.match(
         stderr,
-        /^this also removes 1 route \(room=1\), .*\nremove team, and keep only its files\? \[y\/N\]:\nsvc: stopped: nothing was changed\n$/,
+        /^this also removes 1 route \(room=1\), .*\nremove team and keep only its files\? \[y\/N\]:\nsvc: stopped: nothing was changed\n$/,
       )
     }
     assert.equal(await cli.ok('export demo'), before)
@@ -238,16 +238,16 @@ suite('svc group', () => {
     )
   })
 
-  test('both routes of a guild channel are watched and moved', async (t) => {
+  test('add warns about and moves both routes of a guild channel', async (t) => {
     const cli = await demoCli(t)
     await cli.ok('group demo add discord:1/2 team')
     const { stderr } = await cli.run('group demo add discord:1/2 other')
-    assert.deepEqual(stderr.match(/route \d+ \([^)]*\) is in front/g), [
-      'route 1 (seq -1, room=1/2 verb=mention -> team) is in front',
-      'route 2 (seq 0, room=1/2 -> team#observe) is in front',
+    assert.deepEqual(stderr.match(/route \d+ \([^)]*\) comes first/g), [
+      'route 1 (seq -1, room=1/2 verb=mention -> team) comes first',
+      'route 2 (seq 0, room=1/2 -> team#observe) comes first',
     ])
     await cli.ok('group demo add discord:1/2 other --move')
-    assert.deepEqual(await routesOf(cli), [
+    assert.deepEqual(await readRoutes(cli), [
       '-3 room=1/2 verb=mention other',
       '-2 room=1/2 other#observe',
       '-1 room=1/2 verb=mention team',
@@ -256,14 +256,14 @@ suite('svc group', () => {
   })
 })
 
-suite('svc group add refuses, and leaves nothing behind', () => {
+suite('svc group add refuses, and creates nothing for', () => {
   const cases: Record<string, [string, RegExp]> = {
-    'a folder that is none': ['slack:1 ../up', /folder must be names of letters/],
+    'an invalid folder': ['slack:1 ../up', /folder must be names of letters/],
     'an absolute folder': ['slack:1 /tmp/x', /folder/],
     'a reserved folder': ['slack:1 team/share', /reserved name share/],
     'a chat without a platform': ['room team', /jid must look like platform:room/],
     'a chat without a room': ['slack: team', /jid must look like platform:room/],
-    'a product that is none': [
+    'an unknown product': [
       'slack:1 team --product nope',
       /unknown product "nope": looked for .*\/products\/nope\/PRODUCT\.md/,
     ],
@@ -279,7 +279,7 @@ suite('svc group add refuses, and leaves nothing behind', () => {
       assert.equal(await cli.ok('group demo list'), 'main\tmain\n')
     })
 
-  test('a folder that an agent turned into a link', async (t) => {
+  test('a folder that an agent replaced by a link', async (t) => {
     const cli = await demoCli(t)
     const elsewhere = tempDir(t)
     symlinkSync(elsewhere, join(cli.root, 'groups/team'))
@@ -291,7 +291,7 @@ suite('svc group add refuses, and leaves nothing behind', () => {
   })
 })
 
-suite('svc group grant refuses what could never match', () => {
+suite('svc group grant refuses grants that could never match', () => {
   const demo = demoCli({ after })
   const cases: [string[], RegExp][] = [
     [['github:1', '***'], /not a path glob/],
@@ -315,7 +315,7 @@ suite('svc group grant refuses what could never match', () => {
       assert.equal(await cli.ok('group demo grants'), '')
     })
 
-  test('but takes folders, roles and globs of principals, as acl rows do', async (t) => {
+  test('but accepts folders, roles and globs of principals, like acl rows', async (t) => {
     const cli = await demoCli(t)
     for (const sub of ['folder:team', 'role:staff', 'github:*', '**'])
       assert.match(await cli.ok(['group', 'demo', 'grant', sub, 'team/**']), /^granted/)

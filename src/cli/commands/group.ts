@@ -1,5 +1,4 @@
-// Groups and who administers them.
-
+// Manages groups and the people who administer them.
 import { OPERATOR_ROLE } from '../../core/access/policy.ts'
 import { ROOT_FOLDER } from '../../core/access/tiers.ts'
 import { describeReferences } from '../../core/groups/folder-references.ts'
@@ -19,7 +18,7 @@ const EVERYTHING = '**'
 export const groupCommands = [
   defineSvcCommand({
     usage: 'group <instance> list [--json]',
-    about: 'print folder and name of every group, with a tab between',
+    about: 'print folder and name of every group, separated by a tab',
     example: 'group demo list',
     run: async (svc) =>
       svc.print.table({
@@ -33,20 +32,20 @@ export const groupCommands = [
   defineSvcCommand({
     usage: 'group <instance> add <jid> <folder> [--product|-p <name>] [--move]',
     about:
-      'make a group with its folder and default tasks, and route the chat <jid> to it; --move in front of a route that leads it elsewhere',
+      'create a group with its folder and default tasks, and route the chat <jid> to it; --move puts the route before those that lead elsewhere',
     example: 'group demo add sandbox:lobby team --product support',
-    run: (svc, { instance, jid, folder, product, move }) => add(svc, instance, { jid, folder, product, move }),
+    run: add,
   }),
   defineSvcCommand({
     usage: 'group <instance> rm <folder> [--purge] [--yes|-y]',
     about:
-      'delete a group with its links, web routes and web hosts; --purge also deletes its routes, tasks, secrets, rules and grants, after a question unless --yes; its files stay',
+      'delete a group with its links, web routes and web hosts; --purge also deletes its routes, tasks, secrets, rules and grants, and asks first without --yes; its files stay',
     example: 'group demo rm team',
-    run: (svc, { instance, folder, purge, yes }) => remove(svc, { instance, folder, purge, yes }),
+    run: remove,
   }),
   defineSvcCommand({
     usage: 'group <instance> grant <sub> <pattern>',
-    about: "let somebody administer the folders that a pattern names; '**' makes an operator",
+    about: "let a person administer the folders that match a pattern; '**' makes an operator",
     example: "group demo grant github:42 'team/**'",
     run: async (svc, { sub, pattern }) => {
       const { added } =
@@ -54,18 +53,18 @@ export const groupCommands = [
           ? await svc.call(memberships.add, { subject: sub, role: OPERATOR_ROLE })
           : await svc.call(acl.grant, { principal: sub, action: 'admin', scope: pattern })
       const granted = pattern === EVERYTHING ? `${sub} -> ${OPERATOR_ROLE}` : `${sub} admin -> ${pattern}`
-      svc.print.line(added ? `granted ${granted}` : `${granted} is granted already; nothing changed`)
+      svc.print.line(added ? `granted ${granted}` : `${granted} is already granted; nothing changed`)
     },
   }),
   defineSvcCommand({
     usage: 'group <instance> ungrant <sub> <pattern>',
-    about: 'take a grant back',
+    about: 'revoke a grant',
     example: "group demo ungrant github:42 'team/**'",
     run: (svc, { sub, pattern }) => ungrant(svc, sub, pattern),
   }),
   defineSvcCommand({
     usage: 'group <instance> grants [<sub>] [--json]',
-    about: "show who administers what, or what one has; '**' is an operator",
+    about: "list all grants, or those of <sub>; '**' means operator",
     example: 'group demo grants github:42',
     run: async (svc, { sub }) => {
       const grants = await findGrants(svc)
@@ -84,57 +83,55 @@ export const groupCommands = [
 ]
 
 interface AddGroupArguments {
+  readonly instance: string
   readonly jid: string
   readonly folder: string
-  readonly product: string | undefined
+  readonly product?: string | undefined
   readonly move: boolean
 }
 
-/** The folder first, so that no group is ever without one; it is checked before, so that none is left behind. */
-async function add(svc: SvcContext, instance: string, typed: AddGroupArguments): Promise<void> {
-  const input = parse(groups.add.input, typed)
-  const { jid, folder } = typed
+/** Creates the directory before the row, so that no group lacks one, and checks the input before both. */
+async function add(svc: SvcContext, typed: AddGroupArguments): Promise<void> {
+  const { instance, jid, folder, product: productName, move } = typed
+  const input = parse(groups.add.input, { jid, folder, product: productName, move })
   const { layout, host } = await svc.open()
   const { bundledProducts, findProduct, setUpFolder } = await import('../../core/groups/products.ts')
   const product =
     (await findProduct(bundledProducts, input.product)) ??
     refuse('not_found', `unknown product "${input.product}": looked for ${bundledProducts}/${input.product}/PRODUCT.md`)
-  const known = await host.engine.read((tx) => groupsResource.table.find(tx, { folder }))
-  // A group that is there keeps its product: the files of another would only mix with its own.
-  await setUpFolder(layout, folder, known ? await findProduct(bundledProducts, known.product) : product)
-  const outcome = await svc.call(groups.add, input)
-  const { added, routed } = outcome
+  const existing = await host.engine.read((tx) => groupsResource.table.find(tx, { folder }))
+  // An existing group keeps its product, so that the files of two products do not mix.
+  await setUpFolder(layout, folder, existing ? await findProduct(bundledProducts, existing.product) : product)
+  const result = await svc.call(groups.add, input)
+  const { added, routed } = result
   if (added) svc.print.line(`added group ${jid} -> ${folder}`)
   else if (routed > 0)
     svc.print.line(
-      `group ${folder} is there already; ${typed.move ? `its route from ${jid} is in front now` : `added its route from ${jid}`}`,
+      `group ${folder} already exists; ${move ? `its route from ${jid} now comes first` : `added its route from ${jid}`}`,
     )
-  else svc.print.line(`group ${folder} is there already, and so is its route from ${jid}; nothing changed`)
-  warnAboutRoutes(svc, instance, typed, outcome)
-  if (outcome.inherited)
+  else svc.print.line(`group ${folder} and its route from ${jid} already exist; nothing changed`)
+  warnAboutRoutes(svc, typed, result)
+  if (result.inherited)
     svc.print.warn(
-      `${folder} takes over what an earlier group of this name left: ${describeReferences(outcome.inherited)}; ` +
-        `to start without it: svc group ${instance} rm ${folder} --purge, then add it again`,
+      `${folder} inherits from a deleted group of this name: ${describeReferences(result.inherited)}; ` +
+        `to start without them: svc group ${instance} rm ${folder} --purge, then add it again`,
     )
 }
 
-type Added = Awaited<ReturnType<typeof groups.add.run>>
+type AddGroupResult = Awaited<ReturnType<typeof groups.add.run>>
 
 function warnAboutRoutes(
   { print }: SvcContext,
-  instance: string,
-  { jid, folder }: AddGroupArguments,
-  told: Added,
+  { instance, jid, folder }: AddGroupArguments,
+  { shared_with, match, overtaken = [], in_front = [] }: AddGroupResult,
 ): void {
-  if (told.shared_with !== undefined)
+  if (shared_with !== undefined)
+    print.warn(`${shared_with} has the same room name, so the route names the platform: ${match} -> ${folder}`)
+  for (const route of overtaken) print.warn(`${formatRoute(route)} no longer gets messages of ${jid}`)
+  for (const route of in_front)
     print.warn(
-      `${told.shared_with} has the same room name, so the route names the platform: ${told.match} -> ${folder}`,
-    )
-  for (const route of told.overtaken ?? []) print.warn(`${formatRoute(route)} no longer gets messages of ${jid}`)
-  for (const route of told.in_front ?? [])
-    print.warn(
-      `${formatRoute(route)} is in front and takes messages of ${jid}; ` +
-        `svc group ${instance} add ${jid} ${folder} --move puts the route to ${folder} in front of it`,
+      `${formatRoute(route)} comes first and gets messages of ${jid}; ` +
+        `svc group ${instance} add ${jid} ${folder} --move puts the route to ${folder} before it`,
     )
 }
 
@@ -153,21 +150,19 @@ async function remove(svc: SvcContext, { instance, folder, purge, yes }: RemoveG
   if (purge && !yes && folder !== ROOT_FOLDER) await confirmPurge(svc, folder)
   const { is_group, ends, stays } = await svc.call(groups.remove, { folder, purge })
   if (is_group) svc.print.line(`removed group ${folder}`)
-  if (ends.length > 0) svc.print.line(`ended with it: ${describeReferences(ends)}`)
+  if (ends.length > 0) svc.print.line(`removed with it: ${describeReferences(ends)}`)
   if (stays.length === 0) return
   if (purge) svc.print.line(`removed: ${describeReferences(stays)}`)
-  else
-    svc.print.line(`still there: ${describeReferences(stays)}; svc group ${instance} rm ${folder} --purge removes them`)
+  else svc.print.line(`kept: ${describeReferences(stays)}; svc group ${instance} rm ${folder} --purge removes them`)
 }
 
-/** Shows what would go, and refuses unless the operator agrees. */
+/** Lists what would be deleted and refuses unless the operator confirms. */
 async function confirmPurge({ call, io, print }: SvcContext, folder: string): Promise<void> {
   const { ends, stays } = await call(groups.removal, { folder })
   const rows = [...ends, ...stays]
-  if (!io.prompt)
-    refuse('invalid', 'removing these rows needs an answer, and there is no terminal to ask at', 'repeat it with --yes')
+  if (!io.prompt) refuse('invalid', '--purge needs confirmation, but stdin is not a terminal', 'add --yes to confirm')
   if (rows.length > 0) print.say(`this also removes ${describeReferences(rows)}`)
-  const answer = await io.prompt(`remove ${folder}, and keep only its files? [y/N]`)
+  const answer = await io.prompt(`remove ${folder} and keep only its files? [y/N]`)
   if (!/^y(es)?$/i.test(answer.trim())) refuse('invalid', 'stopped: nothing was changed')
 }
 
@@ -177,7 +172,7 @@ interface Grant {
   readonly granted_at: string
 }
 
-/** What `ungrant` could take back: whole rows of admin, and operators. */
+/** The grants that `ungrant` can revoke: unconditional admin rows and operators. */
 async function findGrants(svc: SvcContext): Promise<Grant[]> {
   const rows = await svc.listAll(acl.list, 'acl', {})
   const members = await svc.listAll(memberships.list, 'acl_membership', {})
@@ -189,17 +184,17 @@ async function findGrants(svc: SvcContext): Promise<Grant[]> {
       .filter(({ role }) => role === OPERATOR_ROLE)
       .map(({ subject, added_at }) => ({ sub: subject, pattern: EVERYTHING, granted_at: added_at })),
   ]
-  const text = ({ sub, pattern, granted_at }: Grant): string => `${sub}\t${pattern}\t${granted_at}`
-  return grants.sort((a, b) => (text(a) < text(b) ? -1 : 1))
+  const sortKey = ({ sub, pattern, granted_at }: Grant): string => `${sub}\t${pattern}\t${granted_at}`
+  return grants.sort((a, b) => (sortKey(a) < sortKey(b) ? -1 : 1))
 }
 
-/** An invite to `**` grants by a row where `grant` grants by a membership: whoever takes it back means both. */
+/** Removes both forms of an operator: `grant` adds a membership, an invite to `**` adds an acl row. */
 async function ungrant(svc: SvcContext, sub: string, pattern: string): Promise<void> {
-  const asRow = (): Promise<void> => svc.call(acl.ungrant, { principal: sub, action: 'admin', scope: pattern })
-  if (pattern !== EVERYTHING) await asRow()
+  const removeRow = (): Promise<void> => svc.call(acl.ungrant, { principal: sub, action: 'admin', scope: pattern })
+  if (pattern !== EVERYTHING) await removeRow()
   else {
-    const asMember = await wasRemoved(svc.call(memberships.remove, { subject: sub, role: OPERATOR_ROLE }))
-    if (!(await wasRemoved(asRow())) && !asMember) refuse('not_found', `${sub} is no operator`)
+    const wasMember = await wasRemoved(svc.call(memberships.remove, { subject: sub, role: OPERATOR_ROLE }))
+    if (!(await wasRemoved(removeRow())) && !wasMember) refuse('not_found', `${sub} is not an operator`)
   }
   svc.print.line(`ungranted ${sub} ${pattern}`)
 }

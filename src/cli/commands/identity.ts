@@ -1,4 +1,4 @@
-// Identities: which subs are one person.
+// Identities: the accounts (subs) that belong to one person.
 import { identitiesResource } from '../../resources/identities.ts'
 import { defineSvcCommand } from '../command.ts'
 
@@ -7,7 +7,7 @@ const identities = identitiesResource.verbs
 export const identityCommands = [
   defineSvcCommand({
     usage: 'identity <instance> list [--json]',
-    about: 'show every person and the subs that are theirs',
+    about: 'list all people and their subs',
     example: 'identity demo list',
     run: async (svc) =>
       svc.print.table({
@@ -24,10 +24,10 @@ export const identityCommands = [
   defineSvcCommand({
     usage: 'identity <instance> link <sub> [--name|-n <text>] [--id|-i <id>] [--move]',
     about:
-      'make a person of a sub, or with --id add the sub to a person who is there; --move if it belongs to another person',
+      'create a person for a sub, or with --id add the sub to an existing person; --move takes it from another person',
     example: "identity demo link github:42 --name 'Ada'",
     run: async (svc, { sub, name, id, move }) => {
-      if (name !== undefined && id !== undefined) svc.print.warn('--name is ignored: --id names a person who is there')
+      if (name !== undefined && id !== undefined) svc.print.warn('--name is ignored: --id selects an existing person')
       const linked = await svc.call(identities.link, { sub, move, ...(id === undefined ? { name } : { id }) })
       svc.print.line(
         linked.created
@@ -38,7 +38,7 @@ export const identityCommands = [
   }),
   defineSvcCommand({
     usage: 'identity <instance> unlink <sub>',
-    about: 'take a sub away from the person who has it',
+    about: 'remove a sub from its person',
     example: 'identity demo unlink github:42',
     run: async (svc, { sub }) => {
       const { removed } = await svc.call(identities.unlink, { sub })

@@ -1,4 +1,4 @@
-// The list of commands, in the order of help. Each is loaded only when it is typed.
+// All commands, in the order of the help page. Each is loaded on demand.
 import type { SvcCommands } from '../command.ts'
 
 export const svcCommands: SvcCommands = {

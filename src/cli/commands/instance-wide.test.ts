@@ -1,4 +1,4 @@
-// gate and network: what is about the whole instance.
+// Tests of the commands for the whole instance: gate and network.
 import assert from 'node:assert/strict'
 import { after, suite, test } from 'node:test'
 import { demoCli, demoCliOn } from '../../../test/support/cli.ts'
@@ -9,7 +9,7 @@ import { sourceOf } from '../../lib/settings.ts'
 import { findInstance, openInstance } from '../instance/instance.ts'
 
 onEveryEngine('svc gate', (engine) => {
-  test('add, list, disable, enable, rm', async (t) => {
+  test('adds, lists, disables, enables and removes gates', async (t) => {
     const cli = await demoCliOn(t, engine)
     assert.deepEqual(await cli.run('gate demo list'), { code: 0, stdout: '', stderr: 'no gates\n' })
     assert.equal(await cli.ok('gate demo add team/** 10/day'), 'gate team/**: 10/day\n')
@@ -25,7 +25,7 @@ onEveryEngine('svc gate', (engine) => {
     assert.equal(await cli.ok('gate demo rm team/**'), 'removed gate team/**\n')
   })
 
-  test('what is not there is said, with exit code 1', async (t) => {
+  test('reports a missing gate and exits with 1', async (t) => {
     const cli = await demoCliOn(t, engine)
     for (const action of ['rm', 'enable', 'disable']) {
       const { code, stdout, stderr } = await cli.run(`gate demo ${action} team`)
@@ -53,7 +53,7 @@ suite('svc gate add refuses', () => {
 })
 
 onEveryEngine('svc network', (engine) => {
-  test('a top-level domain is refused by allow and by apply, and a name for anybody is allowed with a warning', async (t) => {
+  test('refuses a top-level domain in allow and apply, and warns about a public suffix', async (t) => {
     const cli = await demoCliOn(t, engine)
     await cli.ok('group demo add slack:1 team')
     const sentence = 'target "com" would allow every name that ends in .com; write the host itself, such as example.com'
@@ -69,14 +69,14 @@ onEveryEngine('svc network', (engine) => {
     assert.match(await cli.ok('network demo list team'), /\tco\.uk\t/)
   })
 
-  test('allow, list, resolve, deny', async (t) => {
+  test('allows, lists, resolves and denies hosts', async (t) => {
     const cli = await demoCliOn(t, engine)
     await cli.ok('group demo add slack:1 team')
     await cli.ok('group demo add slack:2 team/sub')
     assert.equal(await cli.ok('network demo allow team API.Example.com.'), 'team may reach api.example.com\n')
     assert.equal(
       await cli.ok('network demo allow team api.example.com'),
-      'team may reach api.example.com already; nothing changed\n',
+      'team may already reach api.example.com; nothing changed\n',
     )
     assert.equal(await cli.ok('network demo allow (root) npmjs.org'), '(root) may reach npmjs.org\n')
     const [header, ...rows] = (await cli.ok('network demo list')).trimEnd().split('\n')
@@ -104,7 +104,7 @@ onEveryEngine('svc network', (engine) => {
 })
 
 onEveryEngine('svc network with the default hosts', (engine) => {
-  test('lists them first at the root, and neither adds nor removes them', async (t) => {
+  test('lists them first at the root and neither adds nor removes them', async (t) => {
     const cli = await demoCliOn(t, engine)
     const defaults = '(root)\tanthropic.com\t-\tdefault\n(root)\tapi.anthropic.com\t-\tdefault\n'
     assert.equal(await cli.ok('network demo list'), `FOLDER\tTARGET\tCREATED_AT\tCREATED_BY\n${defaults}`)
@@ -115,7 +115,7 @@ onEveryEngine('svc network with the default hosts', (engine) => {
     ])
     assert.equal(
       await cli.ok('network demo allow (root) anthropic.com'),
-      '(root) may reach anthropic.com already; nothing changed\n',
+      '(root) may already reach anthropic.com; nothing changed\n',
     )
     const denied = await cli.run('network demo deny (root) anthropic.com')
     assert.equal(denied.code, 1)
@@ -125,9 +125,9 @@ onEveryEngine('svc network with the default hosts', (engine) => {
 })
 
 onEveryEngine('svc network denied', (engine) => {
-  test('shows each refused host with the command that allows it', async (t) => {
+  test('lists each refused host with the command that allows it', async (t) => {
     const cli = await demoCliOn(t, engine)
-    assert.equal((await cli.run('network demo denied')).stderr, 'nothing was refused\n')
+    assert.equal((await cli.run('network demo denied')).stderr, 'no refused hosts\n')
     const [older, newer] = ['2026-01-01T00:00:00.000Z', '2026-01-01T00:00:01.000Z']
     const denial = { folder: 'main', reason: 'blocked-by-allowlist', count: 2, at: older }
     const environment = sourceOf('the environment', new Map([['SVC_DATA_DIR', cli.dir]]))

@@ -1,4 +1,4 @@
-// Invites: whoever redeems one administers what its glob names.
+// Invites: a person who redeems one may administer the folders that match its glob.
 import { timestamp } from '../../lib/clock.ts'
 import { parseDuration } from '../../lib/text/duration.ts'
 import { invitesResource } from '../../resources/invites.ts'
@@ -7,7 +7,7 @@ import { parseInteger } from '../input/integer-argument.ts'
 
 const invites = invitesResource.verbs
 
-/** 0, as well as nothing said, is no expiry. */
+/** 0 means no expiry, like no flag. */
 function resolveExpiry({ io }: SvcContext, expires: string | undefined): string | undefined {
   const ms = expires === undefined ? 0 : parseDuration(expires)
   return ms === 0 ? undefined : timestamp(io.clock.now() + ms)
@@ -16,7 +16,7 @@ function resolveExpiry({ io }: SvcContext, expires: string | undefined): string 
 export const inviteCommands = [
   defineSvcCommand({
     usage: 'invite <instance> create <glob> [--max-uses|-n <int>] [--expires|-e <duration>]',
-    about: 'mint an invite to administer <glob>; the token is shown this once',
+    about: 'mint an invite to administer <glob>; the token is shown only once',
     example: "invite demo create 'team/**' --max-uses 3 --expires 72h",
     run: async (svc, { glob, maxUses, expires }) => {
       const invite = await svc.call(invites.create, {
@@ -30,7 +30,7 @@ export const inviteCommands = [
   }),
   defineSvcCommand({
     usage: 'invite <instance> list [--issued-by|-b <sub>] [--json]',
-    about: 'show invites, newest first; TOKEN is only the start of the token',
+    about: 'list invites, newest first; TOKEN is only the start of the token',
     example: 'invite demo list --issued-by cli',
     run: async (svc, { issuedBy }) =>
       svc.print.table({
@@ -48,7 +48,7 @@ export const inviteCommands = [
   }),
   defineSvcCommand({
     usage: 'invite <instance> revoke <token_id>',
-    about: 'end an invite; <token_id> is what list shows, or the whole token',
+    about: 'revoke an invite; <token_id> is shown by list, or is the whole token',
     example: 'invite demo revoke XyQ2mB7kPq1d',
     run: async (svc, { token_id }) => {
       await svc.call(invites.revoke, { token_id })

@@ -1,4 +1,4 @@
-// The instances on this machine, and whether each is being served.
+// Lists the instances on this machine and whether each is being served.
 import { Refusal } from '../../lib/refusal.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
 import type { ConfiguredInstance } from '../instance/instance.ts'
@@ -6,9 +6,9 @@ import type { ConfiguredInstance } from '../instance/instance.ts'
 interface ListedInstance {
   readonly name: string
   readonly directory: string
-  /** Where it is served, else where it would be; nothing where its settings cannot be read. */
+  /** The current or configured address; undefined if the settings cannot be read. */
   readonly listen?: string | undefined
-  /** Nothing where this user may not look. */
+  /** Undefined if this user has no permission to find out. */
   readonly served?: boolean | undefined
   readonly processes: readonly { readonly pid?: number | undefined; readonly urls: Readonly<Record<string, string>> }[]
 }
@@ -17,7 +17,7 @@ export const listCommands = [
   defineSvcCommand({
     usage: 'list [--json]',
     about:
-      'show every instance below the data directory, where it listens, and whether a process of this machine serves it now',
+      'list the instances in the data directory, their addresses, and whether a process on this machine serves them',
     example: 'list',
     run: async (svc) => {
       const { listInstances } = await import('../instance/instance.ts')
@@ -32,10 +32,10 @@ export const listCommands = [
           LISTEN: ({ listen = '-' }) => listen,
           DIRECTORY: ({ directory }) => directory,
         },
-        empty: `no instances in ${dir}; svc create <name> makes one`,
+        empty: `no instances in ${dir}; svc create <name> creates one`,
       })
       if (names.length === 0 && !svc.io.environment.get('SVC_DATA_DIR'))
-        svc.print.say('SVC_DATA_DIR is not set; it says where your instances are, if they are elsewhere')
+        svc.print.say('SVC_DATA_DIR is not set; if your instances are elsewhere, set it to their directory')
     },
   }),
 ]
@@ -47,20 +47,20 @@ async function inspectInstance(svc: SvcContext, name: string): Promise<ListedIns
   ])
   const location = locateInstance(name, svc.io.environment)
   const processes = await servingProcesses(location.layout)
-  const known = processes?.map(urlOfProcess).find((address) => address !== undefined)
-  const listen = known ?? (await configuredAddress(svc, () => loadInstanceConfig(location, svc.io.environment)))
+  const current = processes?.map(urlOfProcess).find((address) => address !== undefined)
+  const listen = current ?? (await configuredAddress(svc, () => loadInstanceConfig(location, svc.io.environment)))
   const served = processes && processes.length > 0
   return { name, directory: location.layout.root, listen, served, processes: processes ?? [] }
 }
 
-/** One instance whose .env cannot be read does not hide the others. */
+/** Warns about an unreadable .env instead of failing, so that the other instances are listed. */
 async function configuredAddress(
   svc: SvcContext,
   read: () => Promise<ConfiguredInstance>,
 ): Promise<string | undefined> {
   try {
-    const { host, port } = (await read()).settings.WEB_LISTEN
-    return `http://${host.includes(':') ? `[${host}]` : host}:${port}`
+    const { formatListenAddress } = await import('../input/port-flag.ts')
+    return `http://${formatListenAddress((await read()).settings.WEB_LISTEN)}`
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
     svc.print.warn(error.message)

@@ -1,4 +1,4 @@
-// export and apply: what the commands add to the manifest's own rules.
+// Tests of export and apply as commands; the rules of manifests have tests of their own.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -8,7 +8,7 @@ import { demoCli, demoCliOn } from '../../../test/support/cli.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
 
 onEveryEngine('svc export and apply', (engine) => {
-  test('a change goes out and in again, and links stay', async (t) => {
+  test('apply a changed export and keep links', async (t) => {
     const cli = await demoCliOn(t, engine)
     const file = join(cli.dir, 'config.yaml')
     await cli.ok('group demo add slack:1 team')
@@ -37,7 +37,7 @@ onEveryEngine('svc export and apply', (engine) => {
     assert.match(await cli.ok('group demo list'), /^team\t/m)
   })
 
-  test('another version is exit code 2, and --force goes past it', async (t) => {
+  test('apply exits with 2 for another version, which --force ignores', async (t) => {
     const cli = await demoCliOn(t, engine)
     const manifest = 'config_version: 7\nonboarding_gates: []\n'
     const stale = await cli.run('apply demo -', { stdin: manifest })
@@ -58,18 +58,18 @@ onEveryEngine('svc export and apply', (engine) => {
     )
   })
 
-  test('a group that a manifest brings has its folder at once, made from its product', async (t) => {
+  test('apply creates the folder of a new group from its product', async (t) => {
     const cli = await demoCliOn(t, engine)
     const exported = (await cli.run('export demo')).stdout
     const group = '  - folder: team/new\n    name: New\n    product: support\n    open: true\n'
     const stdin = exported.replace(/^groups:\n/m, `groups:\n${group}`)
     const { code, stderr } = await cli.run('apply demo -', { stdin })
-    assert.deepEqual([code, stderr], [0, 'set up the folder of team/new\n'])
+    assert.deepEqual([code, stderr], [0, 'created the directory of team/new\n'])
     assert.ok(statSync(join(cli.dir, 'svc_demo/groups/team/new/PERSONA.md')).isFile())
     assert.match(await cli.ok('doctor demo'), /✓ groups/)
   })
 
-  test('only apply counts the version up', async (t) => {
+  test('only apply increments the version', async (t) => {
     const cli = await demoCliOn(t, engine)
     await cli.ok('gate demo add team 5')
     await cli.ok('group demo grant github:1 **')
@@ -78,7 +78,7 @@ onEveryEngine('svc export and apply', (engine) => {
 })
 
 suite('svc apply', () => {
-  test('refuses what it cannot read', async (t) => {
+  test('refuses an unreadable file', async (t) => {
     const cli = await demoCli(t)
     const path = (name: string): string => join(cli.dir, name)
     mkdirSync(path('folder'))
@@ -100,7 +100,7 @@ suite('svc apply', () => {
     }
   })
 
-  test('refuses a manifest that is wrong, with its lines and exit code 1', async (t) => {
+  test('refuses an invalid manifest with line numbers and exit code 1', async (t) => {
     const cli = await demoCli(t)
     const cases: [string | Uint8Array, RegExp][] = [
       ['', /svc: /],
@@ -121,7 +121,7 @@ suite('svc apply', () => {
     assert.match(await cli.ok('export demo'), /^config_version: 1\n/)
   })
 
-  test('says what ends and stays with a group, what a new one takes over, and how to purge it', async (t) => {
+  test('lists what a deleted group removes and keeps, what a new one inherits, and how to purge it', async (t) => {
     const cli = await demoCli(t)
     await cli.ok('group demo add slack:1 team')
     await cli.ok('token demo issue chat team')
@@ -129,19 +129,19 @@ suite('svc apply', () => {
     const without = `config_version: 1\n${main}scheduled_tasks:\n`
     const purge = 'svc group demo rm team --purge'
     const left = '1 route (room=1), 1 role (role:member)'
-    const effects = `  with group team end: 1 link (web:team)\n  of group team stay: ${left}; ${purge} removes them\n`
+    const effects = `  group team: deleted with it: 1 link (web:team)\n  group team: kept: ${left}; ${purge} deletes them\n`
     const planned = await cli.ok('apply demo - --dry-run', { stdin: without })
     assert.ok(planned.includes(effects), planned)
     await cli.ok('group demo rm team')
     const back = `config_version: 1\n${main}  - {folder: team, name: team, product: assistant, open: true}\nscheduled_tasks:\n`
     const added = await cli.ok('apply demo -', { stdin: back })
     assert.ok(
-      added.includes(`  group team takes over from an earlier one: ${left}; ${purge} before apply removes them\n`),
+      added.includes(`  group team: inherited from a deleted group: ${left}; ${purge} before apply deletes them\n`),
       added,
     )
   })
 
-  test('warns when the last operator would go', async (t) => {
+  test('warns if it would remove the last operator', async (t) => {
     const cli = await demoCli(t)
     await cli.ok('group demo grant github:1 **')
     const stdin = 'config_version: 1\nacl_membership: []\n'
@@ -151,7 +151,7 @@ suite('svc apply', () => {
     assert.match(stderr, /^warning: .*operator/)
   })
 
-  test('knows its flags', async (t) => {
+  test('refuses unknown flags and missing arguments', async (t) => {
     const cli = await demoCli(t)
     for (const line of ['apply demo x --forse', 'apply demo x --dryrun', 'export demo --json', 'apply demo'])
       assert.equal((await cli.run(line)).code, 1, line)
@@ -159,7 +159,7 @@ suite('svc apply', () => {
 })
 
 suite('svc export', () => {
-  test('to what is no ordinary file is refused, and leaves it alone', async (t) => {
+  test('refuses and does not change anything but a regular file', async (t) => {
     const cli = await demoCli(t)
     for (const path of ['/dev/null', '/dev/full', cli.dir]) {
       const { code, stderr } = await cli.run(['export', 'demo', path])
@@ -171,7 +171,7 @@ suite('svc export', () => {
     assert.match(lost.stderr, /^svc: cannot write \S+: its directory does not exist\n/)
   })
 
-  test('to a link writes the file behind it; nothing half-written is left', async (t) => {
+  test('writes to the target of a link and leaves no temporary file', async (t) => {
     const cli = await demoCli(t)
     const [file, link] = [join(cli.dir, 'config.yaml'), join(cli.dir, 'latest.yaml')]
     writeFileSync(file, 'old')
@@ -183,7 +183,7 @@ suite('svc export', () => {
     assert.deepEqual(readdirSync(cli.dir).sort(), ['config.yaml', 'latest.yaml', 'svc_demo'])
   })
 
-  test('never holds a secret or a token', async (t) => {
+  test('never contains a secret or a token', async (t) => {
     const cli = await demoCli(t)
     await cli.ok('secret demo set main K --value -', { stdin: 's3cret' })
     const token = /^token: (\S+)$/m.exec(await cli.ok('token demo issue chat main'))?.[1] ?? 'none'

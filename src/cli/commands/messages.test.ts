@@ -18,8 +18,7 @@ async function openDemo({ root }: Cli): Promise<OpenHost> {
   return openHost({ instance: 'demo', store, webBase: 'http://localhost' })
 }
 
-/** Gives a message another id. */
-async function rename(cli: Cli, from: string, to: string): Promise<void> {
+async function changeId(cli: Cli, from: string, to: string): Promise<void> {
   const host = await openDemo(cli)
   await host.engine.transaction(async (tx) => {
     for (const table of ['messages', 'inbox']) await run(tx, `update ${table} set id = $2 where id = $1`, [from, to])
@@ -27,18 +26,18 @@ async function rename(cli: Cli, from: string, to: string): Promise<void> {
   await host.close()
 }
 
-/** Puts messages into the store of `demo`; their ids. */
-async function arrive(
+/** Adds messages to the store of `demo` and returns their ids. */
+async function addMessages(
   cli: Cli,
   ...all: readonly { text: string; state?: InboxState; reason?: string; folder?: string }[]
 ): Promise<string[]> {
   const host = await openDemo(cli)
-  const speaking = { dialect: host.engine.dialect, clock: systemClock, random: systemRandom }
+  const context = { dialect: host.engine.dialect, clock: systemClock, random: systemRandom }
   const ids: string[] = []
   try {
     for (const { text, state, reason, folder = 'main' } of all)
       await host.engine.transaction(async (tx) => {
-        const { id, seq } = await recordInbound(tx, speaking, {
+        const { id, seq } = await recordInbound(tx, context, {
           jid: 'telegram:1',
           sender: 'telegram:7',
           content: text,
@@ -47,9 +46,9 @@ async function arrive(
         })
         ids.push(id)
         if (!state) return
-        const place = { jid: 'telegram:1', topic: '', chat_topic: '', sender: 'telegram:7', verb: 'message' }
+        const conversation = { jid: 'telegram:1', topic: '', chat_topic: '', sender: 'telegram:7', verb: 'message' }
         const updated_at = timestamp(Date.now())
-        await inbox.insert(tx, { message_seq: seq, id, folder, ...place, state, reason, updated_at })
+        await inbox.insert(tx, { message_seq: seq, id, folder, ...conversation, state, reason, updated_at })
         await run(tx, 'update routing set last_seq = $1 where id = 1', [seq])
       })
   } finally {
@@ -58,9 +57,9 @@ async function arrive(
   return ids
 }
 
-async function demoWith(t: TestContext, engine: 'sqlite' | 'postgres'): Promise<{ cli: Cli; ids: string[] }> {
+async function createWithMessages(t: TestContext, engine: 'sqlite' | 'postgres'): Promise<{ cli: Cli; ids: string[] }> {
   const cli = await demoCliOn(t, engine)
-  const ids = await arrive(
+  const ids = await addMessages(
     cli,
     { text: 'what is\nnew?', state: 'answered' },
     { text: 'and now?', state: 'failed', reason: 'the model is asleep' },
@@ -70,8 +69,8 @@ async function demoWith(t: TestContext, engine: 'sqlite' | 'postgres'): Promise<
 }
 
 onEveryEngine('svc messages', (engine) => {
-  test('shows what became of each message, newest last, on one line each', async (t) => {
-    const { cli } = await demoWith(t, engine)
+  test('lists the state of each message, newest last, on one line each', async (t) => {
+    const { cli } = await createWithMessages(t, engine)
     const lines = (await cli.ok('messages demo')).trimEnd().split('\n')
     assert.deepEqual(
       lines.map((line) => line.split('\t').slice(2)),
@@ -91,8 +90,8 @@ onEveryEngine('svc messages', (engine) => {
     )
   })
 
-  test('shows one message whole, and says when none of that id arrived', async (t) => {
-    const { cli, ids } = await demoWith(t, engine)
+  test('shows one message in full and reports an unknown id', async (t) => {
+    const { cli, ids } = await createWithMessages(t, engine)
     const shown = await cli.ok(['messages', 'demo', 'show', ids[1] ?? ''])
     assert.match(shown, /^state: failed$/m)
     assert.match(shown, /^reason: the model is asleep$/m)
@@ -102,8 +101,8 @@ onEveryEngine('svc messages', (engine) => {
     assert.deepEqual([code, stderr], [1, 'svc: there is no message whose id starts with absent\n'])
   })
 
-  test('shows a beginning of each id that no other has, routed or not, and show takes it', async (t) => {
-    const { cli, ids } = await demoWith(t, engine)
+  test('lists a unique prefix of each id, routed or not, and show accepts it', async (t) => {
+    const { cli, ids } = await createWithMessages(t, engine)
     const shorts = (await cli.ok('messages demo'))
       .trimEnd()
       .split('\n')
@@ -122,12 +121,12 @@ onEveryEngine('svc messages', (engine) => {
     )
   })
 
-  test('tells apart two ids that differ in their last letter alone', async (t) => {
-    const { cli } = await demoWith(t, engine)
-    const twins = await arrive(cli, { text: 'one', state: 'silent' }, { text: 'two', state: 'silent' })
+  test('distinguishes two ids that differ only in their last character', async (t) => {
+    const { cli } = await createWithMessages(t, engine)
+    const twins = await addMessages(cli, { text: 'one', state: 'silent' }, { text: 'two', state: 'silent' })
     const [one = '', two = ''] = twins
     const twin = `${one.slice(0, -1)}${one.endsWith('0') ? '1' : '0'}`
-    await rename(cli, two, twin)
+    await changeId(cli, two, twin)
     const rows: { id: string; short_id: string }[] = JSON.parse(await cli.ok('messages demo --limit 2 --json'))
     assert.deepEqual(
       rows.map(({ id, short_id }) => [id, short_id]),
@@ -140,8 +139,8 @@ onEveryEngine('svc messages', (engine) => {
     assert.equal((await cli.run(`messages demo show ${one.slice(0, -1)}`)).code, 1)
   })
 
-  test('--follow shows what is there, goes on until it is told to stop, and with --json says a line for each', async (t) => {
-    const { cli } = await demoWith(t, engine)
+  test('--follow lists messages until it is stopped, with --json one per line', async (t) => {
+    const { cli } = await createWithMessages(t, engine)
     const lines = (await cli.ok('messages demo --follow --json')).trimEnd().split('\n')
     assert.deepEqual(
       lines.map((line) => JSON.parse(line).text),
@@ -150,8 +149,8 @@ onEveryEngine('svc messages', (engine) => {
   })
 })
 
-suite('svc messages, wrongly asked', () => {
-  test('names the states there are, the folder that is not, and what is missing', async (t) => {
+suite('svc messages', () => {
+  test('refuses unknown states and folders, invalid limits and missing arguments', async (t) => {
     const cli = await demoCliOn(t, 'sqlite')
     const refusals: Record<string, RegExp> = {
       'messages demo --state lost': /state must be one of waiting, running, delegated, answered, silent, failed, /,
@@ -168,7 +167,7 @@ suite('svc messages, wrongly asked', () => {
     }
   })
 
-  test('says on stderr that there are none', async (t) => {
+  test('reports an empty list on stderr', async (t) => {
     const cli = await demoCliOn(t, 'sqlite')
     assert.deepEqual(await cli.run('messages demo main --state failed'), {
       code: 0,
@@ -177,9 +176,9 @@ suite('svc messages, wrongly asked', () => {
     })
   })
 
-  test('on a terminal, cuts what is long and lets nothing repaint it', async (t) => {
+  test('truncates long texts and escapes control characters on a terminal', async (t) => {
     const cli = await demoCliOn(t, 'sqlite')
-    await arrive(cli, { text: `\u001b[31m${'long '.repeat(200)}`, state: 'silent' })
+    await addMessages(cli, { text: `\u001b[31m${'long '.repeat(200)}`, state: 'silent' })
     const shown = await cli.ok('messages demo', { terminal: true })
     assert.ok(!shown.includes('\u001b'))
     for (const line of shown.trimEnd().split('\n')) assert.ok([...line].length < 150)

@@ -1,4 +1,4 @@
-// What became of each message: it waits, it runs, or it has come to its one end (decision L14).
+// Lists inbound messages and their states. See docs/decisions.md#final-state-of-every-message.
 import type { InboxState } from '../../core/messages/inbox.ts'
 import type { MessageDetails } from '../../core/messages/message-states.ts'
 import { cell } from '../../lib/command-line/print.ts'
@@ -6,6 +6,7 @@ import { inboxResource } from '../../resources/inbox.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { resolveIdPrefix } from '../input/id-prefix.ts'
 import { parseInteger } from '../input/integer-argument.ts'
+import { formatCents } from '../output/cents.ts'
 import { type MessageFilter, messageTable } from '../output/message-table.ts'
 
 type Answer = MessageDetails['answers'][number]
@@ -14,24 +15,24 @@ export const messagesCommands = [
   defineSvcCommand({
     usage: 'messages <instance> [<folder>] [--state|-s <state>] [--limit|-n <n>] [--follow|-f] [--json]',
     about:
-      'show what became of the messages that arrived, newest last; --state shows only those in it; --follow goes on, and shows each again at its end',
+      'list inbound messages and their states, newest last; --state filters by state; --follow continues, and lists each again in its final state',
     example: 'messages demo main --state failed',
     run: async (svc, { folder, state, limit, follow }) => {
-      const only: MessageFilter = {
+      const filter: MessageFilter = {
         folder,
-        // The verb says which states there are.
+        // The verb checks the state.
         ...(state === undefined ? {} : { state: state as InboxState }),
         ...(limit === undefined ? {} : { limit: parseInteger('--limit', limit) }),
       }
-      if (follow) return (await import('../output/message-follower.ts')).followMessages(svc, only)
-      const { messages } = await svc.call(inboxResource.verbs.states, only)
-      svc.print.table(messageTable(svc, messages, only))
+      if (follow) return (await import('../output/message-follower.ts')).followMessages(svc, filter)
+      const { messages } = await svc.call(inboxResource.verbs.states, filter)
+      svc.print.table(messageTable(svc, messages, filter))
     },
   }),
   defineSvcCommand({
     usage: 'messages <instance> show <id> [--json]',
     about:
-      'show all that is known of one message: its turn, the whole answer and how far that got, what it cost; the beginning of the id will do',
+      'show all details of a message: its turn, the whole answer and its delivery, and the cost; a unique prefix of the id is enough',
     example: 'messages demo show 019c8a53-7f9e',
     run: async (svc, { id: typed }) => {
       const { ids } = await svc.call(inboxResource.verbs.ids, { prefix: typed })
@@ -40,40 +41,40 @@ export const messagesCommands = [
   }),
 ]
 
-function showMessage(svc: SvcContext, story: MessageDetails): void {
+function showMessage(svc: SvcContext, message: MessageDetails): void {
   const { print } = svc
-  const { turn, envelope, round, answers, costs } = story
+  const { turn, envelope, round, answers, costs } = message
   print.record(
     omitUndefined({
-      id: story.id,
-      time: story.created_at,
-      state: story.state,
-      since: story.updated_at,
-      reason: story.reason,
-      folder: story.folder,
-      topic: story.topic || undefined,
-      chat: story.chat,
-      sender: story.sender,
+      id: message.id,
+      time: message.created_at,
+      state: message.state,
+      since: message.updated_at,
+      reason: message.reason,
+      folder: message.folder,
+      topic: message.topic || undefined,
+      chat: message.chat,
+      sender: message.sender,
       verb: envelope?.verb,
-      reach: story.reach,
-      event: story.event,
+      reach: message.reach,
+      event: message.event,
       task: envelope?.task_id,
-      'asked by turn': envelope?.from_turn,
-      'waits for': story.waits_for,
+      'from turn': envelope?.from_turn,
+      'waits for': message.waits_for,
       round: round && `${round.status}, ${round.last_seq} frames`,
-      told: round?.error,
-      text: story.text,
+      'round error': round?.error,
+      text: message.text,
       turn: turn?.id,
       'turn state': turn?.outcome ?? turn?.state,
       'turn messages': turn?.message_count,
       attempts: turn?.attempts,
-      // While it is tried again, the message has no reason yet.
-      'last failure': turn?.reason === story.reason ? undefined : turn?.reason,
+      // During retries only the turn has a reason.
+      'last failure': turn?.reason === message.reason ? undefined : turn?.reason,
       started: turn?.started_at,
       ended: turn?.ended_at,
-      'may cost': turn?.money_cents === undefined ? undefined : `${turn.money_cents} cents`,
+      'may cost': turn?.money_cents === undefined ? undefined : formatCents(turn.money_cents),
     }),
-    story,
+    message,
   )
   if (print.json) return
   for (const answer of answers) showAnswer(svc, answer)
@@ -90,16 +91,16 @@ function showMessage(svc: SvcContext, story: MessageDetails): void {
     })
 }
 
-/** How far it got, and all of it as it was said, set in. */
+/** Prints the delivery state and the whole text, indented. */
 function showAnswer({ print }: SvcContext, { created_at, kind, chat, state, attempts, error, text }: Answer): void {
   const tries = attempts > 1 ? ` after ${attempts} tries` : ''
-  const fault = error === undefined ? '' : `: ${error}`
-  print.line(cell(`answer of ${created_at} (${kind}) to ${chat}, ${state}${tries}${fault}`))
+  const reason = error === undefined ? '' : `: ${error}`
+  print.line(cell(`answer of ${created_at} (${kind}) to ${chat}, ${state}${tries}${reason}`))
   for (const line of text.split('\n')) print.line(`  ${line.split('\t').map(cell).join('\t')}`)
 }
 
-function omitUndefined(lines: Readonly<Record<string, string | number | undefined>>): Record<string, string | number> {
+function omitUndefined(fields: Readonly<Record<string, string | number | undefined>>): Record<string, string | number> {
   return Object.fromEntries(
-    Object.entries(lines).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+    Object.entries(fields).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
   )
 }

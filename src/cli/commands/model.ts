@@ -67,7 +67,7 @@ async function readCurrentModel(svc: SvcContext, folder?: string, runtime?: Runt
 
 interface ModelFlags extends Omit<ModelAnswers, 'key'> {
   readonly instance: string
-  /** Only `-`, which stands for stdin. */
+  /** Only `-`, which means stdin. */
   readonly key?: string | undefined
 }
 

@@ -1,4 +1,4 @@
-// Network rules: which hosts a folder's agent may reach.
+// Network rules: the hosts that a folder's agent may reach.
 import { DEFAULT_HOSTS, isDefaultRule } from '../../core/access/allowlist.ts'
 import { deniedHost, unallowableReason } from '../../core/access/network-denials.ts'
 import { refuse } from '../../lib/refusal.ts'
@@ -8,8 +8,8 @@ import { defineSvcCommand } from '../command.ts'
 const rules = networkRulesResource.verbs
 const ROOT = '(root)'
 
-/** The root has no name in the store. An empty word is refused: an unset shell variable must not open a host for all. */
-function storedFolder(text: string): string {
+/** The root is empty in the store. Refuses an empty word, because an unset shell variable must not allow a host for all. */
+function toStoredFolder(text: string): string {
   if (text === '') refuse('invalid', 'folder must not be empty', `the root is '${ROOT}'`)
   return text === ROOT ? '' : text
 }
@@ -21,39 +21,39 @@ interface ListedRule {
   readonly created_by: string
 }
 
-/** Constants of the program, shown like rules of the root. */
+/** Built-in hosts, listed like rules of the root. */
 const DEFAULT_RULES: ListedRule[] = DEFAULT_HOSTS.map((target) => ({ folder: '', target, created_by: 'default' }))
 
 export const networkCommands = [
   defineSvcCommand({
     usage: 'network <instance> allow <folder> <target>',
-    about: `let a folder and those below it reach a host and its subdomains; '${ROOT}' is every folder`,
+    about: `allow a folder and those below it to reach a host and its subdomains; '${ROOT}' means every folder`,
     example: 'network demo allow team api.example.com',
     run: async (svc, { folder, target: typed }) => {
-      const { added, target, warning } = await svc.call(rules.allow, { folder: storedFolder(folder), target: typed })
-      svc.print.line(added ? `${folder} may reach ${target}` : `${folder} may reach ${target} already; nothing changed`)
+      const { added, target, warning } = await svc.call(rules.allow, { folder: toStoredFolder(folder), target: typed })
+      svc.print.line(added ? `${folder} may reach ${target}` : `${folder} may already reach ${target}; nothing changed`)
       if (warning !== undefined) svc.print.warn(warning)
     },
   }),
   defineSvcCommand({
     usage: 'network <instance> deny <folder> <target>',
-    about: 'take back the rule that lets a folder reach a host',
+    about: 'remove the rule that allows a folder to reach a host',
     example: 'network demo deny team api.example.com',
     run: async (svc, { folder, target }) => {
-      await svc.call(rules.deny, { folder: storedFolder(folder), target })
+      await svc.call(rules.deny, { folder: toStoredFolder(folder), target })
       svc.print.line(`removed the rule of ${folder} for ${target}`)
     },
   }),
   defineSvcCommand({
     usage: 'network <instance> list [<folder>] [--json]',
-    about: 'show every rule and the default hosts, or the rules of one folder alone',
+    about: 'list all rules and the default hosts, or only the rules of one folder',
     example: 'network demo list team',
     run: async (svc, { folder }) => {
-      const stored = folder === undefined ? undefined : storedFolder(folder)
-      const kept = await svc.listAll(rules.list, 'network_rules', stored === undefined ? {} : { folder: stored })
+      const stored = folder === undefined ? undefined : toStoredFolder(folder)
+      const listed = await svc.listAll(rules.list, 'network_rules', stored === undefined ? {} : { folder: stored })
       const defaults: ListedRule[] = stored ? [] : DEFAULT_RULES
       svc.print.table({
-        rows: [...defaults, ...kept.filter((rule) => !isDefaultRule(rule))],
+        rows: [...defaults, ...listed.filter((rule) => !isDefaultRule(rule))],
         columns: {
           FOLDER: (rule) => rule.folder || ROOT,
           TARGET: (rule) => rule.target,
@@ -66,16 +66,16 @@ export const networkCommands = [
   }),
   defineSvcCommand({
     usage: 'network <instance> resolve <folder> [--json]',
-    about: 'print every host that a folder may reach, with what it has from the folders above',
+    about: 'print every host that a folder may reach, including those allowed by the folders above',
     example: 'network demo resolve team/support',
     run: async (svc, { folder }) => {
-      const { hosts } = await svc.call(rules.resolve, { folder: storedFolder(folder) })
+      const { hosts } = await svc.call(rules.resolve, { folder: toStoredFolder(folder) })
       svc.print.table({ rows: hosts, columns: { HOST: (host) => host }, empty: 'no hosts', header: false })
     },
   }),
   defineSvcCommand({
     usage: 'network <instance> denied [<folder>] [--json]',
-    about: 'show the hosts that agents asked for and were refused, newest first, and the command that allows each',
+    about: 'list the hosts that agents were refused, newest first, and the command that allows each',
     example: 'network demo denied team',
     run: async (svc, { instance, folder }) =>
       svc.print.table({
@@ -91,7 +91,7 @@ export const networkCommands = [
           'ALLOW WITH': (denial) =>
             unallowableReason(denial) ?? `svc network ${instance} allow ${denial.folder} ${deniedHost(denial)}`,
         },
-        empty: 'nothing was refused',
+        empty: 'no refused hosts',
       }),
   }),
 ]

@@ -1,4 +1,4 @@
-// identity, invite, budget, user-secret: what is about people.
+// Tests of the commands for people: identity, invite and budget.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -9,7 +9,7 @@ import { onEveryEngine } from '../../../test/support/host.ts'
 import { timestamp } from '../../lib/clock.ts'
 
 onEveryEngine('svc identity', (engine) => {
-  test('link, list, unlink', async (t) => {
+  test('links, lists and unlinks subs', async (t) => {
     const cli = await demoCliOn(t, engine)
     assert.deepEqual(await cli.run('identity demo list'), { code: 0, stdout: '', stderr: 'no identities\n' })
     const created = await cli.ok(['identity', 'demo', 'link', 'github:42', '--name', 'Ada L.'])
@@ -32,7 +32,7 @@ onEveryEngine('svc identity', (engine) => {
     assert.equal(await cli.ok('identity demo unlink google:7'), 'no claim to remove for google:7\n')
   })
 
-  test('a name is the sub unless said, and is ignored for somebody who is there', async (t) => {
+  test('uses the sub as default name and ignores --name for an existing person', async (t) => {
     const cli = await demoCliOn(t, engine)
     const id = /identity (\S+) \(github:42\)/.exec(await cli.ok('identity demo link github:42'))?.[1] ?? ''
     const { code, stderr } = await cli.run(`identity demo link google:7 -i ${id} -n Bob`)
@@ -46,7 +46,7 @@ onEveryEngine('svc identity', (engine) => {
 })
 
 onEveryEngine('svc invite', (engine) => {
-  test('create, list, revoke', async (t) => {
+  test('creates, lists and revokes invites', async (t) => {
     const cli = await demoCliOn(t, engine)
     const clock = fakeClock()
     const minted = await cli.ok('invite demo create team/** --max-uses 3 --expires 72h30m', { clock })
@@ -65,7 +65,7 @@ onEveryEngine('svc invite', (engine) => {
     assert.equal((await cli.run('invite demo revoke nothing')).code, 1)
   })
 
-  test('one use and no expiry unless said; the list can be of one issuer', async (t) => {
+  test('defaults to one use and no expiry, and lists the invites of one issuer', async (t) => {
     const cli = await demoCliOn(t, engine)
     assert.match(await cli.ok('invite demo create team -e 0'), /^max_uses: 1\nexpires_at: never$/m)
     assert.match(await cli.ok('invite demo list -b cli'), /\t-\t0\/1\n$/)
@@ -98,7 +98,7 @@ suite('svc invite create refuses', () => {
 })
 
 onEveryEngine('svc budget', (engine) => {
-  test('set, show and remove a cap', async (t) => {
+  test('sets, shows and removes a cap', async (t) => {
     const cli = await demoCliOn(t, engine)
     assert.match(
       await cli.ok('budget demo show folder main'),
@@ -123,13 +123,13 @@ onEveryEngine('svc budget', (engine) => {
   })
 })
 
-test('a budget warns at 80 percent, and is exhausted when more is spent than the cap', async (t) => {
+test('a budget warns at 80 percent and is exhausted above its cap', async (t) => {
   const cli = await demoCli(t)
   await cli.ok('budget demo set folder main --daily 500')
   const db = new DatabaseSync(join(cli.root, 'store/svc.db'))
   t.after(() => db.close())
   const spend = db.prepare(`insert into cost_log values ('main', ?, 'm', null, null, 0, 0, ?, ?)`)
-  // One moment for all of it: at midnight it would start again.
+  // A fixed time, because the budget restarts at midnight.
   const clock = fakeClock()
   const show = () => cli.ok('budget demo show folder main', { clock })
   const steps = [

@@ -4,7 +4,7 @@ import { demoCli, demoCliOn } from '../../../test/support/cli.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
 
 onEveryEngine('svc route', (engine) => {
-  test('lists routes in the order in which they are tried, adds one and removes one by its id', async (t) => {
+  test('lists routes in matching order, adds one and removes one by its id', async (t) => {
     const cli = await demoCliOn(t, engine)
     assert.deepEqual(await cli.run('route demo list'), { code: 0, stdout: '', stderr: 'no routes\n' })
     await cli.ok('group demo add sandbox:lobby team')
@@ -35,11 +35,11 @@ onEveryEngine('svc route', (engine) => {
     assert.deepEqual([again.code, again.stderr], [1, `svc: there is no route ${id}\n`])
   })
 
-  test('the command that doctor names removes a route to a group that is gone', async (t) => {
+  test('the command that doctor suggests removes a route to a missing group', async (t) => {
     const cli = await demoCliOn(t, engine)
     assert.equal(
       (await cli.run('route demo add room=x gone')).stderr,
-      'warning: there is no group gone yet: messages that fit this route reach no agent\n',
+      'warning: there is no group gone yet: messages that match this route reach no agent\n',
     )
     const { stdout } = await cli.run('doctor demo')
     const [, next = ''] = /✗ routes: .* leads to gone, which is not a group\n {4}→ svc (.*)\n/.exec(stdout) ?? []
@@ -53,10 +53,10 @@ suite('svc route refuses', () => {
   const cases: Record<string, [string[], RegExp]> = {
     'a match without an equals sign': [['add', 'lobby', 'main'], /match has "lobby", which is not key=glob/],
     'an unknown key': [['add', 'rom=x', 'main'], /match has the unknown key "rom"/],
-    'a target that is no folder': [['add', 'room=x', '../x'], /target must be a folder/],
-    'a seq that is no number': [['add', 'room=x', 'main', '--seq', 'first'], /--seq must be a whole number/],
-    'a seq beyond its bounds': [['add', 'room=x', 'main', '--seq', '1000001'], /seq must be/],
-    'an id that is no number': [['rm', 'x'], /id must be a whole number/],
+    'a target that is not a folder': [['add', 'room=x', '../x'], /target must be a folder/],
+    'a seq that is not a number': [['add', 'room=x', 'main', '--seq', 'first'], /--seq must be a whole number/],
+    'a seq that is out of range': [['add', 'room=x', 'main', '--seq', '1000001'], /seq must be/],
+    'an id that is not a number': [['rm', 'x'], /id must be a whole number/],
   }
   for (const [what, [words, sentence]] of Object.entries(cases))
     test(what, async () => {

@@ -1,4 +1,4 @@
-// Routes: which folder the messages of a chat go to.
+// Routes: the folders that get the messages of a chat.
 import { MATCH_KEYS, parseRouteTarget } from '../../core/routing/routes.ts'
 import { groupsResource } from '../../resources/groups.ts'
 import { routesResource } from '../../resources/routes.ts'
@@ -23,7 +23,7 @@ function formatRoute({ id, seq, match, target }: ShownRoute): string {
 export const routeCommands = [
   defineSvcCommand({
     usage: 'route <instance> list [--json]',
-    about: 'show every route in the order in which they are tried: the first that matches decides',
+    about: 'list all routes in the order in which they are tried; the first match wins',
     example: 'route demo list',
     run: async (svc) =>
       svc.print.table({
@@ -39,7 +39,7 @@ export const routeCommands = [
   }),
   defineSvcCommand({
     usage: 'route <instance> add <match> <target> [--seq|-s <n>]',
-    about: `send the messages that fit to a folder; <match> is key=glob pairs (${MATCH_KEYS.join(', ')}), '' fits every message; lower --seq is tried first (0 unless said)`,
+    about: `send matching messages to a folder; <match> is key=glob pairs (${MATCH_KEYS.join(', ')}), '' matches every message; routes with a lower --seq (default 0) are tried first`,
     example: "route demo add 'platform=sandbox room=lobby' main --seq -1",
     run: async (svc, { match, target, seq = '0' }) => {
       const route = await svc.call(routes.create, { match, target, seq: parseInteger('--seq', seq) })
@@ -49,7 +49,7 @@ export const routeCommands = [
   }),
   defineSvcCommand({
     usage: 'route <instance> rm <id>',
-    about: 'remove a route; <id> is what list and doctor show',
+    about: 'remove a route; list and doctor show its <id>',
     example: 'route demo rm 3',
     run: async (svc, { id: typed }) => {
       const id = parseInteger('id', typed)
@@ -60,11 +60,11 @@ export const routeCommands = [
   }),
 ]
 
-/** A route may be written before its group; until then its messages reach no agent. */
+/** A route may be added before its group. */
 async function warnAboutMissingGroup(svc: SvcContext, target: string): Promise<void> {
-  const read = parseRouteTarget(target)
-  if (read?.kind !== 'folder' || read.name.includes('{sender}')) return
+  const parsed = parseRouteTarget(target)
+  if (parsed?.kind !== 'folder' || parsed.name.includes('{sender}')) return
   const { host } = await svc.open()
-  if (await host.engine.read((tx) => groupsResource.table.find(tx, { folder: read.name }))) return
-  svc.print.warn(`there is no group ${read.name} yet: messages that fit this route reach no agent`)
+  if (await host.engine.read((tx) => groupsResource.table.find(tx, { folder: parsed.name }))) return
+  svc.print.warn(`there is no group ${parsed.name} yet: messages that match this route reach no agent`)
 }

@@ -4,11 +4,11 @@ import { demoCliOn } from '../../../test/support/cli.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
 
 onEveryEngine('svc sandbox', (engine) => {
-  test('somebody speaks, and the room shows it', async (t) => {
+  test('posts messages and reactions and shows the room', async (t) => {
     const cli = await demoCliOn(t, engine)
     assert.equal(
       await cli.ok(['sandbox', 'demo', 'say', 'lobby', 'mia', 'hello\nall']),
-      'mia said s1 in sandbox:lobby\n',
+      'mia posted s1 in sandbox:lobby\n',
     )
     await cli.ok('sandbox demo say sandbox:lobby noa yes --reply-to s1 --topic news --mention')
     await cli.ok('sandbox demo react lobby mia s2 👍')
@@ -18,10 +18,10 @@ onEveryEngine('svc sandbox', (engine) => {
       /^s1 {2}\d\d:\d\d:\d\d {2}mia: hello\n {4}all\ns2 {2}\S+ {2}noa: yes {2}\[#news\] \[↩ s1\] \[👍 mia\]\n$/,
     )
     assert.match(await cli.ok('sandbox demo rooms'), /^ROOM\tMESSAGES\tLAST_AT\nsandbox:lobby\t2\t\S+Z\n$/)
-    assert.equal((await cli.run('sandbox demo show attic')).stderr, 'nothing was said in sandbox:attic\n')
+    assert.equal((await cli.run('sandbox demo show attic')).stderr, 'no messages in sandbox:attic\n')
   })
 
-  test('with --json everything is data', async (t) => {
+  test('prints JSON with --json', async (t) => {
     const cli = await demoCliOn(t, engine)
     const said = JSON.parse(await cli.ok('sandbox demo say lobby mia hello --json'))
     assert.deepEqual([said.id, said.room, typeof said.message_id], ['s1', 'sandbox:lobby', 'string'])
@@ -33,15 +33,15 @@ onEveryEngine('svc sandbox', (engine) => {
 
 suite('svc sandbox refuses', () => {
   const cases: Record<string, [line: string[], sentence: RegExp]> = {
-    'a room that is none': [['say', 'a b', 'mia', 'x'], /a room is 1 to 64 letters/],
-    'a person that is none': [['say', 'lobby', 'm i', 'x'], /a person is 1 to 64 letters/],
+    'an invalid room': [['say', 'a b', 'mia', 'x'], /a room is 1 to 64 letters/],
+    'an invalid person': [['say', 'lobby', 'm i', 'x'], /a person is 1 to 64 letters/],
     'an empty text': [['say', 'lobby', 'mia', ' '], /the text is empty/],
-    'an answer to nothing': [
+    'a reply to an unknown message': [
       ['say', 'lobby', 'mia', 'x', '--reply-to', 's9'],
       /there is no message s9 in sandbox:lobby/,
     ],
-    'a reaction to nothing': [['react', 'lobby', 'mia', 'x1', '👍'], /there is no message x1/],
-    'a limit that is no number': [['show', 'lobby', '--limit', 'many'], /--limit must be a whole number/],
+    'a reaction to an unknown message': [['react', 'lobby', 'mia', 'x1', '👍'], /there is no message x1/],
+    'a limit that is not a number': [['show', 'lobby', '--limit', 'many'], /--limit must be a whole number/],
   }
   for (const [what, [line, sentence]] of Object.entries(cases))
     test(what, async (t) => {

@@ -1,10 +1,10 @@
-// Rooms to try things in: whoever types is the people there, and the agents answer as on any platform.
-
+// Sandbox rooms for tests: the operator posts as any person, and agents answer as on other platforms.
 import {
   listRoomEntries,
   postInRoom,
   reactInRoom,
   roomJid,
+  type SandboxEntry,
   type SandboxReceipt,
   sandboxRooms,
 } from '../../core/delivery/sandbox-rooms.ts'
@@ -14,61 +14,63 @@ import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { parseInteger } from '../input/integer-argument.ts'
 import { type FollowRoomOptions, followAnswer, followRoom, formatEntry, toEntryRecord } from '../output/sandbox-room.ts'
 
-const SHOWN = '100'
-const SHOWN_MAX = 10_000
-const INTERRUPTED = 130
-const ENDED_WELL: readonly string[] = ['answered', 'silent', 'observed']
+const DEFAULT_LIMIT = '100'
+const LIMIT_MAX = 10_000
+const EXIT_INTERRUPTED = 130
+const SUCCESS_STATES: readonly string[] = ['answered', 'silent', 'observed']
 
 export const sandboxCommands = [
   defineSvcCommand({
     usage:
       'sandbox <instance> say <room> <person> <text> [--topic|-t <id>] [--mention|-m] [--reply-to|-r <id>] [--wait|-w] [--json]',
-    about: 'be somebody in a room and say something; --wait prints what the agent answers',
+    about: 'post a message in a room as <person>; --wait prints the answer of the agent',
     example: "sandbox demo say lobby mia 'What is new?' --wait",
     run: async (svc, { room, person, text, topic, mention, replyTo, wait }) => {
-      const said = await postToRoom(svc, (tx, speaking) =>
-        postInRoom(tx, speaking, { room, person, content: text, topic, isMention: mention, replyTo }),
+      const posted = await postToRoom(svc, (tx, context) =>
+        postInRoom(tx, context, { room, person, content: text, topic, isMention: mention, replyTo }),
       )
-      if (wait) return waitForAnswer(svc, said)
-      const { id, room: jid } = toEntryRecord(said.entry)
-      if (svc.print.json) svc.print.record({}, { id, room: jid, message_id: said.messageId })
-      else svc.print.line(`${person} said ${id} in ${jid}`)
+      if (wait) return waitForAnswer(svc, posted)
+      const { id, room: jid } = toEntryRecord(posted.entry)
+      if (svc.print.json) svc.print.record({}, { id, room: jid, message_id: posted.messageId })
+      else svc.print.line(`${person} posted ${id} in ${jid}`)
       return 0
     },
   }),
   defineSvcCommand({
     usage: 'sandbox <instance> react <room> <person> <id> <emoji> [--json]',
-    about: 'be somebody in a room and react to a message of it',
+    about: 'react to a message in a room as <person>',
     example: 'sandbox demo react lobby mia s2 👍',
     run: async (svc, { room, person, id, emoji }) => {
-      const said = await postToRoom(svc, (tx, speaking) => reactInRoom(tx, speaking, { room, person, id, emoji }))
-      if (svc.print.json) svc.print.record({}, { ...toEntryRecord(said.entry), message_id: said.messageId })
-      else svc.print.line(`${person} gave ${emoji} to ${id}`)
+      const posted = await postToRoom(svc, (tx, context) => reactInRoom(tx, context, { room, person, id, emoji }))
+      if (svc.print.json) svc.print.record({}, { ...toEntryRecord(posted.entry), message_id: posted.messageId })
+      else svc.print.line(`${person} reacted to ${id} with ${emoji}`)
     },
   }),
   defineSvcCommand({
     usage: 'sandbox <instance> show <room> [--limit|-n <count>] [--follow|-f] [--json]',
-    about: 'print what was said in a room, with ids, reactions, pins and edits; --follow goes on until Ctrl-C',
+    about: 'print the messages of a room with ids, reactions, pins and edits; --follow continues until Ctrl-C',
     example: 'sandbox demo show lobby --follow',
-    run: async (svc, { room, limit = SHOWN, follow }) => {
+    run: async (svc, { room, limit = DEFAULT_LIMIT, follow }) => {
       const [jid, { host }] = [roomJid(room), await svc.open()]
-      const count = Math.min(Math.max(parseInteger('--limit', limit), 1), SHOWN_MAX)
+      const count = Math.min(Math.max(parseInteger('--limit', limit), 1), LIMIT_MAX)
       const { entries, about } = await host.engine.read(async (tx) => ({
         entries: await listRoomEntries(tx, jid, { limit: count }),
         about: await sandboxRooms.find(tx, { jid }),
       }))
       if (svc.print.json && !follow) svc.print.record({}, entries.map(toEntryRecord))
-      else for (const entry of entries) createEntryPrinter(svc)(entry)
-      if (about?.title !== undefined && !svc.print.json) svc.print.say(`pane: ${about.title}`)
-      for (const prompt of svc.print.json ? [] : (about?.prompts ?? [])) svc.print.say(`prompt: ${prompt.title}`)
-      if (about?.is_typing && !svc.print.json) svc.print.say('… the agent is typing')
-      if (entries.length === 0 && !svc.print.json) svc.print.say(`nothing was said in ${jid}`)
+      else for (const entry of entries) printEntry(svc, entry)
+      if (!svc.print.json) {
+        if (about?.title !== undefined) svc.print.say(`pane: ${about.title}`)
+        for (const prompt of about?.prompts ?? []) svc.print.say(`prompt: ${prompt.title}`)
+        if (about?.is_typing) svc.print.say('… the agent is typing')
+        if (entries.length === 0) svc.print.say(`no messages in ${jid}`)
+      }
       if (follow) await followRoom(host, jid, entries.at(-1)?.seq ?? 0, followOptions(svc))
     },
   }),
   defineSvcCommand({
     usage: 'sandbox <instance> rooms [--json]',
-    about: 'list the rooms in which something was said',
+    about: 'list the rooms that have messages',
     example: 'sandbox demo rooms',
     run: async (svc) => {
       const { host } = await svc.open()
@@ -93,47 +95,47 @@ export const sandboxCommands = [
   }),
 ]
 
-type Speak = (
+type PostAction = (
   tx: Parameters<typeof postInRoom>[0],
-  speaking: Parameters<typeof postInRoom>[1],
+  context: Parameters<typeof postInRoom>[1],
 ) => ReturnType<typeof postInRoom>
 
-async function postToRoom(svc: SvcContext, speak: Speak): Promise<SandboxReceipt> {
+async function postToRoom(svc: SvcContext, post: PostAction): Promise<SandboxReceipt> {
   const { host } = await svc.open()
-  const speaking = writeContextOf(host)
-  const said = await host.engine.transaction((tx) => speak(tx, speaking))
+  const context = writeContextOf(host)
+  const posted = await host.engine.transaction((tx) => post(tx, context))
   host.signals.emit()
-  return said
+  return posted
 }
 
-/** Exit code 0 where it came to a good end. */
-async function waitForAnswer(svc: SvcContext, said: SandboxReceipt): Promise<number> {
+/** Returns the exit code. */
+async function waitForAnswer(svc: SvcContext, posted: SandboxReceipt): Promise<number> {
   const { host, name } = await svc.open()
   const answers: object[] = []
   const { signal, show } = followOptions(svc)
-  const end = await followAnswer(host, said, {
+  const end = await followAnswer(host, posted, {
     signal,
     show: (entry) => (svc.print.json ? void answers.push(toEntryRecord(entry)) : show(entry)),
-    onIdle: () => svc.print.say(`… nobody has taken it up yet; svc serve ${name} starts the server`),
+    onIdle: () => svc.print.say(`… the message has not been routed yet; svc serve ${name} starts the server`),
   })
   if (!end) {
-    svc.print.say(`stopped waiting; svc sandbox ${name} show ${said.entry.jid} shows what comes of it`)
-    return INTERRUPTED
+    svc.print.say(`stopped waiting; svc sandbox ${name} show ${posted.entry.jid} prints later answers`)
+    return EXIT_INTERRUPTED
   }
   const { state, reason } = end
   if (svc.print.json) {
-    const { id, room } = toEntryRecord(said.entry)
-    svc.print.record({}, { id, room, message_id: said.messageId, state, ...(reason ? { reason } : {}), answers })
+    const { id, room } = toEntryRecord(posted.entry)
+    svc.print.record({}, { id, room, message_id: posted.messageId, state, ...(reason ? { reason } : {}), answers })
   } else if (state !== 'answered') svc.print.say(`${state}${reason === undefined ? '' : `: ${reason}`}`)
-  return ENDED_WELL.includes(state) ? 0 : 1
+  return SUCCESS_STATES.includes(state) ? 0 : 1
 }
 
-function createEntryPrinter(svc: SvcContext): FollowRoomOptions['show'] {
-  return (entry) => svc.print.line(svc.print.json ? JSON.stringify(toEntryRecord(entry)) : formatEntry(entry))
+function printEntry({ print }: SvcContext, entry: SandboxEntry): void {
+  print.line(print.json ? JSON.stringify(toEntryRecord(entry)) : formatEntry(entry))
 }
 
 function followOptions(svc: SvcContext): FollowRoomOptions {
   const stop = new AbortController()
   void svc.io.stopped().then(() => stop.abort())
-  return { signal: stop.signal, show: createEntryPrinter(svc) }
+  return { signal: stop.signal, show: (entry) => printEntry(svc, entry) }
 }

@@ -1,5 +1,4 @@
-// Secrets of folders and of people: written and deleted, never shown.
-
+// Sets, lists and deletes the secrets of folders and people. Values are never shown.
 import { refuse } from '../../lib/refusal.ts'
 import { parse } from '../../lib/text/schema-parser.ts'
 import { secretsResource } from '../../resources/secrets.ts'
@@ -10,7 +9,7 @@ const secrets = secretsResource.verbs
 type Scope = 'folder' | 'user'
 
 const FROM_STDIN = '--value - reads it from stdin'
-const ASKED = `without --value it is asked for and not shown; ${FROM_STDIN}`
+const VALUE_HELP = `without --value svc prompts for it without echo; ${FROM_STDIN}`
 const VALUE_MAX_BYTES = 1_048_576
 
 async function set(
@@ -18,27 +17,27 @@ async function set(
   scope_kind: Scope,
   owner: string,
   key: string,
-  said: string | undefined,
+  given: string | undefined,
 ): Promise<void> {
-  // A wrong name is refused before a secret is typed.
+  // Refuse an invalid name before prompting for the value.
   parse(secrets.create.input, { scope_kind, owner, key, value: 'x' })
   await svc.open()
-  const value = await readValue(svc, key, said)
+  const value = await readValue(svc, key, given)
   await svc.call(secrets.create, { scope_kind, owner, key, value })
   svc.print.line(`set ${key} of ${scope_kind} ${owner}`)
-  if (said !== undefined && said !== '-')
-    svc.print.warn(`a value on the command line may stay in the history of the shell; ${FROM_STDIN}`)
+  if (given !== undefined && given !== '-')
+    svc.print.warn(`a value on the command line may stay in the shell history; ${FROM_STDIN}`)
 }
 
-/** From the command line, from stdin, or from the terminal without an echo. */
-async function readValue({ io }: SvcContext, key: string, said: string | undefined): Promise<string> {
-  if (said === '-') {
-    // `echo … |` and an editor add one line break that is not part of the value.
+/** Reads the value from the command line, stdin or a prompt without echo. */
+async function readValue({ io }: SvcContext, key: string, given: string | undefined): Promise<string> {
+  if (given === '-') {
+    // `echo … |` and editors add a final line break that is not part of the value.
     const text = (await readStdinText(io.stdin, VALUE_MAX_BYTES)).replace(/\r?\n$/, '')
-    return text || refuse('invalid', 'value must not be empty: nothing came from stdin')
+    return text || refuse('invalid', 'value must not be empty, but stdin was empty')
   }
-  if (said !== undefined) return said
-  if (!io.promptHidden) refuse('invalid', '--value is missing, and there is no terminal to ask for it', FROM_STDIN)
+  if (given !== undefined) return given
+  if (!io.promptHidden) refuse('invalid', '--value is missing, and stdin is not a terminal', FROM_STDIN)
   return (await io.promptHidden(`value of ${key} (not shown)`)) || refuse('invalid', 'value must not be empty')
 }
 
@@ -58,13 +57,13 @@ async function remove(svc: SvcContext, scope_kind: Scope, owner: string, key: st
 export const secretCommands = [
   defineSvcCommand({
     usage: 'secret <instance> set <folder> <KEY> [--value|-v <v>]',
-    about: `store a secret as an environment variable for the runs of a folder and those below it; ${ASKED}`,
+    about: `store a secret as an environment variable for the runs of a folder and those below it; ${VALUE_HELP}`,
     example: 'secret demo set main GITHUB_TOKEN',
     run: (svc, { folder, KEY, value }) => set(svc, 'folder', folder, KEY, value),
   }),
   defineSvcCommand({
     usage: 'secret <instance> list <folder> [--json]',
-    about: "show the keys of a folder's secrets, never the values",
+    about: "list the keys of a folder's secrets, never the values",
     example: 'secret demo list main',
     run: (svc, { folder }) => list(svc, 'folder', folder),
   }),
@@ -79,13 +78,13 @@ export const secretCommands = [
 export const userSecretCommands = [
   defineSvcCommand({
     usage: 'user-secret <instance> set <sub> <KEY> [--value|-v <v>]',
-    about: `store a secret as an environment variable for the turns that a person asks for; ${ASKED}`,
+    about: `store a secret as an environment variable for the turns that a person starts; ${VALUE_HELP}`,
     example: 'user-secret demo set github:42 API_KEY',
     run: (svc, { sub, KEY, value }) => set(svc, 'user', sub, KEY, value),
   }),
   defineSvcCommand({
     usage: 'user-secret <instance> list <sub> [--json]',
-    about: "show the keys of a person's secrets, never the values",
+    about: "list the keys of a person's secrets, never the values",
     example: 'user-secret demo list github:42',
     run: (svc, { sub }) => list(svc, 'user', sub),
   }),

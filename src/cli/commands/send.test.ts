@@ -1,4 +1,4 @@
-// What `svc send` says before it talks to anybody; the rest is tried with real processes in test/e2e.
+// `svc send` before it connects to a server. test/e2e tests the rest with real processes.
 import assert from 'node:assert/strict'
 import { after, suite, test } from 'node:test'
 import { demoCli } from '../../../test/support/cli.ts'
@@ -7,7 +7,7 @@ suite('svc send refuses', () => {
   const demo = demoCli({ after })
   const cases: Record<string, [words: string[], sentence: RegExp, stdin?: string]> = {
     'a message and stdin': [['hello', '--stdin'], /give a message or --stdin, not both/],
-    'no message': [[], /there is no message\nhint: give one, or --stdin/],
+    'no message': [[], /no message given\nhint: add a message, or --stdin/],
     'an empty message': [[''], /the message is empty/],
     'an empty stdin': [['--stdin'], /the message is empty/, ' \n\t\n'],
     'a second message': [['hello', 'there'], /too many arguments/],
@@ -20,7 +20,7 @@ suite('svc send refuses', () => {
       assert.match(stderr, sentence)
     })
 
-  test('stdin that is no text', async () => {
+  test('stdin that is not text', async () => {
     const { code, stderr } = await (await demo).run('send demo main --stdin', { stdin: Buffer.of(0xff) })
     assert.deepEqual([code, stderr], [1, 'svc: stdin is not UTF-8 text\n'])
   })

@@ -1,4 +1,4 @@
-// Says something to a folder through its chat link, as anybody who holds the link would, and waits for the answer if asked.
+// Sends a message to a folder through its chat link, like any client with the link, and optionally waits for the answer.
 import { randomBytes, randomUUID } from 'node:crypto'
 import { refuse } from '../../lib/refusal.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
@@ -8,32 +8,32 @@ import type { LinkClient } from '../link/link-client.ts'
 import type { SentMessage } from '../output/round-output.ts'
 
 const STDIN_MAX_BYTES = 64 * 1024 * 1024
-/** Exit codes: what never got through (decision E6), and what a shell knows Ctrl-C by. */
-const TRANSPORT = 2
-const INTERRUPTED = 130
+/** See docs/decisions.md#exit-codes. */
+const EXIT_UNREACHABLE = 2
+/** The exit code of shells for Ctrl-C. */
+const EXIT_INTERRUPTED = 130
 
 export const sendCommands = [
   defineSvcCommand({
     usage: 'send <instance> <folder> [<message>] [--wait|-w] [--stream|-s] [--stdin] [--topic|-t <id>] [--json]',
     about:
-      'say something to a folder through its chat link; --wait and --stream print the answer, --topic goes on with a conversation',
+      'send a message to a folder through its chat link; --wait and --stream print the answer, --topic continues a conversation',
     example: "send demo main 'What is new?' --wait",
     run: async (svc, { instance, folder, message, stdin, wait, stream, topic = makeTopic() }) => {
       const content = await readContent(svc, message, stdin)
-      const [{ findInstance, linkBaseUrl }, { operatorLinkProof }, { LinkClient, TransportError }] = await Promise.all([
+      const [{ linkBaseUrl }, { operatorLinkProof }, { LinkClient, TransportError }] = await Promise.all([
         import('../instance/instance.ts'),
         import('../link/operator-link.ts'),
         import('../link/link-client.ts'),
       ])
-      const configured = await findInstance(instance, svc.io.environment)
-      for (const warning of configured.warnings) svc.print.warn(warning)
+      const configured = await svc.findInstance()
       const link = await operatorLinkProof(configured, folder)
       const stop = new AbortController()
       if (wait || stream) void svc.io.stopped().then(() => stop.abort())
       const client = new LinkClient(linkBaseUrl(configured), link, stop.signal)
       let turn_id: string | undefined
-      const goesOn = (): string =>
-        `the round ${turn_id} goes on; svc token ${instance} issue chat ${folder} prints a link that shows it`
+      const describeRunning = (): string =>
+        `round ${turn_id} continues on the server; svc token ${instance} issue chat ${folder} mints a link that shows it`
       try {
         turn_id = await client.post({ content, topic }, randomUUID())
         const sent = { turn_id, topic }
@@ -43,25 +43,27 @@ export const sendCommands = [
       } catch (error) {
         if (stop.signal.aborted) {
           svc.print.say(
-            turn_id === undefined ? 'stopped before the server answered; it may have the message' : goesOn(),
+            turn_id === undefined
+              ? 'stopped before the server responded; it may have received the message'
+              : describeRunning(),
           )
-          return INTERRUPTED
+          return EXIT_INTERRUPTED
         }
         if (!(error instanceof TransportError)) throw error
         svc.print.say(`svc: ${error.message}`)
-        svc.print.say(`hint: ${turn_id === undefined ? await describeUnreachable(configured) : goesOn()}`)
-        return TRANSPORT
+        svc.print.say(`hint: ${turn_id === undefined ? await describeUnreachable(configured) : describeRunning()}`)
+        return EXIT_UNREACHABLE
       }
     },
   }),
 ]
 
-/** It does not run, or it listens elsewhere than links say. */
+/** Either no server is running, or it listens on another address than links point to. */
 async function describeUnreachable({ name, layout }: ConfiguredInstance): Promise<string> {
   const { urlOfProcess, servingProcesses } = await import('../../daemons/process/presence.ts')
   const address = (await servingProcesses(layout))?.map(urlOfProcess).find((known) => known !== undefined)
   if (address === undefined) return `svc serve ${name} starts the server`
-  return `${name} is being served at ${address}; WEB_HOST in ${layout.env} says where links lead`
+  return `${name} is being served at ${address}, but links point to WEB_HOST in ${layout.env}`
 }
 
 interface AnswerOptions {
@@ -77,13 +79,13 @@ async function printAnswer(
   { client, stop, stream, instance }: AnswerOptions,
 ): Promise<number> {
   const { streamAndPrint, pollAndPrint } = await import('../output/round-output.ts')
-  if (svc.io.stderr.isTerminal) svc.print.say(`… sent; --topic ${sent.topic} goes on with it`)
+  if (svc.io.stderr.isTerminal) svc.print.say(`… sent; --topic ${sent.topic} continues the conversation`)
   const { status, error } = stream
     ? await streamAndPrint(svc, client, sent)
     : await pollAndPrint(svc, client, sent, stop.signal)
   if (status !== 'failed') return 0
   svc.print.say(`svc: the round failed${error === undefined ? '' : `: ${error}`}`)
-  svc.print.say(`hint: svc messages ${instance} show ${sent.turn_id} tells why`)
+  svc.print.say(`hint: svc messages ${instance} show ${sent.turn_id} shows the reason`)
   return 1
 }
 
@@ -93,7 +95,7 @@ function makeTopic(): string {
 
 async function readContent({ io }: SvcContext, message: string | undefined, isStdin: boolean): Promise<string> {
   if (message !== undefined && isStdin) refuse('invalid', 'give a message or --stdin, not both')
-  if (message === undefined && !isStdin) refuse('invalid', 'there is no message', 'give one, or --stdin')
+  if (message === undefined && !isStdin) refuse('invalid', 'no message given', 'add a message, or --stdin')
   const content = message ?? (await readStdinText(io.stdin, STDIN_MAX_BYTES)).trim()
   return content === '' ? refuse('invalid', 'the message is empty') : content
 }

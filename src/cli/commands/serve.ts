@@ -1,4 +1,4 @@
-// Runs the daemons of an instance until it is told to stop.
+// Runs the daemons of an instance until a termination signal.
 import type { OpenHost } from '../../daemons/process/host.ts'
 import type { ServingProcess } from '../../daemons/process/presence.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
@@ -9,16 +9,15 @@ export const serveCommands = [
   defineSvcCommand({
     usage: 'serve <instance> [<daemon>…] [--port|-p <n>]',
     about:
-      'run every daemon in one process, or only those that are named; prints where each listens, then ready; --port is where the front door listens, whatever .env says',
+      'run all daemons in one process, or only the named ones; prints the address of each, then ready; --port sets the port of proxyd and overrides .env',
     example: 'serve demo --port 9000',
-    run: async (svc, { instance, daemon, port: typed }) => {
-      const [{ findInstance, storeAddress }, { parsePortFlag, withPort }] = await Promise.all([
+    run: async (svc, { daemon, port: typed }) => {
+      const [{ storeAddress }, { parsePortFlag, withPort }] = await Promise.all([
         import('../instance/instance.ts'),
         import('../input/port-flag.ts'),
       ])
       const port = typed === undefined ? undefined : parsePortFlag(typed)
-      const configured = await findInstance(instance, svc.io.environment)
-      for (const warning of configured.warnings) svc.print.warn(warning)
+      const configured = await svc.findInstance()
       const { storelessTimed } = await import('../../daemons/index.ts')
       const { isStoreless } = await storelessTimed()
       if (isStoreless(daemon, storeAddress(configured), configured.sources)) return runStoreless(svc, configured)
@@ -41,28 +40,28 @@ async function runStoreless({ io, print }: SvcContext, { settings, sources }: Co
 
 interface RunDaemonsOptions {
   readonly daemons: readonly string[]
-  /** Called when all of them listen, with where the front door is. */
-  onReady?(host: OpenHost, door: string | undefined): Promise<void>
+  /** Called when all daemons listen, with the address of proxyd. */
+  onReady?(host: OpenHost, proxydUrl: string | undefined): Promise<void>
 }
 
 export async function runDaemons(
   { io, print }: SvcContext,
   configured: ConfiguredInstance,
-  running: RunDaemonsOptions,
+  options: RunDaemonsOptions,
 ): Promise<void> {
-  // Asked for first, so that a signal during the start is not lost.
+  // Called first, so that a signal during startup is not lost.
   const stopped = io.stopped()
   const [{ openInstance, sourcesReader }, { serve }, { openLog }] = await Promise.all([
     import('../instance/instance.ts'),
     import('../../daemons/serve.ts'),
     import('../../lib/log/log.ts'),
   ])
-  await mustNotBeServed(configured, running.daemons)
+  await mustNotBeServed(configured, options.daemons)
   const log = await openLog({ level: configured.settings.LOG_LEVEL })
-  // What the disk or the store cannot do is a sentence; everything else is a bug, with its stack.
-  const onStray = (error: unknown): void =>
+  // A refusal is a failure of disk or store; any other error is a bug and needs its stack.
+  const onBackgroundError = (error: unknown): void =>
     error instanceof Refusal ? log.error(error.message) : log.error({ err: error }, 'internal error')
-  const host = await openInstance(configured, { clock: io.clock, onBackgroundError: onStray })
+  const host = await openInstance(configured, { clock: io.clock, onBackgroundError })
   const { sources } = configured
   const failed = Promise.withResolvers<never>()
   const served = await withPortHint(configured, () =>
@@ -70,31 +69,31 @@ export async function runDaemons(
       host,
       sources,
       currentSources: sourcesReader(configured, io.environment),
-      daemons: running.daemons,
+      daemons: options.daemons,
       print: print.line,
       log,
       onFatal: (error) => {
         const cause = error instanceof Refusal ? { reason: error.message } : { err: error }
-        log.error(cause, 'the store failed; the process ends, and what is on disk is what counts')
+        log.error(cause, 'the store failed; exiting, and only data on disk is kept')
         failed.reject(error)
       },
     }),
   )
-  const ending = async (): Promise<void> => {
-    await running.onReady?.(host, served.urls.proxyd)
+  const runUntilStopped = async (): Promise<void> => {
+    await options.onReady?.(host, served.urls.proxyd)
     await stopped
   }
   try {
-    await Promise.race([ending(), failed.promise])
+    await Promise.race([runUntilStopped(), failed.promise])
   } catch (error) {
-    // On a disk that failed sockets cannot be removed either; what failed first is what the operator must read.
+    // After a disk failure `close` may fail too; report the first error.
     await served.close().catch(() => {})
     throw error
   }
   await served.close()
 }
 
-/** Where another process has the same daemon at the same port, blaming the port would hide that. On other ports it may take over. */
+/** Refuses if another process serves the same daemon on the same port. On other ports a new version may take over. */
 async function mustNotBeServed(
   { name, layout, sources }: ConfiguredInstance,
   wanted: readonly string[],
@@ -104,19 +103,22 @@ async function mustNotBeServed(
     import('../../daemons/serve.ts'),
     import('../../daemons/process/listen-addresses.ts'),
   ])
-  const places = selectDaemons(wanted).map((daemon) => ({ daemon, port: listenAddressOf(daemon, sources).listen.port }))
-  const hasOne = ({ urls }: ServingProcess): boolean =>
-    places.some(({ daemon, port }) => URL.parse(urls[daemon] ?? '')?.port === String(port))
-  const other = (await servingProcesses(layout))?.find(hasOne)
+  const addresses = selectDaemons(wanted).map((daemon) => ({
+    daemon,
+    port: listenAddressOf(daemon, sources).listen.port,
+  }))
+  const servesOne = ({ urls }: ServingProcess): boolean =>
+    addresses.some(({ daemon, port }) => URL.parse(urls[daemon] ?? '')?.port === String(port))
+  const other = (await servingProcesses(layout))?.find(servesOne)
   if (other)
     refuse(
       'conflict',
-      `${name} is being served already, at ${urlOfProcess(other)} (process ${other.pid})`,
+      `${name} is already being served at ${urlOfProcess(other)} (process ${other.pid})`,
       'stop that process first',
     )
 }
 
-/** Says where another address goes. A variable would not do: what the instance's own file says, decides. */
+/** Adds the .env of the instance to a hint about the address, because a shell variable would not override it. */
 async function withPortHint<T>({ layout }: ConfiguredInstance, work: () => Promise<T>): Promise<T> {
   try {
     return await work()

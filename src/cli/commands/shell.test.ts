@@ -1,4 +1,4 @@
-// help and completion: what is made from the usage lines alone. bearer and serve: what is only wired here.
+// Tests of help and completion, which are generated from the usage lines, and of bearer, serve, list and start.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -12,7 +12,7 @@ import { DAEMON_NAMES } from '../../daemons/settings.ts'
 import { svcHelpText } from '../help-text.ts'
 import { svcCommands } from './index.ts'
 
-test('the page of help is the file that the front prints, with every command and an example of each', async () => {
+test('the help page equals the file that the launcher prints, with every command and its example', async () => {
   const page = await svcHelpText()
   const file = readFileSync(new URL('../../../bin/help.txt', import.meta.url), 'utf8')
   assert.equal(file, page, 'npm run golden writes it')
@@ -21,7 +21,7 @@ test('the page of help is the file that the front prints, with every command and
       assert.ok(page.includes(`  svc ${usage}\n`) && page.includes(`$ svc ${example}\n`))
 })
 
-test('help explains one command, and finds the one that was meant', async (t) => {
+test('help explains one command and suggests a similar one', async (t) => {
   const cli = testCli(t)
   assert.match(await cli.ok('help gate'), /^usage: svc gate <instance> list \[--json\]\n/)
   assert.equal(await cli.ok('gate --help'), await cli.ok('help gate'))
@@ -31,7 +31,7 @@ test('help explains one command, and finds the one that was meant', async (t) =>
 })
 
 suite('completion', () => {
-  const asked: Record<string, string> = {
+  const expected: Record<string, string> = {
     'svc to': 'token',
     'svc token ': 'demo other',
     'svc token demo ': 'issue list revoke',
@@ -54,13 +54,13 @@ suite('completion', () => {
       const script = join(cli.dir, 'script')
       writeFileSync(script, await cli.ok(`completion ${shell}`))
       const env = { SVC_DATA_DIR: cli.dir }
-      for (const [line, words] of Object.entries(asked))
+      for (const [line, words] of Object.entries(expected))
         assert.equal(completeInShell(shell, line, { script, fn: '_svc', env }), words, line)
     })
   }
-  test('of another shell is refused', async (t) => {
+  test('refuses another shell', async (t) => {
     const { code, stderr } = await testCli(t).run('completion tcsh')
-    assert.deepEqual([code, stderr], [1, 'svc: there are completions for bash, zsh, fish\n'])
+    assert.deepEqual([code, stderr], [1, 'svc: no completions for "tcsh"; known: bash, zsh, fish\n'])
   })
 })
 
@@ -73,7 +73,7 @@ suite('svc bearer', () => {
     const claims = JSON.parse(Buffer.from(stdout.split('.')[1] ?? '', 'base64url').toString())
     assert.deepEqual([claims.sub, claims.folder, claims.exp - claims.iat], ['github:42', 'main', 12 * 3600])
   })
-  test('leaves an audit row of who made it for whom, without the bearer', async (t) => {
+  test('is audited with its issuer and person, but without the bearer', async (t) => {
     const cli = await demoCli(t)
     const bearer = (await cli.ok('bearer demo github:42 --folder main --ttl 12h')).trim()
     await cli.run('bearer demo github:43 --folder nobody')
@@ -88,7 +88,7 @@ suite('svc bearer', () => {
     assert.match(String(rows[0]?.actor), /^cli:\S+$/)
     assert.ok(!JSON.stringify(rows).includes(bearer.split('.')[2] ?? ''))
   })
-  test('refuses a wrong name, folder or time', async (t) => {
+  test('refuses an invalid name, folder or time', async (t) => {
     const cli = await demoCli(t)
     const cases: Record<string, RegExp> = {
       'bearer demo me': /sub must look like provider:id/,
@@ -106,7 +106,7 @@ suite('svc bearer', () => {
 })
 
 suite('svc serve', () => {
-  test('prints a line for each daemon, then ready, and ends when it is told', async (t) => {
+  test('prints a line for each daemon, then ready, and stops on a signal', async (t) => {
     const cli = testCli(t)
     await cli.ok('create demo', { env: { WEB_LISTEN: '127.0.0.1:0' } })
     const lines = (await cli.ok('serve demo')).trimEnd().split('\n')
@@ -115,7 +115,7 @@ suite('svc serve', () => {
     for (const line of lines) assert.match(line, /^\w+ http:\/\/127\.0\.0\.1:\d+$/)
     assert.match(await cli.ok('serve demo authd'), /^authd \S+\nready\n$/)
   })
-  test('refuses a daemon that is none', async (t) => {
+  test('refuses an unknown daemon', async (t) => {
     const cli = await demoCli(t)
     const { code, stderr } = await cli.run('serve demo webdd')
     assert.equal(code, 1)
@@ -123,34 +123,34 @@ suite('svc serve', () => {
   })
 })
 
-/** A port that is free with those after it, one for each daemon; below those that the system gives away. */
-async function freePort(): Promise<number> {
+/** The first of enough free ports for all daemons, below the system's ephemeral ports. */
+async function findFreePort(): Promise<number> {
   const port = 10_000 + Math.floor(Math.random() * 20_000)
   const servers = DAEMON_NAMES.map((_, at) => createServer().listen(port + at, '127.0.0.1'))
   const tried = await Promise.allSettled(servers.map((server) => once(server, 'listening')))
   for (const server of servers) server.close()
-  return tried.every(({ status }) => status === 'fulfilled') ? port : freePort()
+  return tried.every(({ status }) => status === 'fulfilled') ? port : findFreePort()
 }
 
 suite('--port', () => {
-  test('wins over .env, and the other daemons, the links and PROXYD_LISTEN follow it', async (t) => {
+  test('overrides .env and PROXYD_LISTEN and sets the ports of the other daemons', async (t) => {
     const cli = await demoCli(t)
     const env = join(cli.root, '.env')
     writeFileSync(env, `${readFileSync(env, 'utf8')}PROXYD_LISTEN=127.0.0.1:1\n`)
-    const port = await freePort()
+    const port = await findFreePort()
     const lines = (await cli.ok(`serve demo proxyd routd --port ${port}`)).split('\n')
     assert.deepEqual(lines.slice(0, 2), [`proxyd http://127.0.0.1:${port}`, `routd http://127.0.0.1:${port + 1}`])
     assert.match(readFileSync(env, 'utf8'), /^WEB_LISTEN=127\.0\.0\.1:8080$/m)
   })
-  test('of svc start is where its links lead', async (t) => {
+  test('of svc start is the port of its links', async (t) => {
     const cli = await demoCli(t)
-    const port = await freePort()
+    const port = await findFreePort()
     const printed = await cli.ok(`start --port ${port}`)
     assert.match(printed, new RegExp(`^  http://127\\.0\\.0\\.1:${port}/chat/`, 'm'))
   })
-  test('of svc start is written down where it makes the instance', async (t) => {
+  test('of svc start is written to the .env of a new instance', async (t) => {
     const cli = testCli(t)
-    const port = await freePort()
+    const port = await findFreePort()
     await cli.ok(`start --port ${port}`)
     assert.match(readFileSync(join(cli.root, '.env'), 'utf8'), new RegExp(`^WEB_LISTEN=127\\.0\\.0\\.1:${port}$`, 'm'))
     assert.match(await cli.ok('token demo issue chat main'), new RegExp(`^url: http://localhost:${port}/chat/`, 'm'))
@@ -172,13 +172,13 @@ suite('--port', () => {
 })
 
 suite('svc list', () => {
-  test('shows every instance, where it listens and whether it is served', async (t) => {
+  test('lists every instance, its address and whether it is served', async (t) => {
     const cli = testCli(t)
     const none = await cli.run('list')
     assert.deepEqual(none, {
       code: 0,
       stdout: '',
-      stderr: `no instances in ${cli.dir}; svc create <name> makes one\n`,
+      stderr: `no instances in ${cli.dir}; svc create <name> creates one\n`,
     })
     await cli.ok('create demo')
     await cli.ok('create other', { env: { WEB_LISTEN: '[::1]:9100' } })
@@ -188,13 +188,13 @@ suite('svc list', () => {
       `NAME\tSERVED\tLISTEN\tDIRECTORY\ndemo\tno\thttp://127.0.0.1:8080\t${cli.root}\n` +
         `other\tno\thttp://[::1]:9100\t${join(cli.dir, 'svc_other')}\n`,
     )
-    const [begun, stop] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const [ready, stop] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     const heard = (text: string): void => {
-      if (text === 'ready\n') begun.resolve()
+      if (text === 'ready\n') ready.resolve()
     }
-    const port = await freePort()
+    const port = await findFreePort()
     const served = cli.ok(`serve demo --port ${port}`, { heard, stopped: stop.promise })
-    await begun.promise
+    await ready.promise
     const [demo, other] = JSON.parse(await cli.ok('list --json'))
     assert.deepEqual([demo.served, other.served], [true, false])
     assert.equal(demo.processes[0].pid, process.pid)
@@ -204,17 +204,17 @@ suite('svc list', () => {
       [
         1,
         '',
-        `svc: demo is being served already, at ${demo.listen} (process ${process.pid})\nhint: stop that process first\n`,
+        `svc: demo is already being served at ${demo.listen} (process ${process.pid})\nhint: stop that process first\n`,
       ],
     )
-    // As while a new version takes over from the old.
+    // On other ports a new version may take over from the old one.
     assert.match(await cli.ok('serve demo --port 0'), /^ready$/m)
     stop.resolve()
     assert.match(await served, new RegExp(`^proxyd ${demo.listen}$`, 'm'))
     assert.match(await cli.ok('list'), /^demo\tno\thttp:\/\/127\.0\.0\.1:8080\t/m)
   })
 
-  test('shows an instance whose settings cannot be read, and says why', async (t) => {
+  test('lists an instance with invalid settings and prints the reason', async (t) => {
     const cli = await demoCli(t)
     writeFileSync(join(cli.root, '.env'), 'WEB_LISTEN=nowhere\n')
     const { code, stdout, stderr } = await cli.run('list')
@@ -223,17 +223,17 @@ suite('svc list', () => {
   })
 })
 
-test('svc start makes the instance once, serves it and prints links that lead there', async (t) => {
+test('svc start creates the instance once, serves it and prints links to it', async (t) => {
   const cli = testCli(t)
   const env = { WEB_LISTEN: '127.0.0.1:0' }
   const first = await cli.ok('start', { env })
-  assert.match(first, new RegExp(`^made the instance demo in ${cli.root}\n`))
-  const door = /^proxyd (\S+)$/m.exec(first)?.[1] ?? 'nowhere'
+  assert.match(first, new RegExp(`^created the instance demo in ${cli.root}\n`))
+  const proxyd = /^proxyd (\S+)$/m.exec(first)?.[1] ?? 'nowhere'
   assert.match(
     first,
-    new RegExp(`^ready\n\nOpen the chat in a browser:\n\n  ${door}/chat/~[\\w-]{43}\\.[\\w-]{43}/\n`, 'm'),
+    new RegExp(`^ready\n\nOpen the chat in a browser:\n\n  ${proxyd}/chat/~[\\w-]{43}\\.[\\w-]{43}/\n`, 'm'),
   )
-  assert.match(first, new RegExp(`^  curl -i -d '[^']+' ${door}/hook/~[\\w-]{43}\\.[\\w-]{43}$`, 'm'))
+  assert.match(first, new RegExp(`^  curl -i -d '[^']+' ${proxyd}/hook/~[\\w-]{43}\\.[\\w-]{43}$`, 'm'))
   await cli.ok('token demo issue chat main')
   const second = await cli.ok('start', { env })
   assert.match(second, /^found the instance demo in /)
@@ -245,7 +245,7 @@ test('svc start makes the instance once, serves it and prints links that lead th
   assert.deepEqual(jids.sort(), ['hook:main/curl/start', 'web:main', 'web:main/start'])
 })
 
-test('svc start leaves alone a link of the same name that a folder has minted, and serves', async (t) => {
+test('svc start serves without links if another folder owns their JIDs', async (t) => {
   const cli = testCli(t)
   const env = { WEB_LISTEN: '127.0.0.1:0' }
   await cli.ok('create demo', { env })
@@ -254,13 +254,13 @@ test('svc start leaves alone a link of the same name that a folder has minted, a
   const { code, stdout, stderr } = await cli.run('start', { env })
   assert.deepEqual(
     [code, stderr],
-    [0, 'warning: there are no links to try: web:main/start is minted by another folder already\n'],
+    [0, 'warning: cannot mint links to try: web:main/start is minted by another folder already\n'],
   )
   assert.match(stdout, /^ready$/m)
   assert.match(await cli.ok('token demo list main/start'), /^web:main\/start\tmain\/start\t/m)
 })
 
-test('svc start says in which file another address goes, and leaves the links of the one that runs', async (t) => {
+test('svc start names the file for another address and mints no links if its port is in use', async (t) => {
   const cli = testCli(t)
   const taken = createServer().listen(0, '127.0.0.1')
   t.after(() => void taken.close())

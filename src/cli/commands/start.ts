@@ -1,4 +1,4 @@
-// What `npm start` runs: an instance to look at, made once, served at once. No key, no account, no container.
+// The command behind `npm start`: creates a demo instance once and serves it, without a key, an account or a container.
 import { join, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { INSTANCE_SETTINGS } from '../../daemons/settings.ts'
@@ -14,7 +14,7 @@ const INSTANCE = 'demo'
 export const startCommands = [
   defineSvcCommand({
     usage: 'start [--port|-p <n>]',
-    about: `make an instance ${INSTANCE} in .svc/ of the checkout, once, serve it, and print links to try; what npm start runs; --port is where it listens`,
+    about: `create the instance ${INSTANCE} in .svc/ of the checkout if it is missing, serve it, and print links to try; npm start runs this; --port sets its port`,
     example: 'start --port 9000',
     run: async (svc, { port: typed }) => {
       const [
@@ -32,22 +32,19 @@ export const startCommands = [
       const root = svc.io.environment.get('SVC_DATA_DIR') || demoRoot()
       const environment = overrideEnvironment(root, port, svc.io.environment)
       const product = await mustFindProduct(DEFAULT_PRODUCT)
-      const made = await createInstance(locateInstance(INSTANCE, environment), product, {
-        environment,
-        clock: svc.io.clock,
-      })
-      const { configured, isGroupNew } = made
+      const location = locateInstance(INSTANCE, environment)
+      const { configured, isGroupNew } = await createInstance(location, product, { environment, clock: svc.io.clock })
       for (const warning of configured.warnings) svc.print.warn(warning)
-      svc.print.line(`${isGroupNew ? 'made' : 'found'} the instance ${INSTANCE} in ${configured.layout.root}`)
+      svc.print.line(`${isGroupNew ? 'created' : 'found'} the instance ${INSTANCE} in ${configured.layout.root}`)
       await runDaemons(svc, withPort(configured, port), {
         daemons: [],
-        onReady: async (host, door = '') => {
+        onReady: async (host, proxydUrl = '') => {
           try {
-            showNext(svc, root, await mintStartLinks(host, door))
+            showNext(svc, root, await mintStartLinks(host, proxydUrl))
           } catch (error) {
-            // A folder of the operator's may have these names: it serves all the same.
+            // Another folder may own these JIDs; the instance is served anyway.
             if (!(error instanceof Refusal)) throw error
-            svc.print.warn(`there are no links to try: ${error.message}`)
+            svc.print.warn(`cannot mint links to try: ${error.message}`)
           }
         },
       })
@@ -55,18 +52,18 @@ export const startCommands = [
   }),
 ]
 
-/** At the checkout's root; of a package that was installed, where it was called from. */
+/** In the checkout, or for an installed package in the current directory. */
 function demoRoot(): string {
-  return join(isInstalled() ? process.cwd() : HOME, '.svc')
+  return join(isInstalled() ? process.cwd() : PACKAGE_ROOT, '.svc')
 }
 
-const HOME = fileURLToPath(new URL('../../..', import.meta.url))
+const PACKAGE_ROOT = fileURLToPath(new URL('../../..', import.meta.url))
 
 function isInstalled(): boolean {
-  return HOME.includes(`${sep}node_modules${sep}`)
+  return PACKAGE_ROOT.includes(`${sep}node_modules${sep}`)
 }
 
-/** A new instance is told its port for good; one that is there has its own file. */
+/** `createInstance` writes the port to the .env of a new instance; an existing .env is not changed. */
 function overrideEnvironment(root: string, port: number | undefined, { name, get }: SettingSource): SettingSource {
   const listen = (): string | undefined =>
     port === undefined
@@ -76,7 +73,7 @@ function overrideEnvironment(root: string, port: number | undefined, { name, get
 }
 
 function showNext({ print }: SvcContext, root: string, { chat, hook }: StartLinks): void {
-  // In its checkout npx finds the command; elsewhere it would find another package.
+  // npx finds the command only in a checkout; elsewhere it would install another package.
   const [svc, where] = isInstalled()
     ? ['svc', '']
     : ['npx svc', ' (npx in this folder; npm install -g . puts svc on the PATH)']
@@ -90,7 +87,7 @@ function showNext({ print }: SvcContext, root: string, { chat, hook }: StartLink
     '',
     `  curl -i -d 'The build is green.' ${hook}`,
     '',
-    'Ask the chat with curl, which answers with the id of a round, and follow the round to its end:',
+    'Post to the chat with curl, which prints the id of a round, and follow the round to its end:',
     '',
     `  id=$(curl -s -d 'content=What can you do?' ${chat} | sed 's/.*"turn_id":"//; s/".*//')`,
     `  curl -sN ${chat}$id/sse`,
@@ -103,7 +100,7 @@ function showNext({ print }: SvcContext, root: string, { chat, hook }: StartLink
     `  ${svc} send ${INSTANCE} main 'What can you do?' --wait`,
     `  ${svc} help`,
     '',
-    'Ctrl-C ends it. What was said stays, and these links are the same at the next start.',
+    'Ctrl-C stops it. Messages are kept, and the links stay the same after a restart.',
   ]
   for (const line of lines) print.line(line)
 }

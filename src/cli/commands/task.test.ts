@@ -9,7 +9,7 @@ interface ShownTask {
   readonly runs: readonly { readonly id: string; readonly status: string; readonly result: string }[]
 }
 
-async function shown(cli: Cli, id: string): Promise<ShownTask> {
+async function showJson(cli: Cli, id: string): Promise<ShownTask> {
   return JSON.parse(await cli.ok(`task demo show ${id} --json`))
 }
 
@@ -19,8 +19,8 @@ onEveryEngine('svc task', (engine) => {
     assert.equal((await cli.ok('task demo list')).trimEnd().split('\n').length, 6)
     const text = await cli.run('task demo show main-mem-0')
     assert.match(text.stdout, /^id: main-mem-0\nfolder: main\nchat: main\nstatus: active\ncron: 0 2 \* \* \*\n/)
-    assert.equal(text.stderr, 'it has not run yet\n')
-    const { task, next_runs } = await shown(cli, 'main-mem-0')
+    assert.equal(text.stderr, 'no runs yet\n')
+    const { task, next_runs } = await showJson(cli, 'main-mem-0')
     const [first = '', second = '', third = ''] = next_runs
     const day = 86_400_000
     assert.deepEqual([first, next_runs.length], [task.next_run, 3])
@@ -28,21 +28,21 @@ onEveryEngine('svc task', (engine) => {
     assert.equal(Date.parse(third) - Date.parse(second), day)
   })
 
-  test('pauses and resumes a task, and says when nothing changed', async (t) => {
+  test('pauses and resumes a task and reports when nothing changed', async (t) => {
     const cli = await demoCliOn(t, engine)
     assert.equal(await cli.ok('task demo pause main-mem-1'), 'task main-mem-1: active -> paused\n')
     assert.equal(await cli.ok('task demo pause main-mem-1'), 'task main-mem-1 is paused; nothing changed\n')
-    assert.deepEqual((await shown(cli, 'main-mem-1')).next_runs, [])
+    assert.deepEqual((await showJson(cli, 'main-mem-1')).next_runs, [])
     assert.equal(await cli.ok('task demo resume main-mem-1'), 'task main-mem-1: paused -> active\n')
     assert.equal(await cli.ok('task demo resume main-mem-1'), 'task main-mem-1 is active; nothing changed\n')
   })
 
-  test('run fires a task now, each time once, and leaves its schedule and a pause alone', async (t) => {
+  test('run starts a task once and does not change its schedule or its pause', async (t) => {
     const cli = await demoCliOn(t, engine)
     await cli.ok('task demo pause main-mem-2')
-    const before = await shown(cli, 'main-mem-2')
-    for (const _ of [1, 2]) assert.equal(await cli.ok('task demo run main-mem-2'), 'fired task main-mem-2 once\n')
-    const after = await shown(cli, 'main-mem-2')
+    const before = await showJson(cli, 'main-mem-2')
+    for (const _ of [1, 2]) assert.equal(await cli.ok('task demo run main-mem-2'), 'started task main-mem-2 once\n')
+    const after = await showJson(cli, 'main-mem-2')
     assert.deepEqual(after.task, before.task)
     assert.deepEqual(
       after.runs.map(({ status, result }) => [status, result]),
@@ -57,11 +57,11 @@ onEveryEngine('svc task', (engine) => {
       ['/compact-memories episodes month', '/compact-memories episodes month'],
     )
     assert.deepEqual(messages.map(({ id }) => id).sort(), after.runs.map(({ id }) => id).sort())
-    const said = await cli.run('task demo run main-mem-2')
-    assert.match(said.stderr, /^svc messages demo show \S+ tells what became of it\n$/)
+    const { stderr } = await cli.run('task demo run main-mem-2')
+    assert.match(stderr, /^svc messages demo show \S+ shows the result\n$/)
   })
 
-  test('takes the beginning of an id, and names the tasks that an ambiguous one may mean', async (t) => {
+  test('accepts a prefix of an id and lists the matches of an ambiguous one', async (t) => {
     const cli = await demoCliOn(t, engine)
     await cli.ok('group demo add sandbox:lobby team')
     const several = await cli.run('task demo rm team')
@@ -79,7 +79,7 @@ onEveryEngine('svc task', (engine) => {
   })
 })
 
-test('the whole id of a task means this task, although another begins with it', async (t) => {
+test('a whole id selects its task, even if another id starts with it', async (t) => {
   const cli = await demoCli(t)
   const task = (id: string): string =>
     `  - {id: ${id}, owner: main, chat_jid: main, prompt: hi, cron: 0 1 * * *, status: active, context_mode: group}\n`
@@ -89,7 +89,7 @@ test('the whole id of a task means this task, although another begins with it', 
   assert.equal(await cli.ok('task demo rm a'), 'removed task ab\n')
 })
 
-test('the command that doctor names removes a task of a group that is gone', async (t) => {
+test('the command that doctor suggests removes a task of a deleted group', async (t) => {
   const cli = await demoCli(t)
   await cli.ok('group demo add sandbox:lobby team')
   await cli.ok('group demo rm team')

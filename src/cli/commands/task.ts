@@ -1,4 +1,4 @@
-// Scheduled tasks: prompts that fire by themselves.
+// Scheduled tasks: prompts that are sent to an agent on a schedule.
 import type { TaskRunLog } from '../../core/schedule/tasks.ts'
 import { scheduledTasksResource } from '../../resources/scheduled-tasks.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
@@ -13,7 +13,7 @@ const RESULT_WIDTH = 100
 export const taskCommands = [
   defineSvcCommand({
     usage: 'task <instance> list [--json]',
-    about: 'show every scheduled task: when it runs, where it speaks, and what its turns may do (reach)',
+    about: 'list all scheduled tasks: when they run, in which chat, and what their turns may do (reach)',
     example: 'task demo list',
     run: async (svc) =>
       svc.print.table({
@@ -34,36 +34,36 @@ export const taskCommands = [
   }),
   defineSvcCommand({
     usage: 'task <instance> show <id> [--json]',
-    about: 'show one task with its next runs and how the last ones went; the beginning of the id will do',
+    about: 'show a task, its next runs and the results of its last ones; a unique prefix of the id is enough',
     example: 'task demo show main-mem-0',
-    run: async (svc, { id }) => show(svc, await resolveTaskId(svc, id)),
+    run: async (svc, { id }) => showTask(svc, await resolveTaskId(svc, id)),
   }),
   defineSvcCommand({
     usage: 'task <instance> pause <id>',
-    about: 'stop a task from firing, and keep it',
+    about: 'pause a task until it is resumed',
     example: 'task demo pause main-mem-0',
     run: (svc, { id }) => changeStatus(svc, id, 'paused'),
   }),
   defineSvcCommand({
     usage: 'task <instance> resume <id>',
-    about: 'let a paused task fire again, from its next slot on',
+    about: 'resume a paused task from its next slot on',
     example: 'task demo resume main-mem-0',
     run: (svc, { id }) => changeStatus(svc, id, 'active'),
   }),
   defineSvcCommand({
     usage: 'task <instance> run <id>',
-    about: 'fire a task once, now; its schedule stays as it is, and a paused one stays paused',
+    about: 'run a task once, now; its schedule does not change, and a paused task stays paused',
     example: 'task demo run main-mem-0',
     run: async (svc, { instance, id: typed }) => {
       const id = await resolveTaskId(svc, typed)
       const { message_id } = await svc.call(tasks.run, { id })
-      svc.print.line(`fired task ${id} once`)
-      svc.print.say(`svc messages ${instance} show ${message_id} tells what became of it`)
+      svc.print.line(`started task ${id} once`)
+      svc.print.say(`svc messages ${instance} show ${message_id} shows the result`)
     },
   }),
   defineSvcCommand({
     usage: 'task <instance> rm <id>',
-    about: 'remove a task and the log of its runs for good',
+    about: 'remove a task and the log of its runs permanently',
     example: 'task demo rm main-mem-0',
     run: async (svc, { id: typed }) => {
       const id = await resolveTaskId(svc, typed)
@@ -84,14 +84,14 @@ async function resolveTaskId(svc: SvcContext, typed: string): Promise<string> {
 
 async function changeStatus(svc: SvcContext, typed: string, to: 'active' | 'paused'): Promise<void> {
   const id = await resolveTaskId(svc, typed)
-  const statusOf = async (): Promise<string> => (await svc.call(tasks.show, { id })).task.status
-  const before = await statusOf()
+  const readStatus = async (): Promise<string> => (await svc.call(tasks.show, { id })).task.status
+  const before = await readStatus()
   await svc.call(to === 'paused' ? tasks.pause : tasks.resume, { id })
-  const after = await statusOf()
+  const after = await readStatus()
   svc.print.line(after === before ? `task ${id} is ${before}; nothing changed` : `task ${id}: ${before} -> ${after}`)
 }
 
-async function show(svc: SvcContext, id: string): Promise<void> {
+async function showTask(svc: SvcContext, id: string): Promise<void> {
   const { print } = svc
   const shown = await svc.call(tasks.show, { id })
   const { task, next_runs, runs } = shown
@@ -119,6 +119,6 @@ async function show(svc: SvcContext, id: string): Promise<void> {
       MS: ({ duration_ms }) => duration_ms,
       RESULT: ({ result, error }) => truncateColumns(collapseWhitespace(error ?? result ?? '-'), RESULT_WIDTH),
     },
-    empty: 'it has not run yet',
+    empty: 'no runs yet',
   })
 }

@@ -4,7 +4,7 @@ import { demoCli, demoCliOn } from '../../../test/support/cli.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
 
 onEveryEngine('svc token', (engine) => {
-  test('issue prints jid, token and url, and the list knows the link but not the token', async (t) => {
+  test('issue prints jid, token and url, and list shows the link without its token', async (t) => {
     const cli = await demoCliOn(t, engine)
     const lines = (await cli.ok(['token', 'demo', 'issue', 'chat', 'main', 'site', '-c', 'Be\tbrief\n'])).split('\n')
     const [jid = '', token = '', url = ''] = lines
@@ -19,14 +19,14 @@ onEveryEngine('svc token', (engine) => {
     assert.ok(!(await cli.ok('token demo list main --json')).includes(raw))
   })
 
-  test('a webhook has its source in the JID and another url', async (t) => {
+  test('issue webhook puts the source into the JID and prints a hook URL', async (t) => {
     const cli = await demoCliOn(t, engine)
     const minted = await cli.ok('token demo issue webhook main github push')
     assert.match(minted, /^jid: hook:main\/github\/push\n/)
     assert.match(minted, /^url: http:\/\/localhost:8080\/hook\/[A-Za-z0-9_-]{43}$/m)
   })
 
-  test('a webhook may ask for signatures, with a secret that comes from stdin', async (t) => {
+  test('issue webhook can require signatures, with a secret from stdin', async (t) => {
     const cli = await demoCliOn(t, engine)
     const line = 'token demo issue webhook main shop --verify hmac:X-Shop-Hmac --verify-secret -'
     assert.match(await cli.ok(line, { stdin: 's3cret\n' }), /^jid: hook:main\/shop\n/)
@@ -37,7 +37,7 @@ onEveryEngine('svc token', (engine) => {
     assert.doesNotMatch(listed + json, /s3cret|secret/)
   })
 
-  test('a link is minted with what its visitors may have the agent do, and the list says it', async (t) => {
+  test('issue sets the tools of a link, and list shows them', async (t) => {
     const cli = await demoCliOn(t, engine)
     await cli.ok('token demo issue chat main a --tools work')
     await cli.ok('token demo issue webhook main ci --tools all')
@@ -47,7 +47,7 @@ onEveryEngine('svc token', (engine) => {
     assert.deepEqual(shown.sort(), ['hook:main/ci all', 'hook:main/other work', 'web:main/a work'])
   })
 
-  test('list without a folder shows the links of all folders, newest first', async (t) => {
+  test('list without a folder shows the links of all folders', async (t) => {
     const cli = await demoCliOn(t, engine)
     assert.deepEqual(await cli.run('token demo list'), { code: 0, stdout: '', stderr: 'no tokens\n' })
     await cli.ok('group demo add sandbox:lobby team')
@@ -61,7 +61,7 @@ onEveryEngine('svc token', (engine) => {
     assert.deepEqual([unknown.code, unknown.stderr], [1, 'svc: there is no group nope\n'])
   })
 
-  test('revoke ends every link of a JID, once', async (t) => {
+  test('revoke deletes all links of a JID', async (t) => {
     const cli = await demoCliOn(t, engine)
     for (const _ of [1, 2]) await cli.ok('token demo issue chat main')
     assert.equal(await cli.ok('token demo revoke web:main'), 'revoked web:main (2 tokens)\n')
@@ -70,7 +70,7 @@ onEveryEngine('svc token', (engine) => {
     assert.deepEqual(await cli.run('token demo list main'), { code: 0, stdout: '', stderr: 'no tokens of main\n' })
   })
 
-  test('revoke with a folder that does not own the link is refused', async (t) => {
+  test('revoke refuses a folder that does not own the link', async (t) => {
     const cli = await demoCliOn(t, engine)
     await cli.ok('group demo add slack:1 team')
     await cli.ok('token demo issue chat team')
@@ -80,7 +80,7 @@ onEveryEngine('svc token', (engine) => {
     assert.equal(await cli.ok('token demo revoke web:team team'), 'revoked web:team (1 token)\n')
   })
 
-  test('a JID that reads like another folder is a conflict', async (t) => {
+  test('issue refuses a JID that another folder has minted', async (t) => {
     const cli = await demoCliOn(t, engine)
     await cli.ok('group demo add slack:1 team')
     await cli.ok('group demo add slack:2 team/forms')
@@ -96,16 +96,16 @@ suite('svc token refuses', () => {
   const cases: Record<string, [string, RegExp]> = {
     'a suffix that leaves the folder': ['issue chat main x/..', /jid_suffix must be 1 to 64 letters/],
     'a source with a blank': ['issue webhook main a%20b', /source_label must be/],
-    'a folder that is no group': ['issue chat nobody', /there is no group nobody/],
-    'a list of a folder that is no group': ['list nobody', /there is no group nobody/],
+    'a folder that is not a group': ['issue chat nobody', /there is no group nobody/],
+    'a list of a folder that is not a group': ['list nobody', /there is no group nobody/],
     'an unknown kind': ['issue hook main x', /unknown subcommand "hook"/],
-    'a reach that is none': ['issue chat main --tools some', /tools must be chat, work or all|tools must be one of/],
-    'a way to verify that is none': ['issue webhook main x --verify md5 --verify-secret -', /must be github, standard/],
-    'a secret on the command line': ['issue webhook main x --verify github --verify-secret s3', /history of the shell/],
+    'an unknown reach': ['issue chat main --tools some', /tools must be chat, work or all|tools must be one of/],
+    'an unknown signature scheme': ['issue webhook main x --verify md5 --verify-secret -', /must be github, standard/],
+    'a secret on the command line': ['issue webhook main x --verify github --verify-secret s3', /shell history/],
     'signatures without a secret': ['issue webhook main x --verify github', /hint: --verify-secret - reads it/],
     'an empty secret': ['issue webhook main x --verify github --verify-secret -', /secret must not be empty/],
-    'a secret for nothing': ['issue webhook main x --verify-secret -', /--verify-secret needs --verify/],
-    'a JID that is none': ['revoke main', /jid must look like platform:room/],
+    'a secret without --verify': ['issue webhook main x --verify-secret -', /--verify-secret needs --verify/],
+    'an invalid JID': ['revoke main', /jid must look like platform:room/],
   }
   for (const [what, [line, sentence]] of Object.entries(cases))
     test(what, async () => {
@@ -115,7 +115,7 @@ suite('svc token refuses', () => {
     })
 })
 
-test('the host of a link is the instance’s, not the shell’s', async (t) => {
+test('uses the host of the instance in links, not that of the shell', async (t) => {
   const cli = await demoCli(t)
   const minted = await cli.ok('token demo issue chat main', { env: { WEB_HOST: 'evil.example' } })
   assert.match(minted, /^url: http:\/\/localhost:8080\//m)

@@ -1,4 +1,4 @@
-// Route tokens: links where others post to a folder. The raw token is shown once, when it is minted.
+// Route tokens: links for posting to a folder. The raw token is shown only once, when it is minted.
 import { defaultReach, type Reach } from '../../core/access/reach.ts'
 import { parseSignatureScheme } from '../../core/links/webhook-signatures.ts'
 import { refuse } from '../../lib/refusal.ts'
@@ -8,15 +8,15 @@ import { readStdinText } from '../input/stdin.ts'
 
 const tokens = routeTokensResource.verbs
 
-function printLink(svc: SvcContext, { jid, token, url }: { jid: string; token: string; url: string }): void {
-  svc.print.record({ jid, token, url }, { jid, token, url })
+function printLink({ print }: SvcContext, { jid, token, url }: { jid: string; token: string; url: string }): void {
+  print.record({ jid, token, url }, { jid, token, url })
 }
 
 export const tokenCommands = [
   defineSvcCommand({
     usage: 'token <instance> issue chat <folder> [<suffix>] [--context|-c <text>] [--tools <reach>]',
     about:
-      'mint a chat link to a folder; <suffix> sets its chat apart, --context tells the agent what it is for, --tools (chat, work, all) what visitors may have it do',
+      'mint a chat link to a folder; <suffix> gives it a separate chat, --context tells the agent its purpose, --tools (chat, work, all) limits what visitors can have the agent do',
     example: "token demo issue chat main site --context 'Visitors of the web site. Be brief.'",
     run: async (svc, { folder, suffix, context, tools: reach }) =>
       printLink(
@@ -33,7 +33,7 @@ export const tokenCommands = [
     usage:
       'token <instance> issue webhook <folder> <source> [<suffix>] [--context|-c <text>] [--tools <reach>] [--verify <scheme>] [--verify-secret <v>]',
     about:
-      'mint a link that another system posts to; <source> becomes the sender; --verify (github, standard, stripe, hmac:<header>) takes only what it signs',
+      'mint a link for posts of another system; <source> becomes the sender; --verify (github, standard, stripe, hmac:<header>) accepts only signed requests',
     example: 'token demo issue webhook main github --verify github --verify-secret - < secret.txt',
     run: async (svc, { folder, source, suffix, context, tools: reach, verify, verifySecret }) => {
       const input = { target_folder: folder, source_label: source, jid_suffix: suffix, context, ...toToolsField(reach) }
@@ -50,7 +50,7 @@ export const tokenCommands = [
   defineSvcCommand({
     usage: 'token <instance> list [<folder>] [--json]',
     about:
-      'show every link, or those that a folder owns or that deliver to it, newest first; never the tokens; --json counts what they took, refused and store',
+      'list all links, or those that a folder owns or that deliver to it, newest first, never the tokens; --json adds counts of accepted, refused and stored data',
     example: 'token demo list main',
     run: async (svc, { folder }) =>
       svc.print.table({
@@ -70,7 +70,7 @@ export const tokenCommands = [
   }),
   defineSvcCommand({
     usage: 'token <instance> revoke <jid> [<owner_folder>]',
-    about: 'end every link of a JID at once; with <owner_folder>, only if that folder owns it',
+    about: 'revoke all links of a JID at once; with <owner_folder>, only if that folder owns them',
     example: 'token demo revoke web:main/site',
     run: async (svc, { jid, owner_folder }) => {
       if (owner_folder !== undefined) await mustOwn(svc, jid, owner_folder)
@@ -80,18 +80,18 @@ export const tokenCommands = [
   }),
 ]
 
-/** The verb says which there are. */
+/** The verb checks the value. */
 function toToolsField(reach: string | undefined): { tools?: Reach } {
   return reach === undefined ? {} : { tools: reach as Reach }
 }
 
 const SECRET_MAX_BYTES = 65_536
 
-/** What the sender signs with. Never from the command line itself, which a shell writes down and every user can see. */
-async function readVerifySecret({ io }: SvcContext, said: string | undefined): Promise<string> {
-  if (said === '-') return (await readStdinText(io.stdin, SECRET_MAX_BYTES)).replace(/\r?\n$/, '')
+/** Reads the signing secret from stdin or a prompt; a command line stays in the shell history and is visible to all users. */
+async function readVerifySecret({ io }: SvcContext, given: string | undefined): Promise<string> {
+  if (given === '-') return (await readStdinText(io.stdin, SECRET_MAX_BYTES)).replace(/\r?\n$/, '')
   const hint = '--verify-secret - reads it from stdin'
-  if (said !== undefined) refuse('invalid', 'a secret on the command line would stay in the history of the shell', hint)
+  if (given !== undefined) refuse('invalid', 'a secret on the command line would stay in the shell history', hint)
   if (!io.promptHidden) refuse('invalid', '--verify needs the secret that the sender signs with', hint)
   return io.promptHidden('the secret that the sender signs with')
 }

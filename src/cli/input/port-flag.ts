@@ -6,7 +6,7 @@ import { type ListenEndpoint, readSettings, type SettingSource, sourceOf } from 
 import type { ConfiguredInstance } from '../instance/instance.ts'
 import { parseInteger } from './integer-argument.ts'
 
-/** 0 stands for any free port for each daemon. */
+/** With 0 each daemon listens on any free port. */
 export function parsePortFlag(text: string): number {
   const port = parseInteger('--port', text)
   return port >= 0 && port <= 65_535 ? port : refuse('invalid', `--port must be from 0 to 65535, not ${port}`)
