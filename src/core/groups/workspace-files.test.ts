@@ -12,17 +12,17 @@ import { layout } from '../layout.ts'
 import { FileName, openWorkspaceFile, parseVoice, personaVoice, workspacePathFault } from './workspace-files.ts'
 
 function workspace(t: TestContext) {
-  const places = layout(tempDir(t))
-  const home = join(places.groups, 'team')
+  const dirs = layout(tempDir(t))
+  const home = join(dirs.groups, 'team')
   mkdirSync(home, { recursive: true })
   return {
     home,
-    places,
+    dirs,
     read: async (path: string): Promise<string> => {
-      await using file = await openWorkspaceFile(places, 'team', path)
+      await using file = await openWorkspaceFile(dirs, 'team', path)
       return await file.readFile('utf8')
     },
-    voice: () => personaVoice(places, 'team'),
+    voice: () => personaVoice(dirs, 'team'),
   }
 }
 
@@ -57,12 +57,12 @@ test('opens files, empty files and files in subdirectories', async (t) => {
 })
 
 test('refuses paths and links that lead out of the workspace', async (t) => {
-  const { home, places, read } = workspace(t)
-  writeFileSync(join(places.root, '.env'), 'SECRET=1')
-  mkdirSync(join(places.groups, 'team-2'))
-  writeFileSync(join(places.groups, 'team-2', 'x'), 'not yours')
-  symlinkSync(places.root, join(home, 'up'))
-  symlinkSync(join(places.groups, 'team-2', 'x'), join(home, 'link'))
+  const { home, dirs, read } = workspace(t)
+  writeFileSync(join(dirs.root, '.env'), 'SECRET=1')
+  mkdirSync(join(dirs.groups, 'team-2'))
+  writeFileSync(join(dirs.groups, 'team-2', 'x'), 'not yours')
+  symlinkSync(dirs.root, join(home, 'up'))
+  symlinkSync(join(dirs.groups, 'team-2', 'x'), join(home, 'link'))
   symlinkSync('loop', join(home, 'loop'))
   mkdirSync(join(home, '.ssh'))
   writeFileSync(join(home, '.ssh', 'key'), 'k')
@@ -85,17 +85,17 @@ test('opens only regular files and does not block on other kinds', async (t) => 
 })
 
 test('checks the size before reading', async (t) => {
-  const { home, places, read } = workspace(t)
+  const { home, dirs, read } = workspace(t)
   writeFileSync(join(home, 'big'), '')
   truncateSync(join(home, 'big'), 10 * 1024 ** 3)
   await assert.rejects(read('/home/node/big'), isRefusal('too_large', '50 MiB'))
   truncateSync(join(home, 'big'), FILE_BYTES_MAX)
-  await (await openWorkspaceFile(places, 'team', '/home/node/big')).close()
+  await (await openWorkspaceFile(dirs, 'team', '/home/node/big')).close()
 })
 
 test('never reads a file that replaces another while it is opened', async (t) => {
-  const { home, places, read } = workspace(t)
-  await using _swapping = await swapFolder(home, places.root)
+  const { home, dirs, read } = workspace(t)
+  await using _swapping = await swapFolder(home, dirs.root)
   const seen = new Set<string>()
   for (let n = 0; n < 6000; n++) seen.add(await read('/home/node/dir/x').catch((error) => error.code ?? 'thrown'))
   assert.ok(!seen.has('theirs'), [...seen].join(' '))

@@ -18,9 +18,9 @@ const TIMES = 10_000
 const LONG_TIMES = TIMES / 4
 
 function workspace(t: TestContext) {
-  const places = layout(join(tempDir(t), 'svc_demo'))
-  const home = join(places.groups, 'team')
-  const outside = join(places.root, '..', 'outside')
+  const dirs = layout(join(tempDir(t), 'svc_demo'))
+  const home = join(dirs.groups, 'team')
+  const outside = join(dirs.root, '..', 'outside')
   for (const dir of [join(home, 'sub/.claude/skills'), join(outside, '.claude/skills')])
     mkdirSync(dir, { recursive: true })
   writeFileSync(join(outside, 'work.md'), 'theirs')
@@ -30,7 +30,7 @@ function workspace(t: TestContext) {
     symlinkSync(outside, join(home, `${name}-trap`))
     return [join(home, name), join(home, `${name}-trap`)]
   }
-  return { home, places, outside, trap }
+  return { home, dirs, outside, trap }
 }
 
 /** Repeats the operation, and returns how often it succeeded and was refused. */
@@ -49,25 +49,25 @@ async function repeat(operation: () => Promise<unknown>, most = TIMES) {
 
 for (const name of ['sub', 'sub/.claude']) {
   test(`setting up a folder writes nothing outside while ${name} is swapped with a link`, async (t) => {
-    const { places, outside, trap } = workspace(t)
+    const { dirs, outside, trap } = workspace(t)
     const before = contentsOf(outside)
     await using _exchanging = await exchangeEntries(trap(name))
-    const { done, refused } = await repeat(() => setUpFolder(places, 'team/sub'), LONG_TIMES)
+    const { done, refused } = await repeat(() => setUpFolder(dirs, 'team/sub'), LONG_TIMES)
     assert.ok(done > 0 && refused > 0, `${done} done, ${refused} refused`)
     assert.deepEqual(contentsOf(outside), before)
   })
 }
 
 test('copying a prototype reads and writes nothing outside while both ends are swapped with links', async (t) => {
-  const { home, places, outside, trap } = workspace(t)
+  const { home, dirs, outside, trap } = workspace(t)
   mkdirSync(join(home, 'prototype/dir'), { recursive: true })
   writeFileSync(join(home, 'prototype/dir/x'), 'mine')
   writeFileSync(join(home, 'prototype/y'), 'mine')
   const before = contentsOf(outside)
   const seen = new Set<string>()
   const copy = async (): Promise<void> => {
-    await copyPrototype(places, 'team', 'team/sub')
-    await using sub = await openHome(places, 'team/sub')
+    await copyPrototype(dirs, 'team', 'team/sub')
+    await using sub = await openHome(dirs, 'team/sub')
     await using dir = await sub?.openDirectory('dir')
     const found = await dir?.readFile('x', 100)
     if (found) seen.add(found.data.toString())
@@ -81,7 +81,7 @@ test('copying a prototype reads and writes nothing outside while both ends are s
 })
 
 test('removing a workspace removes nothing outside while a directory of it is swapped with a link', async (t) => {
-  const { home, places, outside } = workspace(t)
+  const { home, dirs, outside } = workspace(t)
   const before = contentsOf(outside)
   const [dir, link] = [join(home, 'sub/gone/dir'), join(home, 'sub/gone/link')]
   await using _exchanging = await exchangeEntries([dir, link])
@@ -89,19 +89,19 @@ test('removing a workspace removes nothing outside while a directory of it is sw
     mkdirSync(join(dir, 'below'), { recursive: true })
     symlinkSync(outside, link)
     while (existsSync(join(home, 'sub/gone')))
-      await removeHome(places, 'team/sub/gone').catch((error) => assert.ok(error instanceof Refusal, error))
+      await removeHome(dirs, 'team/sub/gone').catch((error) => assert.ok(error instanceof Refusal, error))
   }
   assert.deepEqual(contentsOf(outside), before)
 })
 
 test('neither reads nor writes a work file outside while the workspace is swapped with a link', async (t) => {
-  const { places, outside, trap } = workspace(t)
+  const { dirs, outside, trap } = workspace(t)
   const before = contentsOf(outside)
   const seen = new Set<string>()
   await using _exchanging = await exchangeEntries(trap('sub'))
   const { done, refused } = await repeat(async () => {
-    await writeWork(places, 'team/sub', 'mine')
-    seen.add((await readWork(places, 'team/sub')).content)
+    await writeWork(dirs, 'team/sub', 'mine')
+    seen.add((await readWork(dirs, 'team/sub')).content)
   })
   assert.ok(done > 0 && refused > 0, `${done} done, ${refused} refused`)
   assert.deepEqual([...seen], ['mine'])
@@ -109,14 +109,14 @@ test('neither reads nor writes a work file outside while the workspace is swappe
 })
 
 test('sends no file from outside while the workspace is swapped with a link', async (t) => {
-  const { home, places, trap } = workspace(t)
+  const { home, dirs, trap } = workspace(t)
   writeFileSync(join(home, 'sub/x'), 'mine')
   const seen = new Set<string>()
   await using _exchanging = await exchangeEntries(trap('sub'))
   await repeat(async () => {
-    await using file = await openWorkspaceFile(places, 'team/sub', '/home/node/x')
+    await using file = await openWorkspaceFile(dirs, 'team/sub', '/home/node/x')
     seen.add(await file.readFile('utf8'))
   })
   assert.deepEqual([...seen], ['mine'])
-  assert.equal(readFileSync(join(places.root, '../outside/x'), 'utf8'), 'theirs')
+  assert.equal(readFileSync(join(dirs.root, '../outside/x'), 'utf8'), 'theirs')
 })

@@ -125,7 +125,7 @@ function slots(cron: string, from: string, count: number): string[] {
   return found.map((text) => text.slice(5, 16))
 }
 
-test(`${SPRING}: a daily task at 02:30 runs once, after the missing hour`, () => {
+test(`${SPRING}: a daily task at 02:30 runs once, after the skipped hour`, () => {
   assert.deepEqual(slots('30 2 * * *', '2026-03-27T12:00:00Z', 3), ['03-28T01:30', '03-29T01:00', '03-30T00:30'])
 })
 
@@ -137,18 +137,18 @@ test(`${AUTUMN}: a daily task at 02:30 runs once`, () => {
   assert.deepEqual(slots('30 2 * * *', '2026-10-24T12:00:00Z', 2), ['10-25T00:30', '10-26T01:30'])
 })
 
-test(`${AUTUMN}: an hourly task runs in both of the hours`, () => {
+test(`${AUTUMN}: an hourly task runs in both repeated hours`, () => {
   assert.deepEqual(slots('0 * * * *', '2026-10-24T23:30:00Z', 3), ['10-25T00:00', '10-25T01:00', '10-25T02:00'])
 })
 
-test(`${SPRING}: times of the missing hour run after it, in any notation`, () => {
+test(`${SPRING}: times in the skipped hour run after it, in any notation`, () => {
   for (const cron of ['0,30 2 * * *', '*/30 2 * * *', '* 2 * * *', '5-55/10 2 * * *', '30 1-2 * * 0-6'])
     assert.ok(slots(cron, '2026-03-28T22:00:00Z', 3).includes('03-29T01:00'), cron)
   assert.deepEqual(slots('0,30 2 * * *', '2026-03-28T12:00:00Z', 3), ['03-29T01:00', '03-30T00:00', '03-30T00:30'])
   assert.deepEqual(slots('30 */2 * * *', '2026-03-28T22:00:00Z', 3), ['03-28T23:30', '03-29T01:00', '03-29T02:30'])
 })
 
-test(`${AUTUMN}: times of the hour that comes twice run once, in any notation`, () => {
+test(`${AUTUMN}: times in the repeated hour run once, in any notation`, () => {
   assert.deepEqual(slots('0,30 2 * * *', '2026-10-24T12:00:00Z', 3), ['10-25T00:00', '10-25T00:30', '10-26T01:00'])
   assert.deepEqual(slots('30 */2 * * *', '2026-10-24T22:00:00Z', 3), ['10-24T22:30', '10-25T00:30', '10-25T03:30'])
   assert.deepEqual(slots('30 1-3 * * *', '2026-10-24T22:00:00Z', 3), ['10-24T23:30', '10-25T00:30', '10-25T02:30'])
@@ -217,7 +217,7 @@ test('fires each time of day once across clock changes: the first of two, and a 
   )
 })
 
-test(`${AUTUMN}: an interval goes on by elapsed time`, () => {
+test(`${AUTUMN}: an interval continues by elapsed time`, () => {
   const start = Date.parse('2026-10-25T00:30:00Z')
   assert.equal(nextRun('3600000', start, BERLIN), '2026-10-25T01:30:00.000Z')
 })

@@ -13,7 +13,7 @@ import { type ScheduledTask, scheduledTasks, taskRunLogs } from './tasks.ts'
 
 const START = Date.UTC(2026, 0, 1)
 
-interface Firer extends TestHost {
+interface FiringTest extends TestHost {
   firing: FiringContext
   add(task?: Partial<ScheduledTask>): Promise<string>
   task(id: string): Promise<ScheduledTask>
@@ -23,19 +23,20 @@ interface Firer extends TestHost {
   fired(): Promise<string[]>
 }
 
-async function open(t: TestContext, engine: EngineName = 'sqlite', timeZone = 'UTC'): Promise<Firer> {
+async function open(t: TestContext, engine: EngineName = 'sqlite', timeZone = 'UTC'): Promise<FiringTest> {
   const fixture = await testHost(t, engine)
   const { host, clock } = fixture
   let number = 0
   await host.engine.transaction((tx) =>
     groups.insert(tx, { folder: 'main', name: 'main', product: 'assistant', open: true, added_at: timestamp(START) }),
   )
+  let count = 0
   const firing = { dialect: host.engine.dialect, clock: host.clock, random: host.random, timeZone }
   return {
     ...fixture,
     firing,
     add: async (task = {}) => {
-      const id = `task-${++number}`
+      const id = `task-${++count}`
       const now = timestamp(clock.now())
       const row = {
         id,
@@ -51,13 +52,13 @@ async function open(t: TestContext, engine: EngineName = 'sqlite', timeZone = 'U
       return id
     },
     task: async (id) =>
-      (await host.engine.read((tx) => scheduledTasks.find(tx, { id }))) ?? assert.fail(`there is no ${id}`),
+      (await host.engine.read((tx) => scheduledTasks.find(tx, { id }))) ?? assert.fail(`no task ${id}`),
     fire: async () => (await host.engine.transaction((tx) => fireDueTasks(tx, firing, 100))).count,
     fired: async () => (await host.engine.read((tx) => messages.list(tx))).map(({ created_at }) => created_at),
   }
 }
 
-onEveryEngineQuickly('a task that is due', (engine) => {
+onEveryEngineQuickly('a due task', (engine) => {
   test('is logged with the time its slot was claimed', async (t) => {
     const { add, firing, host, task } = await open(t, engine)
     const id = await add({ cron: '1000', next_run: timestamp(START) })
@@ -128,7 +129,7 @@ onEveryEngineQuickly('a task that is due', (engine) => {
     assert.equal((await task(id)).next_run, '2026-01-01T00:11:00.000Z')
   })
 
-  test('is the only thing that nextSlotTime finds', async (t) => {
+  test('is found by nextSlotTime, unlike a paused or completed one', async (t) => {
     const { add, host, clock } = await open(t, engine)
     const nextSlot = () => host.engine.read((tx) => nextSlotTime(tx, clock.now()))
     await add({ next_run: '2026-01-01T00:00:05.000Z', status: 'paused' })
@@ -195,8 +196,8 @@ onEveryEngineQuickly('a task that is due', (engine) => {
   })
 })
 
-onEveryEngineQuickly('a slot that a scheduler elsewhere has taken', (engine) => {
-  const lease = ({ host, clock }: Firer) =>
+onEveryEngineQuickly('a slot leased by another scheduler', (engine) => {
+  const lease = ({ host, clock }: FiringTest) =>
     host.engine.transaction((tx) => leaseDueTasks(tx, { now: clock.now(), forMs: 60_000, limit: 10 }))
 
   test('is not fired by others until its lease expires, then at the same slot', async (t) => {
@@ -215,7 +216,7 @@ onEveryEngineQuickly('a slot that a scheduler elsewhere has taken', (engine) => 
     assert.deepEqual(await host.engine.read((tx) => taskLeases.list(tx)), [])
   })
 
-  test('that was already posted is not posted again', async (t) => {
+  test('is not posted again if it was already posted', async (t) => {
     const fixture = await open(t, engine)
     const { add, fire, fired, clock, host, firing } = fixture
     await add({ cron: '3600000' })
@@ -253,7 +254,7 @@ onEveryEngineQuickly('a slot that a scheduler elsewhere has taken', (engine) => 
   })
 })
 
-interface Night {
+interface ClockChange {
   readonly zone: string
   readonly from: string
   readonly at?: number
@@ -261,7 +262,7 @@ interface Night {
 }
 
 /** Nights with a clock change: in Berlin at 02:00 or to 02:00, in New York from 02:00 to 01:00. */
-const NIGHTS: readonly Night[] = [
+const CLOCK_CHANGES: readonly ClockChange[] = [
   { zone: 'Europe/Berlin', from: '2026-03-28T12:00:00Z', half: ['03-29T01:00', '03-30T00:30'] },
   { zone: 'Europe/Berlin', from: '2026-10-24T12:00:00Z', half: ['10-25T00:30', '10-26T01:30'] },
   { zone: 'America/New_York', from: '2026-03-07T12:00:00Z', half: ['03-08T07:00', '03-09T06:30'] },
@@ -269,8 +270,8 @@ const NIGHTS: readonly Night[] = [
   { zone: 'America/New_York', at: 1, from: '2026-10-31T12:00:00Z', half: ['11-01T05:30', '11-02T06:30'] },
 ]
 
-onEveryEngineQuickly('the night on which the clocks change', (engine) => {
-  for (const { zone, from, half, at = 2 } of NIGHTS) {
+onEveryEngineQuickly('the night of a clock change', (engine) => {
+  for (const { zone, from, half, at = 2 } of CLOCK_CHANGES) {
     test(`around ${from} in ${zone}: 0${at}:30 fires once a day, an hour every hour, an interval by elapsed time`, async (t) => {
       const { add, fire, clock, host } = await open(t, engine, zone)
       clock.advance(Date.parse(from) - clock.now())
