@@ -397,7 +397,7 @@ suite('the state file', () => {
     await assert.rejects(openAt(join(dir, 'folder')), refusedAs('invalid', /it is a directory/))
     await assert.rejects(openAt(join(dir, 'pipe')), refusedAs('invalid', /not a regular file/))
     await assert.rejects(openAt(join(dir, 'file', 'state.json')), Refusal)
-    await assert.rejects(openAt('a\0b'), refusedAs('invalid', /zero byte/))
+    await assert.rejects(openAt('a\0b'), refusedAs('invalid', /NUL byte/))
     // Where the system creates no folders, Node's recursive mkdir would never end.
     await assert.rejects(openAt('/proc/no/such/state.json'), refusedAs('not_found', /cannot make \/proc\/no/))
     symlinkSync('circle', join(dir, 'circle'))

@@ -303,19 +303,19 @@ suite('a file that cannot be read or parsed stops the start', () => {
     ],
     'a name for a DNS server': [
       '[proxy]\ndns_servers = ["dns.example"]\n',
-      /^\[proxy\] dns_servers in FILE line 2 must be IP/,
+      /^\[proxy\] dns_servers in FILE line 2 must be a comma-separated list of IP/,
     ],
     'a secret that no header can carry': [
       '[admin]\nsecret = "hunter2 hunter2"\n',
-      /^\[admin\] secret in FILE line 2 must be of vis/,
+      /^\[admin\] secret in FILE line 2 must be visible/,
     ],
     'a secret that is a number': [
       '[admin]\nsecret = 4815162342\n',
       /^\[admin\] secret in FILE line 2 must be text in quotes$/,
     ],
-    'a path with a zero byte': [
+    'a path with a NUL byte': [
       '[state]\npath = "a\\u0000b"\n',
-      /^\[state\] path in FILE line 2 must not have a zero byte/,
+      /^\[state\] path in FILE line 2 must not contain a NUL byte/,
     ],
     'a message of two lines': [
       '[proxy]\ndeny_message = "a\\nb"\n',
@@ -360,7 +360,7 @@ suite('a file that cannot be read or parsed stops the start', () => {
     const byVariable = readServeSettings({}, others, variables({ EGRESS_IO: 'x', EGRESS_ADMIN_SECRET: 'hunter2\n' }))
     const said = await refusalOf(byVariable)
     assert.match(said, /EGRESS_IO in the environment must be one of/)
-    assert.match(said, /EGRESS_ADMIN_SECRET in the environment must be of visible ASCII/)
+    assert.match(said, /EGRESS_ADMIN_SECRET in the environment must be visible ASCII/)
     assert.doesNotMatch(said, /hunter2/)
   })
 })
@@ -427,7 +427,7 @@ test('warns about a secret in a file that every user can read', async (t) => {
 test('summarizes thousands of unknown keys quickly', async (t) => {
   const { warnings } = await readFile(t, Array.from({ length: 8000 }, (_, at) => `k${at}=1`).join('\n'))
   assert.equal(warnings.length, 22)
-  assert.match(warnings[20] ?? '', /7980 more keys/)
+  assert.match(warnings[20] ?? '', /7980 more unknown keys/)
 })
 
 suite('the admin listener', () => {

@@ -386,7 +386,7 @@ async function recordHello(start: (port: number) => void): Promise<Buffer> {
   await once(server, 'listening')
   // A TCP server's address is never a path.
   start((server.address() as AddressInfo).port)
-  const [socket]: Socket[] = await once(server, 'encoded')
+  const [socket]: Socket[] = await once(server, 'connection')
   assert.ok(socket)
   const reader = new ClientHelloReader()
   const chunks: Buffer[] = []
