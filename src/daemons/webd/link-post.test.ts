@@ -26,9 +26,13 @@ function onEveryStore(
   })
 }
 
-const usedSuffixes: string[] = []
-/** An unused suffix. */
-const fresh = (): { jid_suffix: string } => ({ jid_suffix: `s${usedSuffixes.push('')}` })
+/** Returns an unused suffix. */
+const fresh = createSuffixes()
+
+function createSuffixes(): () => { jid_suffix: string } {
+  let count = 0
+  return () => ({ jid_suffix: `s${count++}` })
+}
 
 onEveryStore('a POST at a link', {
   'a hook stores the body verbatim, responds 204, and opens no round': async (s) => {

@@ -307,7 +307,7 @@ suite('a file that cannot be read or parsed stops the start', () => {
     ],
     'a secret that no header can carry': [
       '[admin]\nsecret = "hunter2 hunter2"\n',
-      /^\[admin\] secret in FILE line 2 must be vis/,
+      /^\[admin\] secret in FILE line 2 must be visible/,
     ],
     'a secret that is a number': [
       '[admin]\nsecret = 4815162342\n',

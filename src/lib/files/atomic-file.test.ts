@@ -97,7 +97,7 @@ test('says why a file cannot be read as text, and does not hang on a FIFO', asyn
   await assert.rejects(readText(fifo, 10), refused('invalid', /: it is not a regular file$/))
   await assert.rejects(readText('/dev/zero', 10), refused('invalid', /: it is not a regular file$/))
   await assert.rejects(readText(latin, 10), refused('invalid', /: it is not UTF-8 text$/))
-  await assert.rejects(readText(circle, 10), refused('invalid', /circle: its symbolic links form a loop$/))
+  await assert.rejects(readText(circle, 10), refused('invalid', /form a loop$/))
   await assert.rejects(readText(join(plain, 'x'), 10), refused('invalid', /: a part of the path is not a directory$/))
 })
 
