@@ -19,14 +19,11 @@ import {
   requireToolForAgents,
 } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { listVerb, mustFindGroup, Paging } from '../registry/crud.ts'
+import { ascending, listVerb, mustFindGroup, Paging } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 import type { Order } from '../store/table.ts'
 
-const NEWEST_FIRST: Order<z.output<typeof RouteToken>> = [
-  ['created_at', 'desc'],
-  ['token_hash', 'asc'],
-]
+const NEWEST_FIRST: Order<z.output<typeof RouteToken>> = [['created_at', 'desc'], ...ascending('token_hash')]
 
 const MintInput = z.object({
   jid_suffix: LabelSegment.optional().describe("Gives this link a chat apart from the folder's own"),
