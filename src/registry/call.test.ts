@@ -46,7 +46,7 @@ const notes = defineResource({
       prepare: async (_request, { text }) => {
         prepared.push(text)
         if (text === 'bad') refuse('invalid', 'file not found')
-        await duringPrepare()
+        await hooks.duringPrepare()
         return `${text} prepared`
       },
       run: (ctx, note, result) => table.upsert(ctx.tx, { ...note, text: String(result) }),
@@ -58,13 +58,16 @@ const notes = defineResource({
       authorize: allowAnyone,
       run: (ctx) => table.list(ctx.tx),
     }),
-    nest: defineVerb({ input: z.object({}), authorize: allowAnyone, run: (ctx) => nested(ctx) }),
+    nest: defineVerb({ input: z.object({}), authorize: allowAnyone, run: (ctx) => hooks.nested(ctx) }),
   }),
 })
 const notified: string[] = []
 const prepared: string[] = []
-let duringPrepare: () => Promise<void> = async () => {}
-let nested: (ctx: Context) => Promise<void> = async () => {}
+/** Replaced by single tests. */
+const hooks = {
+  duringPrepare: async (): Promise<void> => {},
+  nested: async (_ctx: Context): Promise<void> => {},
+}
 
 onEveryEngineQuickly('calling a verb', (engine) => {
   async function open(t: Parameters<typeof testHost>[0]) {
@@ -147,18 +150,18 @@ onEveryEngineQuickly('calling a verb', (engine) => {
     )
     assert.equal((await audits()).length, before)
     // The transaction checks access again after prepare.
-    duringPrepare = () => ungrant('github:1', 'admin', 'team')
+    hooks.duringPrepare = () => ungrant('github:1', 'admin', 'team')
     await assert.rejects(
       as(person('github:1')).call(notes.verbs.writePrepared, { ...note, text: 'late' }),
       isRefusal('forbidden'),
     )
-    duringPrepare = async () => {}
+    hooks.duringPrepare = async () => {}
     assert.deepEqual(await cli.call(notes.verbs.read, {}), [{ folder: 'team', text: 'x prepared' }])
   })
 
   test('fails at once when a verb calls another verb, instead of waiting forever', async (t) => {
     const { host, cli } = await open(t)
-    nested = async () => {
+    hooks.nested = async () => {
       await callVerb({ host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' }, notes.verbs.write, note)
     }
     await assert.rejects(cli.call(notes.verbs.nest, {}), /inside another/)

@@ -132,7 +132,7 @@ export const routeTokensResource = defineResource({
         if (ctx.caller.kind === 'agent') await mustHaveTool(ctx, ctx.caller.folder)
         const { owner_folder } =
           (await table.find(ctx.tx, { jid })) ?? refuse('not_found', `there is no token at ${jid}`)
-        // The error does not name the folder, because the caller may not know it.
+        // The error does not name the folder, which the caller must not learn.
         if (!(await isAdmin(ctx, owner_folder)))
           refuse('forbidden', `${ctx.tool}: not permitted: you do not administer the folder that issued ${jid}`)
       },

@@ -93,8 +93,8 @@ async function changesOf(
       plan.changed.push(rowTitle(shape, row))
     }
   }
-  const { exportRow: show = (row: ManifestRow) => row } = shape.exported
-  const { shown = [], hidden = [] } = Object.groupBy(current.values(), (row) => (show(row) ? 'shown' : 'hidden'))
+  const { exportRow = (row: ManifestRow) => row } = shape.exported
+  const { shown = [], hidden = [] } = Object.groupBy(current.values(), (row) => (exportRow(row) ? 'shown' : 'hidden'))
   plan.removed = shown.map((row) => rowTitle(shape, row))
   const removes = shown.map((row) => pick(row, shape.table.key))
   return { shape, before, after: [...after, ...hidden], moves, inserts, updates, removes, plan }

@@ -86,7 +86,7 @@ function prose(text: string): string {
  * engine, numbers as numbers.
  */
 async function* pages(tx: Tx, { table, columns, key, exported }: ManifestResource): AsyncGenerator<ManifestRow[]> {
-  const { ordered, exportRow: show = (row: ManifestRow) => row } = exported
+  const { ordered, exportRow = (row: ManifestRow) => row } = exported
   const by = ordered ? [ordered.within, ordered.counter] : key
   const order = by.join(', ')
   const select = `select ${[...new Set([...columns, ...by])].join(', ')} from ${table.name}`
@@ -96,7 +96,7 @@ async function* pages(tx: Tx, { table, columns, key, exported }: ManifestResourc
     const place: Value[] = last ? by.map((column) => last?.[column] ?? null) : []
     const sql = `${select} ${last ? beyond : ''} order by ${order} limit ${PAGE}`
     const rows = await query(tx, (row) => row, sql, place)
-    yield rows.map((record) => show(table.decode(record))).filter((row) => row !== undefined)
+    yield rows.map((record) => exportRow(table.decode(record))).filter((row) => row !== undefined)
     last = rows.length === PAGE ? rows.at(-1) : undefined
     if (last) await immediate()
   } while (last)
