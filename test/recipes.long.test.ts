@@ -47,7 +47,7 @@ const notes = new Table({
   storage: ['create table notes (title text primary key, content text not null)'],
 })
 
-const what = ({ title }: { title: string }) => \`note \${title}\`
+const label = ({ title }: { title: string }) => \`note \${title}\`
 
 export const notesResource = defineResource({
   of: notes,
@@ -56,9 +56,9 @@ export const notesResource = defineResource({
   exported: {},
   verbs: (table) => ({
     list: listVerb(table, 'notes', { authorize: requireInstanceTool, order: [['title', 'asc']], when: 'Read the notes.' }),
-    create: createVerb(table, { input: Note, authorize: requireInstanceTool, what, when: 'Write a note.' }),
-    update: updateVerb(table, { input: Note.partial({ content: true }), authorize: requireInstanceTool, what }),
-    delete: removeVerb(table, { input: Note.pick({ title: true }), authorize: requireInstanceTool, what }),
+    create: createVerb(table, { input: Note, authorize: requireInstanceTool, label, when: 'Write a note.' }),
+    update: updateVerb(table, { input: Note.partial({ content: true }), authorize: requireInstanceTool, label }),
+    delete: removeVerb(table, { input: Note.pick({ title: true }), authorize: requireInstanceTool, label }),
   }),
 })
 `,

@@ -51,11 +51,11 @@ export async function mustHaveTool(ctx: Context, scope: string): Promise<void> {
 }
 
 /** Like `mustHaveTool` for the folder of a row named by its key. The error does not reveal that folder. */
-export async function mustHaveToolForRow(ctx: Context, scope: string, what: string): Promise<void> {
+export async function mustHaveToolForRow(ctx: Context, scope: string, label: string): Promise<void> {
   if (await hasTool(ctx, scope)) return
   // An agent without the tool on its own folder gets the ordinary reason.
   if (ctx.caller.kind === 'agent') await mustHaveTool(ctx, ctx.caller.folder)
-  refuse('forbidden', `${ctx.tool}: not permitted on ${what}`)
+  refuse('forbidden', `${ctx.tool}: not permitted on ${label}`)
 }
 
 export async function hasTool(ctx: Context, scope: string): Promise<boolean> {

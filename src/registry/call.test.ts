@@ -64,9 +64,9 @@ const notes = defineResource({
 const notified: string[] = []
 const prepared: string[] = []
 /** Replaced by single tests. */
-const hooks: { duringPrepare(): Promise<void>; nested(ctx: Context): Promise<void> } = {
-  duringPrepare: async () => {},
-  nested: async () => {},
+const hooks = {
+  duringPrepare: async (): Promise<void> => {},
+  nested: async (_ctx: Context): Promise<void> => {},
 }
 
 onEveryEngineQuickly('calling a verb', (engine) => {

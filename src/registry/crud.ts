@@ -20,6 +20,10 @@ export const Paging = z.object({
 /** For tools without paging arguments: one page with all rows. */
 export const UNPAGED = { limit: Number.MAX_SAFE_INTEGER - 1 }
 
+export function ascending<K extends string>(...columns: readonly K[]): (readonly [K, 'asc'])[] {
+  return columns.map((column) => [column, 'asc'])
+}
+
 type Row<R extends z.ZodObject> = z.output<R>
 type RowFilter<T> = (row: T) => boolean
 
@@ -95,11 +99,11 @@ interface WriteOptions<R extends z.ZodObject, I extends z.ZodObject> extends Too
   input: I
   memberRules?: NonNullable<Verb['memberRules']>
   /** Names a row in errors, by its key: `gate team/**`. */
-  what(key: Row<R>): string
+  label(key: Row<R>): string
 }
 
 interface CreateOptions<R extends z.ZodObject, I extends z.ZodObject> extends WriteOptions<R, I> {
-  /** The error if the row exists; default: `there is a <what> already`. */
+  /** The error if the row exists; default: `there is a <label> already`. */
   conflict?(row: Row<R>): string
   /** Refuses an invalid row. */
   check?(row: Row<R>): void
@@ -108,18 +112,18 @@ interface CreateOptions<R extends z.ZodObject, I extends z.ZodObject> extends Wr
 /** POST /: inserts a row and returns it. */
 export function createVerb<R extends z.ZodObject, I extends z.ZodObject>(
   table: Table<R>,
-  { what, conflict, check, ...verb }: CreateOptions<R, I>,
+  { label, conflict, check, ...verb }: CreateOptions<R, I>,
 ) {
   return defineVerb<I, Row<R>>({
     http: 'POST /',
     status: 201,
     ...verb,
     output: rowSchema(table),
-    run: async (ctx, given) => {
-      const row = asRow<R>(given)
+    run: async (ctx, input) => {
+      const row = asRow<R>(input)
       check?.(row)
       if (await table.find(ctx.tx, keyOf(table, row)))
-        refuse('conflict', conflict?.(row) ?? `there is a ${what(row)} already`)
+        refuse('conflict', conflict?.(row) ?? `there is a ${label(row)} already`)
       return table.insertReturning(ctx.tx, row)
     },
   })
@@ -133,17 +137,17 @@ interface UpdateOptions<R extends z.ZodObject, I extends z.ZodObject> extends Wr
 /** PATCH /{key}: changes the given columns and returns the row. */
 export function updateVerb<R extends z.ZodObject, I extends z.ZodObject>(
   table: Table<R>,
-  { what, check, ...verb }: UpdateOptions<R, I>,
+  { label, check, ...verb }: UpdateOptions<R, I>,
 ) {
   return defineVerb<I, Row<R>>({
     http: `PATCH /${keyParameter(table)}`,
     ...verb,
     output: rowSchema(table),
-    run: async (ctx, given) => {
-      const key = keyOf(table, given)
-      const find = () => mustFindRow(ctx, table, key, what(asRow<R>(key)))
+    run: async (ctx, input) => {
+      const key = keyOf(table, input)
+      const find = () => mustFindRow(ctx, table, key, label(asRow<R>(key)))
       await find()
-      const patch = Object.fromEntries(Object.entries(given).filter(([column]) => !table.key.includes(column)))
+      const patch = Object.fromEntries(Object.entries(input).filter(([column]) => !table.key.includes(column)))
       await table.update(ctx.tx, key, asRow<R>(patch))
       const row = await find()
       check?.(row)
@@ -153,21 +157,21 @@ export function updateVerb<R extends z.ZodObject, I extends z.ZodObject>(
 }
 
 interface RemoveOptions<R extends z.ZodObject, I extends z.ZodObject> extends WriteOptions<R, I> {
-  /** The error if the row does not exist; default: `there is no <what>`. */
+  /** The error if the row does not exist; default: `there is no <label>`. */
   missing?(key: Row<R>): string
 }
 
 /** DELETE /{key}. */
 export function removeVerb<R extends z.ZodObject, I extends z.ZodObject>(
   table: Table<R>,
-  { what, missing, ...verb }: RemoveOptions<R, I>,
+  { label, missing, ...verb }: RemoveOptions<R, I>,
 ) {
   return defineVerb({
     http: `DELETE /${keyParameter(table)}`,
     ...verb,
-    run: async (ctx, given) => {
-      const key = asRow<R>(keyOf(table, given))
-      if ((await table.remove(ctx.tx, key)) === 0) refuse('not_found', missing?.(key) ?? `there is no ${what(key)}`)
+    run: async (ctx, input) => {
+      const key = asRow<R>(keyOf(table, input))
+      if ((await table.remove(ctx.tx, key)) === 0) refuse('not_found', missing?.(key) ?? `there is no ${label(key)}`)
     },
   })
 }
@@ -181,12 +185,12 @@ function rowSchema<R extends z.ZodObject>({ row }: Table<R>): z.ZodType<Row<R>> 
 }
 
 /** Resources build `input` from columns of the row, which TypeScript cannot follow through two schemas. */
-function asRow<R extends z.ZodObject>(given: object): Row<R> {
-  return given as Row<R>
+function asRow<R extends z.ZodObject>(input: object): Row<R> {
+  return input as Row<R>
 }
 
-function keyOf<R extends z.ZodObject>({ key }: Table<R>, given: Readonly<Record<string, unknown>>): Partial<Row<R>> {
-  return asRow<R>(Object.fromEntries(key.map((column) => [column, given[column]])))
+function keyOf<R extends z.ZodObject>({ key }: Table<R>, input: Readonly<Record<string, unknown>>): Partial<Row<R>> {
+  return asRow<R>(Object.fromEntries(key.map((column) => [column, input[column]])))
 }
 
 /** A composite key is one parameter (url-key.ts). */
@@ -241,9 +245,9 @@ export async function mustFindRow<R extends z.ZodObject>(
   ctx: Pick<Context, 'tx'>,
   table: Table<R>,
   where: Partial<Row<R>>,
-  what: string,
+  label: string,
 ): Promise<Row<R>> {
-  return (await table.find(ctx.tx, where)) ?? refuse('not_found', `there is no ${what}`)
+  return (await table.find(ctx.tx, where)) ?? refuse('not_found', `there is no ${label}`)
 }
 
 export function mustFindGroup(ctx: Pick<Context, 'tx'>, folder: string) {

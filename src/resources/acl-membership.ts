@@ -6,7 +6,7 @@ import { findCycle } from '../core/access/policy.ts'
 import { addMembership, memberFault } from '../core/people/role-membership.ts'
 import { refuse } from '../lib/refusal.ts'
 import { requireHost } from '../registry/authorization.ts'
-import { listPage, listSchema, Paging } from '../registry/crud.ts'
+import { ascending, listPage, listSchema, Paging } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
 const MembershipKey = AclMembership.pick({ subject: true, role: true })
@@ -28,10 +28,7 @@ export const aclMembershipResource = defineResource({
       authorize: requireHost,
       run: (ctx, paging) =>
         listPage(ctx, table, 'acl_membership', {
-          order: [
-            ['subject', 'asc'],
-            ['role', 'asc'],
-          ],
+          order: ascending('subject', 'role'),
           ...paging,
         }),
     }),

@@ -12,7 +12,7 @@ import {
   requireHost,
   requireToolForAgents,
 } from '../registry/authorization.ts'
-import { listPage, listSchema, Paging, UNPAGED } from '../registry/crud.ts'
+import { ascending, listPage, listSchema, Paging, UNPAGED } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
 const Grant = z.object({
@@ -59,14 +59,7 @@ export const aclResource = defineResource({
         const isAuthorized = ctx.caller.kind === 'agent' && scope !== undefined
         return listPage(ctx, table, 'acl', {
           where: scope === undefined ? {} : { scope },
-          order: [
-            ['principal', 'asc'],
-            ['action', 'asc'],
-            ['scope', 'asc'],
-            ['params', 'asc'],
-            ['predicate', 'asc'],
-            ['effect', 'asc'],
-          ],
+          order: ascending('principal', 'action', 'scope', 'params', 'predicate', 'effect'),
           limit,
           after,
           ...(isAuthorized ? {} : { keep: (row) => maySee(baseOf(row.scope) ?? INSTANCE_SCOPE) }),

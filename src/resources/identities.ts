@@ -6,6 +6,7 @@ import { uuidv7 } from '../lib/clock.ts'
 import { refuse } from '../lib/refusal.ts'
 import { requireHost } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
+import { ascending } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
 const LinkResult = z.object({ id: z.string(), name: z.string(), created: z.boolean() })
@@ -21,14 +22,8 @@ export const identitiesResource = defineResource({
       output: z.object({ identities: z.array(Identity.extend({ subs: z.array(z.string()) })) }),
       authorize: requireHost,
       run: async (ctx) => {
-        const claims = await identityClaims.list(ctx.tx, {}, [
-          ['claimed_at', 'asc'],
-          ['sub', 'asc'],
-        ])
-        const rows = await table.list(ctx.tx, {}, [
-          ['created_at', 'asc'],
-          ['id', 'asc'],
-        ])
+        const claims = await identityClaims.list(ctx.tx, {}, ascending('claimed_at', 'sub'))
+        const rows = await table.list(ctx.tx, {}, ascending('created_at', 'id'))
         const subsOf = Map.groupBy(claims, ({ identity_id }) => identity_id)
         return { identities: rows.map((row) => ({ ...row, subs: (subsOf.get(row.id) ?? []).map(({ sub }) => sub) })) }
       },

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { FolderOrRoot, line, Timestamp } from '../core/values.ts'
 import { INSTANCE_SCOPE, readableFolderFilter, requireToolForAgents } from '../registry/authorization.ts'
-import { listVerb } from '../registry/crud.ts'
+import { ascending, listVerb } from '../registry/crud.ts'
 import { defineResource } from '../registry/resource.ts'
 import { Table } from '../store/table.ts'
 
@@ -36,10 +36,7 @@ export const installedPackagesResource = defineResource({
   verbs: (table) => ({
     list: listVerb(table, 'installed_packages', {
       authorize: requireToolForAgents,
-      order: [
-        ['folder', 'asc'],
-        ['name', 'asc'],
-      ],
+      order: ascending('folder', 'name'),
       keep: async (ctx) => {
         const maySee = await readableFolderFilter(ctx)
         return ({ folder }) => maySee(folder || INSTANCE_SCOPE)

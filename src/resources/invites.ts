@@ -17,7 +17,7 @@ import {
   requireToolForAgents,
 } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { listPage, listSchema, mustFindRow, Paging } from '../registry/crud.ts'
+import { ascending, listPage, listSchema, mustFindRow, Paging } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
 /** Length of the token prefix that identifies an invite. See docs/decisions.md#invites. */
@@ -39,10 +39,7 @@ export const invitesResource = defineResource({
         const isVisible = await inviteFilter(ctx)
         return listPage(ctx, table, 'invites', {
           where: issued_by === undefined ? {} : { issued_by_sub: issued_by },
-          order: [
-            ['issued_at', 'desc'],
-            ['token_id', 'asc'],
-          ],
+          order: [['issued_at', 'desc'], ...ascending('token_id')],
           keep: isVisible,
           ...paging,
         })

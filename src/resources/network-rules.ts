@@ -13,25 +13,24 @@ import { networkDenials } from '../core/access/network-denials.ts'
 import { Folder, FolderOrRoot } from '../core/values.ts'
 import { breadthWarning } from '../lib/http/public-suffix.ts'
 import { refuse } from '../lib/refusal.ts'
-import { INSTANCE_SCOPE, readableFolderFilter, requireTool, requireToolForAgents } from '../registry/authorization.ts'
+import { readableFolderFilter, requireTool, requireToolForAgents } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { listPage, listSchema, mustFindGroup, Paging, UNPAGED } from '../registry/crud.ts'
+import { ascending, listPage, listSchema, mustFindGroup, Paging, UNPAGED } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
 const Rule = NetworkRule.pick({ folder: true, target: true })
-const folderOf = ({ folder }: { folder: string }) => folder || INSTANCE_SCOPE
+/** The root of the rules is '', which is also INSTANCE_SCOPE. */
+const requireToolOnFolder = requireTool(({ folder }: { folder: string }) => folder)
 
 async function mustExist(ctx: Context, folder: string): Promise<void> {
   if (folder !== '') await mustFindGroup(ctx, folder)
 }
 
-/** Checks only visible folders, so that callers do not learn which others exist. */
-async function visibleFolderMustExist(
-  ctx: Context,
-  maySee: (folder: string) => boolean,
-  folder: string | undefined,
-): Promise<void> {
-  if (folder !== undefined && maySee(folder || INSTANCE_SCOPE)) await mustExist(ctx, folder)
+/** Refuses an unknown folder only if the caller may see it, so that callers do not learn which others exist. */
+async function visibleRows(ctx: Context, folder: string | undefined) {
+  const maySee = await readableFolderFilter(ctx)
+  if (folder !== undefined && maySee(folder)) await mustExist(ctx, folder)
+  return { where: folder === undefined ? {} : { folder }, keep: (row: { folder: string }) => maySee(row.folder) }
 }
 
 export const networkRulesResource = defineResource({
@@ -56,19 +55,12 @@ export const networkRulesResource = defineResource({
       toolInput: z.strictObject({ folder: FolderOrRoot.optional() }).transform((input) => ({ ...UNPAGED, ...input })),
       output: listSchema(table, 'network_rules'),
       authorize: requireToolForAgents,
-      run: async (ctx, { folder, ...paging }) => {
-        const maySee = await readableFolderFilter(ctx)
-        await visibleFolderMustExist(ctx, maySee, folder)
-        return listPage(ctx, table, 'network_rules', {
-          where: folder === undefined ? {} : { folder },
-          order: [
-            ['folder', 'asc'],
-            ['target', 'asc'],
-          ],
-          keep: (row) => maySee(folderOf(row)),
+      run: async (ctx, { folder, ...paging }) =>
+        listPage(ctx, table, 'network_rules', {
+          ...(await visibleRows(ctx, folder)),
+          order: ascending('folder', 'target'),
           ...paging,
-        })
-      },
+        }),
     }),
 
     /** Allowing twice changes nothing; `added` tells whether the rule is new. */
@@ -80,7 +72,7 @@ export const networkRulesResource = defineResource({
         target: z.string(),
         warning: z.string().optional().describe('Why the rule allows more than it seems to'),
       }),
-      authorize: requireTool(folderOf),
+      authorize: requireToolOnFolder,
       auditInput: (input, { added }) => (added ? input : undefined),
       run: async (ctx, rule) => {
         await mustExist(ctx, rule.folder)
@@ -99,7 +91,7 @@ export const networkRulesResource = defineResource({
     deny: defineVerb({
       when: 'Remove the rule that allows a folder to reach a host.',
       input: Rule,
-      authorize: requireTool(folderOf),
+      authorize: requireToolOnFolder,
       run: async (ctx, rule) => {
         // Removing a stored row for a default host at the root would have no effect.
         if (!isDefaultRule(rule) && (await table.remove(ctx.tx, rule)) > 0) return
@@ -114,7 +106,7 @@ export const networkRulesResource = defineResource({
       when: 'List all hosts that a folder may reach, including inherited rules.',
       input: z.object({ folder: FolderOrRoot }),
       output: z.object({ hosts: z.array(z.string()) }),
-      authorize: requireTool(folderOf),
+      authorize: requireToolOnFolder,
       run: async (ctx, { folder }) => {
         await mustExist(ctx, folder)
         return { hosts: await resolveAllowlist(ctx.tx, folder) }
@@ -128,23 +120,12 @@ export const networkRulesResource = defineResource({
       toolInput: z.strictObject({ folder: Folder.optional() }).transform((input) => ({ ...UNPAGED, ...input })),
       output: listSchema(networkDenials, 'network_denials'),
       authorize: requireToolForAgents,
-      run: async (ctx, { folder, ...paging }) => {
-        const maySee = await readableFolderFilter(ctx)
-        await visibleFolderMustExist(ctx, maySee, folder)
-        return listPage(ctx, networkDenials, 'network_denials', {
-          where: folder === undefined ? {} : { folder },
-          order: [
-            ['last_at', 'desc'],
-            ['folder', 'asc'],
-            ['host', 'asc'],
-            ['sni', 'asc'],
-            ['port', 'asc'],
-            ['reason', 'asc'],
-          ],
-          keep: (row) => maySee(row.folder),
+      run: async (ctx, { folder, ...paging }) =>
+        listPage(ctx, networkDenials, 'network_denials', {
+          ...(await visibleRows(ctx, folder)),
+          order: [['last_at', 'desc'], ...ascending('folder', 'host', 'sni', 'port', 'reason')],
           ...paging,
-        })
-      },
+        }),
     }),
   }),
 })

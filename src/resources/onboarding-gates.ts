@@ -22,14 +22,14 @@ export const onboardingGatesResource = defineResource({
       when: 'Create a gate for newcomers.',
       input: OnboardingGate.extend({ enabled: OnboardingGate.shape.enabled.default(true) }),
       authorize: requireInstanceTool,
-      what: describeGate,
+      label: describeGate,
     }),
 
     update: updateVerb(table, {
       when: 'Change the limit of a gate, or enable or disable it.',
       input: OnboardingGate.partial({ daily_limit: true, enabled: true }),
       authorize: requireInstanceTool,
-      what: describeGate,
+      label: describeGate,
     }),
 
     /** `svc gate add`: an existing gate stays enabled or disabled. */
@@ -46,7 +46,7 @@ export const onboardingGatesResource = defineResource({
       when: 'Delete a gate.',
       input: OnboardingGate.pick({ spec: true }),
       authorize: requireInstanceTool,
-      what: describeGate,
+      label: describeGate,
     }),
   }),
 })

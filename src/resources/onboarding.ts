@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { Onboarding, onboarding } from '../core/people/onboarding.ts'
 import { Jid } from '../core/values.ts'
 import { requireInstanceTool } from '../registry/authorization.ts'
-import { listVerb, mustFindRow } from '../registry/crud.ts'
+import { ascending, listVerb, mustFindRow } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
 export const onboardingResource = defineResource({
@@ -13,10 +13,7 @@ export const onboardingResource = defineResource({
   verbs: (table) => ({
     list: listVerb(table, 'onboarding', {
       authorize: requireInstanceTool,
-      order: [
-        ['created', 'asc'],
-        ['jid', 'asc'],
-      ],
+      order: ascending('created', 'jid'),
       when: 'List the chats that wait for admission.',
     }),
 

@@ -30,7 +30,7 @@ export const proxydRoutesResource = defineResource({
         else: { required: ['redirect_to'] },
       },
       authorize: requireInstanceTool,
-      what: describeRoute,
+      label: describeRoute,
       conflict: ({ path }) => `${path} has a route already`,
       check: (route) => {
         if (isReservedPath(route.path)) refuse('forbidden', `${route.path} belongs to the front door`)
@@ -43,7 +43,7 @@ export const proxydRoutesResource = defineResource({
       when: 'Change the backend or the redirect of a path of the front door.',
       input: ProxydRoute.partial({ auth: true }),
       authorize: requireInstanceTool,
-      what: describeRoute,
+      label: describeRoute,
       check: (route) => {
         const fault = proxydRouteFault(route)
         if (fault) refuse('conflict', fault)
@@ -54,7 +54,7 @@ export const proxydRoutesResource = defineResource({
       when: 'Remove a route of the front door.',
       input: ProxydRoute.pick({ path: true }),
       authorize: requireInstanceTool,
-      what: describeRoute,
+      label: describeRoute,
     }),
   }),
 })

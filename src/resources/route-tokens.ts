@@ -19,14 +19,11 @@ import {
   requireToolForAgents,
 } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { listVerb, mustFindGroup, Paging } from '../registry/crud.ts'
+import { ascending, listVerb, mustFindGroup, Paging } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 import type { Order } from '../store/table.ts'
 
-const NEWEST_FIRST: Order<z.output<typeof RouteToken>> = [
-  ['created_at', 'desc'],
-  ['token_hash', 'asc'],
-]
+const NEWEST_FIRST: Order<z.output<typeof RouteToken>> = [['created_at', 'desc'], ...ascending('token_hash')]
 
 const MintInput = z.object({
   jid_suffix: LabelSegment.optional().describe("Gives this link a chat apart from the folder's own"),
@@ -135,7 +132,7 @@ export const routeTokensResource = defineResource({
         if (ctx.caller.kind === 'agent') await mustHaveTool(ctx, ctx.caller.folder)
         const { owner_folder } =
           (await table.find(ctx.tx, { jid })) ?? refuse('not_found', `there is no token at ${jid}`)
-        // The error does not name the folder, because the caller may not know it.
+        // The error does not name the folder, which the caller must not learn.
         if (!(await isAdmin(ctx, owner_folder)))
           refuse('forbidden', `${ctx.tool}: not permitted: you do not administer the folder that issued ${jid}`)
       },

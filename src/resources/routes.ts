@@ -21,7 +21,7 @@ import {
   requireToolForAgents,
 } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { listVerb, mustFindRow } from '../registry/crud.ts'
+import { ascending, listVerb, mustFindRow } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
 const NewRoute = Route.omit({ id: true }).extend({
@@ -41,10 +41,7 @@ export const routesResource = defineResource({
   verbs: (table) => ({
     list: listVerb(table, 'routes', {
       authorize: requireToolForAgents,
-      order: [
-        ['seq', 'asc'],
-        ['id', 'asc'],
-      ],
+      order: ascending('seq', 'id'),
       keep: async (ctx) => {
         const mayAdmin = await adminFilter(ctx)
         return ({ target }) => mayAdmin(routeTargetFolder(target))

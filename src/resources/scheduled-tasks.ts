@@ -36,6 +36,8 @@ const LAST_RUNS = 10
 const Id = z.object({ id: line(320) })
 const TaskId = line(320).describe('As returned by schedule_task and list_tasks')
 const ById = z.strictObject({ taskId: TaskId }).transform(({ taskId }) => ({ id: taskId }))
+/** Shared by the tools that change the state of one task. */
+const TASK_TOOL = { tiers: { max: 1, granted: 1 }, reach: 'chat', input: Id, toolInput: ById, output: Ok } as const
 const ScheduleTask = z.object({
   targetJid: line(512).describe('The chat that the task answers in; its folder runs the task'),
   prompt: ScheduledTask.shape.prompt.describe('The prompt of each run'),
@@ -80,7 +82,7 @@ export const scheduledTasksResource = defineResource({
       output: z.object({ task: ScheduledTask, next_runs: z.array(z.string()), runs: z.array(TaskRunLog) }),
       authorize: requireHost,
       run: async (ctx, { id }) => {
-        const task = await mustFindRow(ctx, table, { id }, `task ${id}`)
+        const task = await mustFindTask(ctx, id)
         // Paused and completed tasks have no next run.
         const next_runs = task.status === 'active' ? nextRuns(task, ctx.timeZone, NEXT_RUNS) : []
         return { task, next_runs, runs: await lastRuns(ctx.tx, id, LAST_RUNS) }
@@ -94,7 +96,7 @@ export const scheduledTasksResource = defineResource({
       authorize: requireHost,
       appendsMessages: true,
       run: async (ctx, { id }) => {
-        const task = await mustFindRow(ctx, table, { id }, `task ${id}`)
+        const task = await mustFindTask(ctx, id)
         return { message_id: (await runTaskOnce(ctx.tx, ctx, task)).id }
       },
       finish: signalCommit,
@@ -129,44 +131,35 @@ export const scheduledTasksResource = defineResource({
         context_mode: ScheduledTask.shape.context_mode.optional(),
       }),
       output: ScheduledTask,
-      authorize: async (ctx, { id }) => mustOwn(ctx, await mustFindRow(ctx, table, { id }, `task ${id}`)),
+      authorize: mustOwn,
       run: async (ctx, { id, cron, status, ...patch }) => {
-        const task = await mustFindRow(ctx, table, { id }, `task ${id}`)
+        const task = await mustFindTask(ctx, id)
         const changed = { ...statusPatch(ctx, task, status), ...cronPatch(ctx, task, cron) }
         if (changed.status === 'active') await mustHaveActiveRoom(ctx, task.owner)
         const { prompt = task.prompt, context_mode = task.context_mode } = patch
         await table.update(ctx.tx, { id }, { prompt, context_mode, ...changed })
-        return mustFindRow(ctx, table, { id }, `task ${id}`)
+        return mustFindTask(ctx, id)
       },
     }),
 
     pause: defineVerb({
+      ...TASK_TOOL,
       tool: 'pause_task',
-      tiers: { max: 1, granted: 1 },
       when: 'Pause a task: it is kept but does not run.',
-      reach: 'chat',
-      input: Id,
-      toolInput: ById,
-      output: Ok,
-      authorize: async (ctx, { id }) => mustOwn(ctx, await mustFindRow(ctx, table, { id }, `task ${id}`)),
+      authorize: mustOwn,
       run: async (ctx, { id }) => {
-        const task = await mustFindRow(ctx, table, { id }, `task ${id}`)
+        const task = await mustFindTask(ctx, id)
         await table.update(ctx.tx, { id }, statusPatch(ctx, task, 'paused'))
         return OK
       },
     }),
 
     resume: defineVerb({
+      ...TASK_TOOL,
       tool: 'resume_task',
-      tiers: { max: 1, granted: 1 },
       when: 'Resume a paused task.',
-      reach: 'chat',
-      input: Id,
-      toolInput: ById,
-      output: Ok,
       authorize: async (ctx, { id }) => {
-        const task = await table.find(ctx.tx, { id })
-        if (task) await mustOwn(ctx, task)
+        if (await table.find(ctx.tx, { id })) await mustOwn(ctx, { id })
         else await requireToolForAgents(ctx)
       },
       run: async (ctx, { id }) => {
@@ -179,15 +172,11 @@ export const scheduledTasksResource = defineResource({
     }),
 
     delete: defineVerb({
+      ...TASK_TOOL,
       http: 'DELETE /{id}',
       tool: 'cancel_task',
-      tiers: { max: 1, granted: 1 },
       when: 'Delete a task permanently.',
-      reach: 'chat',
-      input: Id,
-      toolInput: ById,
-      output: Ok,
-      authorize: async (ctx, { id }) => mustOwn(ctx, await mustFindRow(ctx, table, { id }, `task ${id}`)),
+      authorize: mustOwn,
       run: async (ctx, { id }) => {
         await table.remove(ctx.tx, { id })
         return OK
@@ -203,8 +192,13 @@ async function ownerOf(ctx: Context, jid: string): Promise<string> {
   return group?.folder ?? refuse('not_found', `no group is registered for ${jid}`)
 }
 
-async function mustOwn(ctx: Context, task: Task): Promise<void> {
-  await mustHaveToolForRow(ctx, task.owner, `task ${task.id}`)
+function mustFindTask(ctx: Context, id: string): Promise<Task> {
+  return mustFindRow(ctx, scheduledTasks, { id }, `task ${id}`)
+}
+
+async function mustOwn(ctx: Context, { id }: { id: string }): Promise<void> {
+  const task = await mustFindTask(ctx, id)
+  await mustHaveToolForRow(ctx, task.owner, `task ${id}`)
   await mustReachTask(ctx, task)
 }
 

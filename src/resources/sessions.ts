@@ -4,7 +4,7 @@ import { principalOf } from '../core/access/caller.ts'
 import { line, Timestamp } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { hasTool, INSTANCE_SCOPE, requireToolForAgents } from '../registry/authorization.ts'
-import { listVerb, mustFindRow } from '../registry/crud.ts'
+import { ascending, listVerb, mustFindRow } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 import { Table } from '../store/table.ts'
 
@@ -41,10 +41,7 @@ export const sessionsResource = defineResource({
   verbs: (table) => ({
     list: listVerb(table, 'sessions', {
       authorize: requireToolForAgents,
-      order: [
-        ['started_at', 'desc'],
-        ['family_id', 'asc'],
-      ],
+      order: [['started_at', 'desc'], ...ascending('family_id')],
       keep: async (ctx) => {
         const [mayAll, own] = [await hasTool(ctx, INSTANCE_SCOPE), principalOf(ctx.caller)]
         return ({ sub }) => mayAll || sub === own

@@ -5,7 +5,7 @@ import { signingKeys } from '../core/secrets/signing-keys.ts'
 import { Folder } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { requireHost, requireInstanceTool } from '../registry/authorization.ts'
-import { listVerb } from '../registry/crud.ts'
+import { ascending, listVerb } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
 export const signingKeysResource = defineResource({
@@ -15,10 +15,7 @@ export const signingKeysResource = defineResource({
   verbs: (table) => ({
     list: listVerb(table, 'signing_keys', {
       authorize: requireInstanceTool,
-      order: [
-        ['created_at', 'desc'],
-        ['kid', 'asc'],
-      ],
+      order: [['created_at', 'desc'], ...ascending('kid')],
     }),
 
     issue_bearer: defineVerb({

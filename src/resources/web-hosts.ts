@@ -20,7 +20,7 @@ export const webHostsResource = defineResource({
       when: 'Stop serving the published pages of a folder under a host name.',
       input: WebHost.pick({ hostname: true }),
       authorize: requireInstanceTool,
-      what: ({ hostname }) => `host ${hostname}`,
+      label: ({ hostname }) => `host ${hostname}`,
       missing: ({ hostname }) => `${hostname} is not bound to a folder`,
     }),
   }),

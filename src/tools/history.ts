@@ -18,7 +18,13 @@ const Before = CursorTime.optional().describe(
   'Only messages older than this RFC 3339 time; the `oldest` of a page gives the next page without gaps or repeats',
 )
 const ChatQuery = z.object({ chat_jid: ChatName, limit: pageLimit(100, 200), before: Before })
-const authorize = requireChatAccess<{ chat_jid: string }>(({ chat_jid }) => chat_jid)
+/** Shared by all history tools. */
+const READ_CHAT = {
+  reach: 'chat',
+  tiers: { granted: 2 },
+  authorize: requireChatAccess<{ chat_jid: string }>(({ chat_jid }) => chat_jid),
+  isReadOnly: true,
+} as const
 
 /** An adapter that does not respond within this time counts as down. */
 const ADAPTER_TIMEOUT_MS = 10_000
@@ -33,42 +39,33 @@ const HistoryPage = z.object({
 
 export const historyTools: readonly NamedVerb[] = [
   defineTool({
+    ...READ_CHAT,
     name: 'fetch_history',
-    reach: 'chat',
-    tiers: { granted: 2 },
     when: 'Read the messages of a chat, oldest first, from its platform if the platform supports it.',
     input: ChatQuery,
-    authorize,
-    isReadOnly: true,
     run: (ctx, { chat_jid }) => chatVisibility(ctx, chat_jid),
     finish: ({ host }, visibility, input) => fetchHistory(host, visibility, input),
   }),
 
   defineTool({
+    ...READ_CHAT,
     name: 'inspect_messages',
-    reach: 'chat',
-    tiers: { granted: 2 },
     when: 'Read the recorded messages of a chat with the state of each, including failed ones; oldest first.',
     input: ChatQuery,
     output: HistoryPage,
-    authorize,
-    isReadOnly: true,
-    run: (ctx, input) => localPage(ctx, input),
+    run: localPage,
   }),
 
   defineTool({
+    ...READ_CHAT,
     name: 'get_thread',
-    reach: 'chat',
-    tiers: { granted: 2 },
     when: 'Read the messages of one topic of a chat, oldest first.',
     input: ChatQuery.extend({
       topic: multilineText(128).describe('Topic; empty for the main topic'),
       limit: pageLimit(50, 100),
     }),
     output: HistoryPage,
-    authorize,
-    isReadOnly: true,
-    run: (ctx, input) => localPage(ctx, input),
+    run: localPage,
   }),
 ]
 

@@ -19,7 +19,7 @@ import {
   requireToolForAgents,
 } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { mustFindRow } from '../registry/crud.ts'
+import { ascending, mustFindRow } from '../registry/crud.ts'
 import type { NamedVerb } from '../registry/resource.ts'
 import { defineTool } from '../registry/tool.ts'
 import { subtree, withinSubtrees } from '../store/sql-conditions.ts'
@@ -40,11 +40,13 @@ const ErroredChat = z.object({
 })
 const SessionEntry = sessionLog.row.omit({ folder: true, topic: true })
 
+/** Shared by all inspect tools; `reach` differs for inspect_tasks. */
+const INSPECT = { reach: 'work', tiers: { granted: 2 }, authorize: requireToolForAgents, isReadOnly: true } as const
+
 export const inspectTools: readonly NamedVerb[] = [
   defineTool({
+    ...INSPECT,
     name: 'inspect_routing',
-    reach: 'work',
-    tiers: { granted: 2 },
     when: 'List the routes to your folder and those below it and what each does, see where a chat is routed, and which chats had failures.',
     input: z.object({
       jid: ChatName.optional().describe('A chat, to see which folder it is routed to'),
@@ -56,15 +58,12 @@ export const inspectTools: readonly NamedVerb[] = [
       jid: z.string().optional(),
       resolved_folder: z.string().optional(),
     }),
-    authorize: requireToolForAgents,
-    isReadOnly: true,
     run: inspectRouting,
   }),
 
   defineTool({
+    ...INSPECT,
     name: 'inspect_session',
-    reach: 'work',
-    tiers: { granted: 2 },
     when: 'See which session a topic of your folder continues, and how its latest turns went.',
     input: z.object({
       topic: multilineText(128).default('').describe('Topic; empty for the main topic'),
@@ -76,8 +75,6 @@ export const inspectTools: readonly NamedVerb[] = [
       session_id: z.string().nullable(),
       recent: z.array(SessionEntry),
     }),
-    authorize: requireToolForAgents,
-    isReadOnly: true,
     run: async (ctx, { topic, limit }) => {
       const folder = await actingFolder(ctx)
       const { rows } = await sessionLog.page(ctx.tx, { where: { folder, topic }, order: [['id', 'desc']], limit })
@@ -87,9 +84,9 @@ export const inspectTools: readonly NamedVerb[] = [
   }),
 
   defineTool({
+    ...INSPECT,
     name: 'inspect_tasks',
     reach: 'chat',
-    tiers: { granted: 2 },
     when: 'List the scheduled tasks of your folder and those below it, or the latest runs of one task.',
     input: z.object({
       task_id: line(320).optional().describe('One task, with its latest runs'),
@@ -105,26 +102,19 @@ export const inspectTools: readonly NamedVerb[] = [
       if (!isVisible(task)) refuse('forbidden', `${ctx.tool}: not permitted on task ${task_id}`)
     },
     run: inspectTasks,
-    isReadOnly: true,
   }),
 
   defineTool({
+    ...INSPECT,
     name: 'inspect_identity',
-    reach: 'work',
-    tiers: { granted: 2 },
     when: 'See which other accounts belong to the same person. Informational only: it grants nothing.',
     input: z.object({ sub: Sub }),
     output: z.object({ sub: z.string(), identity: Identity.nullable(), subs: z.array(z.string()) }),
-    authorize: requireToolForAgents,
-    isReadOnly: true,
     run: async ({ tx }, { sub }) => {
       const claim = await identityClaims.find(tx, { sub })
       const identity = claim && (await identities.find(tx, { id: claim.identity_id }))
       if (!identity) return { sub, identity: null, subs: [] }
-      const claims = await identityClaims.list(tx, { identity_id: identity.id }, [
-        ['claimed_at', 'asc'],
-        ['sub', 'asc'],
-      ])
+      const claims = await identityClaims.list(tx, { identity_id: identity.id }, ascending('claimed_at', 'sub'))
       return { sub, identity, subs: claims.map((each) => each.sub) }
     },
   }),
@@ -132,10 +122,7 @@ export const inspectTools: readonly NamedVerb[] = [
 
 async function inspectRouting(ctx: Context, { jid, limit }: { jid?: string | undefined; limit: number }) {
   const maySee = await readableFolderFilter(ctx)
-  const all = await routes.list(ctx.tx, {}, [
-    ['seq', 'asc'],
-    ['id', 'asc'],
-  ])
+  const all = await routes.list(ctx.tx, {}, ascending('seq', 'id'))
   const visible = all.filter(({ target }) => maySee(routeTargetFolder(target))).slice(0, limit)
   const errored = await erroredChats(ctx, limit)
   const resolved = jid === undefined ? undefined : await findChatFolder(ctx.tx, jid, ctx.routes)

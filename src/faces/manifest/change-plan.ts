@@ -94,8 +94,8 @@ async function planSection(
       plan.changed.push(rowTitle(resource, row))
     }
   }
-  const { exportRow: show = (row: ManifestRow) => row } = resource.exported
-  const { shown = [], hidden = [] } = Object.groupBy(current.values(), (row) => (show(row) ? 'shown' : 'hidden'))
+  const { exportRow = (row: ManifestRow) => row } = resource.exported
+  const { shown = [], hidden = [] } = Object.groupBy(current.values(), (row) => (exportRow(row) ? 'shown' : 'hidden'))
   plan.removed = shown.map((row) => rowTitle(resource, row))
   const removes = shown.map((row) => pick(row, resource.table.key))
   return { resource, before, after: [...after, ...hidden], moves, inserts, updates, removes, plan }

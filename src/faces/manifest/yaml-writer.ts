@@ -83,7 +83,7 @@ function blockText(text: string): string {
 
 /** The exported rows, sorted by manifest key or by their own order; text sorts by its UTF-8 bytes on every engine. */
 async function* readPages(tx: Tx, { table, columns, key, exported }: ManifestResource): AsyncGenerator<ManifestRow[]> {
-  const { ordered, exportRow: show = (row: ManifestRow) => row } = exported
+  const { ordered, exportRow = (row: ManifestRow) => row } = exported
   const sortColumns = ordered ? [ordered.within, ordered.counter] : key
   const order = sortColumns.join(', ')
   const select = `select ${[...new Set([...columns, ...sortColumns])].join(', ')} from ${table.name}`
@@ -93,7 +93,7 @@ async function* readPages(tx: Tx, { table, columns, key, exported }: ManifestRes
     const values: Value[] = last ? sortColumns.map((column) => last?.[column] ?? null) : []
     const sql = `${select} ${last ? afterLast : ''} order by ${order} limit ${PAGE_SIZE}`
     const rows = await query(tx, (row) => row, sql, values)
-    yield rows.map((record) => show(table.decode(record))).filter((row) => row !== undefined)
+    yield rows.map((record) => exportRow(table.decode(record))).filter((row) => row !== undefined)
     last = rows.length === PAGE_SIZE ? rows.at(-1) : undefined
     if (last) await immediate()
   } while (last)
