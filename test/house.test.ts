@@ -1,5 +1,5 @@
-// The rules of the house that a machine can hold. Each rule reads a tree of files and answers its offences, so that it
-// can be tried on a made-up tree as well as on ours.
+// The rules of the code base that can be checked automatically. Each rule takes a tree of files and returns the violations, so
+// that it can be tested with example trees.
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { dirname, join, posix } from 'node:path'
@@ -7,7 +7,7 @@ import { suite, test } from 'node:test'
 
 const ROOT = dirname(import.meta.dirname)
 
-/** Which folder of src may import which other. Never back, never sideways. */
+/** The folders of src and the folders that each may import. */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   lib: [],
   store: ['lib'],
@@ -30,7 +30,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   cli: ['lib', 'store', 'core', 'registry', 'resources', 'tools', 'faces', 'cell', 'runtimes', 'daemons'],
 }
 
-/** Each list and what must stand in it. */
+/** Each list, and the files that it must contain. */
 const LISTS: Record<string, RegExp> = {
   'src/store/index.ts': /^src\/store\/[^/]+\/engine\.ts$/,
   'src/resources/index.ts': /^src\/resources\/[^/]+\.ts$/,
@@ -40,18 +40,18 @@ const LISTS: Record<string, RegExp> = {
   'src/egress/commands/index.ts': /^src\/egress\/commands\/[^/]+\.ts$/,
 }
 
-/** Lists that name the folder of a plug, which is loaded by that name. `channels/http` is the channel of every adapter. */
+/** Lists of plug-ins by folder name, by which they are loaded. `channels/http` is the channel of every adapter. */
 const FOLDER_LISTS: Record<string, RegExp> = {
   'src/core/delivery/platforms.ts': /^src\/channels\/(?!http\/)([^/]+)\/adapter\.ts$/,
   'src/runtimes/settings.ts': /^src\/runtimes\/([^/]+)\/runtime\.ts$/,
 }
 
 const MAY_IMPORT_LISTS = ['daemons', 'cli', 'egress']
-/** The entry file of a plug; everything in its folder belongs to it. */
+/** The entry file of a plug-in; everything in its folder belongs to it. */
 const PLUG = /^(src\/(?:store|channels|runtimes|daemons)\/[^/]+\/)(?:engine|adapter|runtime|daemon)\.ts$/
 const ONLY_IN_STORE = ['pg']
 const ENVIRONMENT_READER = 'src/lib/settings.ts'
-/** The last word of a name is its noun; these refuse nothing, so everything ends up in them. */
+/** File names that end with these words attract unrelated code. */
 const EMPTY_NOUN = /^(utils?|helpers?|common|misc|managers?|services?|handlers?|base|impl|data|info)$/
 
 /** Functions of node:fs that can create, change or delete a file by its path; `open` can create one. */
@@ -64,15 +64,15 @@ const FILE_WRITERS = new Set(
     .concat('createWriteStream', 'WriteStream', 'promises', 'default'),
 )
 
-/** The module that writes to workspaces, and files that write only where no agent does. */
+/** The module that writes to workspaces, and files that write only where agents cannot. */
 const MAY_WRITE_FILES: Record<string, string> = {
-  'src/lib/files/directory.ts': 'the one module that workspaces are written through',
+  'src/lib/files/directory.ts': 'the only module that writes to workspaces',
   'src/lib/files/directory-sync.ts': 'reads below a workspace, with openSync',
   'src/lib/files/process-directory.ts': 'temporary directories of this process',
   'src/lib/files/atomic-file.ts': '.env, manifests and egress state',
   'src/core/delivery/staged-files.ts': 'copies of files that are being sent, in <data>/outbox',
   'src/store/sqlite/store-file.ts': 'the store',
-  'src/store/sqlite/wal-sync.ts': 'the log of the store, which it syncs',
+  'src/store/sqlite/wal-sync.ts': 'syncs the write-ahead log of the store',
   'src/store/sqlite/snapshot.ts': 'the private copy of the store that a backup reads',
   'src/store/sqlite/load.ts': 'the store that a backup is restored to',
   'src/cli/backup/archive-file.ts': 'the file of a backup',
@@ -94,50 +94,50 @@ const MAY_WRITE_FILES: Record<string, string> = {
   'src/cli/instance/create-instance.ts': 'the data directory and its .env',
 }
 
-/** Files that parse JSON by themselves: it is ours, or it is parsed in a process that serves nobody else. */
+/** Files that parse JSON directly: it is our own, or the process serves no other client. */
 const MAY_PARSE_JSON: Record<string, string> = {
-  'src/registry/audit.ts': 'the summary that it has written itself',
-  'src/egress/container/command-check.ts': 'the answer of the container engine of this machine',
-  'src/lib/text/json.ts': 'the one module that JSON from outside is parsed through',
+  'src/registry/audit.ts': 'its own summaries',
+  'src/egress/container/command-check.ts': 'output of the container engine of this machine',
+  'src/lib/text/json.ts': 'the only module that parses untrusted JSON',
   'src/store/table.ts': 'columns of the store',
   'src/store/backup-rows.ts': 'rows of a backup whose checksums were verified, in the command line',
   'src/core/access/bearers.ts': 'signing keys in the store',
   'src/core/delivery/delivery.ts': 'rows of the outbox',
   'src/core/secrets/signing-key-cache.ts': 'signing keys in the store',
-  'src/core/prompt/prompt-rows.ts': 'attachments in the store, which were checked when they came',
+  'src/core/prompt/prompt-rows.ts': 'attachments in the store, which were validated on arrival',
   'src/core/search/search-feed.ts': 'the mark in the search index',
-  'src/tools/register-group.ts': 'the config of a group, which was checked when it was set',
-  'src/daemons/runed/attachments.ts': 'attachments in the store, which were checked when they came',
+  'src/tools/register-group.ts': 'the config of a group, which was validated when it was set',
+  'src/daemons/runed/attachments.ts': 'attachments in the store, which were validated on arrival',
   'src/daemons/webd/streams.ts': 'notices between processes of svc',
-  'src/faces/rest-client.ts': 'answers of svc, in the command line',
-  'src/cli/output/round-output.ts': 'answers of svc, in the command line',
-  'src/cli/link/link-client.ts': 'answers of svc, in the command line',
+  'src/faces/rest-client.ts': 'responses of svc, in the command line',
+  'src/cli/output/round-output.ts': 'responses of svc, in the command line',
+  'src/cli/link/link-client.ts': 'responses of svc, in the command line',
   'src/cli/commands/bridge.ts': 'lines of the agent client that started it, in a process of its own',
-  'src/runtimes/socket-client.ts': 'answers of svc, in the process of an agent',
+  'src/runtimes/socket-client.ts': 'responses of svc, in the process of an agent',
   'src/runtimes/demo/agent.ts': 'the task, in the process of the demo',
-  'src/runtimes/demo/actions.ts': 'answers of tools, in the process of the demo',
-  'src/runtimes/demo/turn.ts': 'text that it has made itself, in the process of the demo',
+  'src/runtimes/demo/actions.ts': 'results of tools, in the process of the demo',
+  'src/runtimes/demo/turn.ts': 'its own text, in the process of the demo',
   'src/runtimes/openai/agent.ts': 'the task, in the process of an agent',
-  'src/runtimes/openai/completion-assembler.ts': 'answers of a model, in the process of an agent',
-  'src/runtimes/openai/provider-error.ts': 'answers of a model, in the process of an agent',
+  'src/runtimes/openai/completion-assembler.ts': 'responses of a model, in the process of an agent',
+  'src/runtimes/openai/provider-error.ts': 'responses of a model, in the process of an agent',
   'src/runtimes/openai/transcript.ts': 'its own file, in the process of an agent',
-  'src/runtimes/openai/turn.ts': 'answers of a model, in the process of an agent',
-  'src/egress/admin/client.ts': 'answers of egress-proxy, in the command line',
-  'src/egress/admin/duplicate-key.ts': 'one string of a body that was parsed',
+  'src/runtimes/openai/turn.ts': 'responses of a model, in the process of an agent',
+  'src/egress/admin/client.ts': 'responses of egress-proxy, in the command line',
+  'src/egress/admin/duplicate-key.ts': 'one string of a parsed body',
   'src/egress/policy/state-file.ts': 'the state of the egress proxy',
   'src/egress/run/denials.ts': 'log lines of egress-proxy',
   'src/egress/run/proxy-container.ts': 'log lines of egress-proxy',
-  'src/web/browser/link.ts': 'answers of svc, in a browser',
+  'src/web/browser/link.ts': 'responses of svc, in a browser',
   'src/web/browser/outbox.ts': "the page's own storage, in a browser",
   'src/web/browser/topics.ts': "the page's own storage, in a browser",
 }
 
-/** Path to text. Paths start at the root and have forward slashes. */
+/** Texts by path. Paths are relative to the root, with forward slashes. */
 type Tree = Record<string, string>
 
 interface Import {
   readonly from: string
-  /** A path of the tree, or what a package is asked for. */
+  /** A path of the tree, or a package specifier. */
   readonly to: string
   readonly local: boolean
   readonly typeOnly: boolean
@@ -152,7 +152,7 @@ const layerOf = (path: string): string => /^src\/([^/]+)\//.exec(path)?.[1] ?? '
 const IMPORT = /^[ \t]*(import|export)\s+(type\s+(?!from\b))?(?:[\w$\s{},*]*?\bfrom\s*)?['"]([^'"]+)['"]/gm
 const LAZY_IMPORT = /(typeof\s+)?\bimport\(\s*['"]([^'"]+)['"]/g
 
-/** `import { type A }` counts as run-time: what is left of it when the types are stripped still loads the module. */
+/** `import { type A }` is not type-only: after type stripping it still loads the module. */
 function importsOf(path: string, text: string): Import[] {
   const code = withoutComments(text)
   const found = (name: string, typeOnly: boolean, reExport: boolean): Import => {
@@ -165,7 +165,7 @@ function importsOf(path: string, text: string): Import[] {
   ]
 }
 
-/** Only comments that start a line or follow a blank: a glob or an address in a string is none. */
+/** Removes only comments that start a line or follow a blank: strings may contain globs and URLs. */
 function withoutComments(text: string): string {
   return text.replace(/^[ \t]*\/\*[\s\S]*?\*\//gm, '').replace(/(^|\s)\/\/.*$/gm, '$1')
 }
@@ -178,20 +178,20 @@ function packageOf({ to, local }: Import): string | undefined {
   return local || to.startsWith('node:') ? undefined : /^(@[^/]+\/)?[^/]+/.exec(to)?.[0]
 }
 
-const say = ({ from, to }: Import, why: string): string => `${from} imports ${to}: ${why}`
+const describeImport = ({ from, to }: Import, why: string): string => `${from} imports ${to}: ${why}`
 
-function layerOffences(tree: Tree): string[] {
-  const homeless = Object.keys(tree)
+function layerViolations(tree: Tree): string[] {
+  const unknown = Object.keys(tree)
     .filter((path) => isSource(path) && !MAY_IMPORT[layerOf(path)])
     .map((path) => `${path}: no row in MAY_IMPORT`)
   const crossing = importsIn(tree, (path) => path.startsWith('src/') && path.endsWith('.ts')).flatMap((found) => {
-    const why = crossingFault(found)
-    return why ? [say(found, why)] : []
+    const why = crossingError(found)
+    return why ? [describeImport(found, why)] : []
   })
-  return [...homeless, ...crossing]
+  return [...unknown, ...crossing]
 }
 
-function crossingFault({ from, to, local }: Import): string | undefined {
+function crossingError({ from, to, local }: Import): string | undefined {
   if (!local || (isTest(from) && to.startsWith('test/support/'))) return undefined
   if (!to.startsWith('src/')) return 'it is outside src'
   if (isTest(to) && !isTest(from)) return 'it is a test'
@@ -200,35 +200,36 @@ function crossingFault({ from, to, local }: Import): string | undefined {
   return `${layer} may not import ${other || 'it'}`
 }
 
-function plugOffences(tree: Tree): string[] {
+function plugViolations(tree: Tree): string[] {
   const plugs = Object.keys(tree).flatMap((path) => PLUG.exec(path)?.[1] ?? [])
   return importsIn(tree, isSource).flatMap((found) => {
     const { from, to } = found
     const plug = plugs.find((folder) => to.startsWith(folder))
     if (plug && !from.startsWith(plug) && from !== `src/${layerOf(to)}/index.ts`)
-      return [say(found, 'a plug is imported only by its list')]
+      return [describeImport(found, 'only its list may import a plug-in')]
     if (isList(to) && !MAY_IMPORT_LISTS.includes(layerOf(from)))
-      return [say(found, `a list is imported only by ${MAY_IMPORT_LISTS.join(', ')} and tests`)]
-    if (isList(from) && found.reExport) return [say(found, 'a list re-exports nothing')]
+      return [describeImport(found, `only ${MAY_IMPORT_LISTS.join(', ')} and tests may import a list`)]
+    if (isList(from) && found.reExport) return [describeImport(found, 'a list must not re-export')]
     return []
   })
 }
 
-function resourceOffences(tree: Tree): string[] {
+function resourceViolations(tree: Tree): string[] {
   const inResources = (path: string): boolean => isSource(path) && layerOf(path) === 'resources' && !isList(path)
   return importsIn(tree, inResources)
     .filter(({ to }) => layerOf(to) === 'resources')
-    .map((found) => say(found, 'what two resources share is a rule, and rules live in core'))
+    .map((found) => describeImport(found, 'move what two resources share to core'))
 }
 
-function packageOffences(tree: Tree): string[] {
+function packageViolations(tree: Tree): string[] {
   const manifest: { dependencies?: Record<string, string> } = JSON.parse(tree['package.json'] ?? '{}')
   return importsIn(tree, isSource).flatMap((found) => {
     const name = packageOf(found)
     if (!name) return []
-    if (!manifest.dependencies?.[name]) return [say(found, 'it is no dependency, so the package would not bring it')]
+    if (!manifest.dependencies?.[name])
+      return [describeImport(found, 'it is not in dependencies, so the published package would not install it')]
     if (ONLY_IN_STORE.includes(name) && !found.typeOnly && layerOf(found.from) !== 'store')
-      return [say(found, 'only store loads it; elsewhere, import type')]
+      return [describeImport(found, 'only store may load it; use import type elsewhere')]
     return []
   })
 }
@@ -276,7 +277,7 @@ function environmentReaders(tree: Tree): string[] {
     .filter(([, text]) =>
       /\bprocess\s*(\.|\[['"])\s*env\b|\benv\b[^'"]*from 'node:process'/.test(withoutComments(text)),
     )
-    .map(([path]) => `${path} reads the environment; only ${ENVIRONMENT_READER} does`)
+    .map(([path]) => `${path} reads the environment; only ${ENVIRONMENT_READER} may`)
 }
 
 const FILE_IMPORT = /^[ \t]*(?:import|export)\s+(?!type\b)([^'"]*?)\s*from\s*['"](?:node:)?fs(?:\/promises)?['"]/gm
@@ -287,15 +288,15 @@ function fileWriters(tree: Tree): string[] {
     .filter(([path]) => isSource(path) && MAY_WRITE_FILES[path] === undefined)
     .flatMap(([path, text]) => {
       const code = withoutComments(text)
-      const names = [...code.matchAll(FILE_IMPORT)].flatMap(([, clause = '']) => namesIn(clause))
+      const names = [...code.matchAll(FILE_IMPORT)].flatMap(([, clause = '']) => listNames(clause))
       const found = names.filter((name) => FILE_WRITERS.has(name))
-      if (LAZY_FILE_IMPORT.test(code)) found.push('all of it')
-      return found.map((name) => `${path} takes ${name} from node:fs; write files through src/lib/files/directory.ts`)
+      if (LAZY_FILE_IMPORT.test(code)) found.push('everything')
+      return found.map((name) => `${path} imports ${name} from node:fs; write files through src/lib/files/directory.ts`)
     })
 }
 
-/** What an import takes, by its name there: `{ rm as remove }` is rm, and `* as fs` is everything. */
-function namesIn(clause: string): string[] {
+/** Lists the imported names: `{ rm as remove }` is rm, and `* as fs` is everything. */
+function listNames(clause: string): string[] {
   const [, listed] = /\{([^}]*)\}/.exec(clause) ?? []
   const rest = clause.replace(/\{[^}]*\}/, '').replace(/[\s,]/g, '')
   const names = (listed ?? '').split(',').map((part) => part.trim())
@@ -306,7 +307,7 @@ function namesIn(clause: string): string[] {
 function staleWriters(tree: Tree): string[] {
   return Object.keys(MAY_WRITE_FILES)
     .filter((path) => tree['package.json'] !== undefined && tree[path] === undefined)
-    .map((path) => `${path} is gone; remove it from MAY_WRITE_FILES`)
+    .map((path) => `${path} does not exist; remove it from MAY_WRITE_FILES`)
 }
 
 const JSON_PARSER = /\bJSON\s*(?:\?\.|\.|\[\s*['"])\s*parse\b|\bparse\b[^}=]*\}\s*=\s*JSON\b|\.json\(\s*\)/
@@ -315,10 +316,10 @@ function jsonParsers(tree: Tree): string[] {
   const parses = (path: string): boolean => JSON_PARSER.test(withoutComments(tree[path] ?? ''))
   const parsing = Object.keys(tree)
     .filter((path) => isSource(path) && MAY_PARSE_JSON[path] === undefined && parses(path))
-    .map((path) => `${path} parses JSON; JSON from outside is parsed through src/lib/text/json.ts`)
+    .map((path) => `${path} parses JSON; use src/lib/text/json.ts for untrusted JSON`)
   const stale = Object.keys(MAY_PARSE_JSON)
     .filter((path) => tree['package.json'] !== undefined && !parses(path))
-    .map((path) => `${path} parses no JSON; remove it from MAY_PARSE_JSON`)
+    .map((path) => `${path} does not parse JSON; remove it from MAY_PARSE_JSON`)
   return [...parsing, ...stale]
 }
 
@@ -339,7 +340,7 @@ function moduleVariables(tree: Tree): string[] {
           .match(/^(?:export\s+)?(?:let|var)\b.*/gm)
           ?.map((line) => [path, line]) ?? [],
     )
-    .map(([path, line]) => `${path} has a variable at module level: ${line}`)
+    .map(([path, line]) => `${path} has a module-level variable: ${line}`)
 }
 
 function badNames(tree: Tree): string[] {
@@ -351,11 +352,11 @@ function badNames(tree: Tree): string[] {
         return !/^[a-z0-9]+(-[a-z0-9]+)*$/.test(name) || EMPTY_NOUN.test(name.split('-').at(-1) ?? '')
       }),
     )
-    .map((path) => `${path} is no kebab-case noun that means something`)
+    .map((path) => `${path} is not a meaningful kebab-case noun`)
 }
 
 const EXPORT = /^export (?:async )?(?:abstract )?(?:interface|type|class|function\*?|const) (\w+)/gm
-/** Both programs have it: `bin/front.js` calls it. */
+/** Exported by both programs: `bin/front.js` calls it. */
 const ENTRY_FUNCTION = 'runProcess'
 
 function repeatedExports(tree: Tree): string[] {
@@ -369,7 +370,7 @@ function repeatedExports(tree: Tree): string[] {
     .map(([name, places]) => `${name} is exported by ${places.map(({ path }) => path).join(' and ')}`)
 }
 
-/** Names that say nothing to a newcomer, and what to call the file instead. */
+/** Retired file names and their replacements. */
 const RETIRED_NAMES: Record<string, string> = {
   'channel-book': 'channel-registry',
   deeds: 'actions',
@@ -393,15 +394,15 @@ function retiredNames(tree: Tree): string[] {
 }
 
 interface Rule {
-  readonly offences: (tree: Tree) => string[]
-  /** Made-up trees, each with exactly one offence. */
+  readonly violations: (tree: Tree) => string[]
+  /** Example trees, each with exactly one violation. */
   readonly refuses: Record<string, Tree>
   readonly allows?: Tree
 }
 
 const RULES: Record<string, Rule> = {
   'imports point down only': {
-    offences: layerOffences,
+    violations: layerViolations,
     refuses: {
       'a layer above': { 'src/lib/a.ts': `import { b } from '../core/b.ts'` },
       'a layer above, for its types': { 'src/lib/a.ts': `import type { B } from '../core/b.ts'` },
@@ -413,7 +414,7 @@ const RULES: Record<string, Rule> = {
       'the manifest': { 'src/lib/a.ts': `import manifest from '../../package.json' with { type: 'json' }` },
       'the test support': { 'src/lib/a.ts': `import { b } from '../../test/support/b.ts'` },
       'a layer above, in a test': { 'src/lib/a.test.ts': `import { b } from '../cli/b.ts'` },
-      'a folder that has no row': { 'src/other/a.ts': '' },
+      'an unknown folder': { 'src/other/a.ts': '' },
     },
     allows: {
       'src/core/a.ts': `import { z } from 'zod'\nimport { b } from '../lib/b.ts'\nimport { c } from './c.ts'`,
@@ -421,14 +422,14 @@ const RULES: Record<string, Rule> = {
       'src/core/a.test.ts': `import { a } from './a.ts'\nimport { t } from '../../test/support/t.ts'`,
     },
   },
-  'a plug is imported by its list, a list by daemons, cli, egress and tests': {
-    offences: plugOffences,
+  'only its list imports a plug-in, and only daemons, cli, egress and tests import a list': {
+    violations: plugViolations,
     refuses: {
-      'a plug beside its list': {
+      'a plug-in': {
         'src/store/table.ts': `import { open } from './sqlite/engine.ts'`,
         'src/store/sqlite/engine.ts': '',
       },
-      'a plug of a plug': {
+      'a plug-in in a plug-in': {
         'src/daemons/webd/daemon.ts': `import { s } from '../gated/socket.ts'`,
         'src/daemons/gated/daemon.ts': '',
       },
@@ -442,19 +443,19 @@ const RULES: Record<string, Rule> = {
       'src/cli/main.ts': `const { commands } = await import('./commands/index.ts')`,
     },
   },
-  'one resource does not import another': {
-    offences: resourceOffences,
+  'a resource does not import another': {
+    violations: resourceViolations,
     refuses: { 'a resource': { 'src/resources/a.ts': `import type { B } from './b.ts'` } },
     allows: { 'src/resources/index.ts': `import { a } from './a.ts'` },
   },
-  'a package is a dependency, and the database is loaded by store alone': {
-    offences: packageOffences,
+  'imported packages are dependencies, and only store loads the database driver': {
+    violations: packageViolations,
     refuses: {
       pg: {
         'package.json': '{"dependencies": {"pg": "1"}}',
         'src/core/a.ts': `import { type Pool } from 'pg'`,
       },
-      'what only development has': {
+      'a development dependency': {
         'package.json': '{"devDependencies": {"@x/y": "1"}}',
         'src/lib/a.ts': `import { y } from '@x/y/z'`,
       },
@@ -466,7 +467,7 @@ const RULES: Record<string, Rule> = {
     },
   },
   'files do not import each other in a cycle, not even for types': {
-    offences: cycles,
+    violations: cycles,
     refuses: {
       'a cycle of types': {
         'src/lib/a.ts': `import { b } from './b.ts'`,
@@ -485,7 +486,7 @@ const RULES: Record<string, Rule> = {
     },
   },
   'every file of a listed folder is in its list': {
-    offences: unlisted,
+    violations: unlisted,
     refuses: {
       'a resource': { 'src/resources/index.ts': '', 'src/resources/a.ts': '' },
       'a daemon': { 'src/daemons/index.ts': '', 'src/daemons/webd/daemon.ts': '' },
@@ -501,24 +502,26 @@ const RULES: Record<string, Rule> = {
       'src/daemons/serve.ts': '',
     },
   },
-  'the environment is read in one file': {
-    offences: environmentReaders,
+  'only one file reads the environment': {
+    violations: environmentReaders,
     refuses: {
       'process.env': { 'src/cli/a.ts': 'const home = process.env.HOME' },
       'a destructured one': { 'src/cli/a.ts': `import { env } from 'node:process'` },
     },
     allows: { [ENVIRONMENT_READER]: 'process.env', 'src/lib/a.ts': '// process.env is elsewhere' },
   },
-  'files are written by one module, so that no agent can lead the host out of its workspace': {
-    offences: (tree) => [...fileWriters(tree), ...staleWriters(tree)],
+  'one module writes files, so that agents cannot lead the host out of a workspace': {
+    violations: (tree) => [...fileWriters(tree), ...staleWriters(tree)],
     refuses: {
       'a function that writes': { 'src/core/a.ts': `import { mkdir, stat } from 'node:fs/promises'` },
-      'its synchronous twin': { 'src/core/a.ts': `import { statSync, unlinkSync } from 'node:fs'` },
-      'one of several lines': { 'src/core/a.ts': `import {\n  stat,\n  type Stats,\n  rm,\n} from 'node:fs/promises'` },
-      'another name for it': { 'src/core/a.ts': `import { rename as move } from "fs/promises"` },
+      'a synchronous function': { 'src/core/a.ts': `import { statSync, unlinkSync } from 'node:fs'` },
+      'a function, over several lines': {
+        'src/core/a.ts': `import {\n  stat,\n  type Stats,\n  rm,\n} from 'node:fs/promises'`,
+      },
+      'a renamed import': { 'src/core/a.ts': `import { rename as move } from "fs/promises"` },
       'the whole module': { 'src/core/a.ts': `import * as fs from 'node:fs'` },
       'the default export': { 'src/core/a.ts': `import fs, { constants } from 'node:fs'` },
-      'the promises of it': { 'src/core/a.ts': `import { promises } from 'node:fs'` },
+      'its promises': { 'src/core/a.ts': `import { promises } from 'node:fs'` },
       'a lazy import': { 'src/core/a.ts': `const { rm } = await import('node:fs/promises')` },
       'a re-export': { 'src/core/a.ts': `export { writeFile } from 'node:fs/promises'` },
     },
@@ -529,12 +532,12 @@ const RULES: Record<string, Rule> = {
       'src/core/a.test.ts': `import { rmSync } from 'node:fs'`,
     },
   },
-  'JSON from outside is parsed by one module, which looks at its depth first': {
-    offences: jsonParsers,
+  'one module parses untrusted JSON, after checking its depth': {
+    violations: jsonParsers,
     refuses: {
       'the parser': { 'src/core/a.ts': 'const value: unknown = JSON.parse(text)' },
       'the parser as a value': { 'src/core/a.ts': 'texts.map(JSON.parse)' },
-      'its name in brackets': { 'src/core/a.ts': `JSON['parse'](text)` },
+      'the parser by computed name': { 'src/core/a.ts': `JSON['parse'](text)` },
       'a part of JSON': { 'src/core/a.ts': 'const { parse } = JSON' },
       'a body': { 'src/core/a.ts': 'const body: unknown = await request.json()' },
     },
@@ -544,8 +547,8 @@ const RULES: Record<string, Rule> = {
       'src/core/a.test.ts': 'JSON.parse(text)',
     },
   },
-  'an exported name means one thing': {
-    offences: repeatedExports,
+  'exported names are unique': {
+    violations: repeatedExports,
     refuses: {
       'a type and a function': {
         'src/lib/a.ts': 'export interface Place {}',
@@ -561,22 +564,22 @@ const RULES: Record<string, Rule> = {
     },
   },
   'retired file names do not come back': {
-    offences: retiredNames,
+    violations: retiredNames,
     refuses: { 'a source': { 'src/daemons/lookout.ts': '' }, 'a test': { 'src/egress/patience.test.ts': '' } },
     allows: { 'src/core/links/link-token.ts': '', 'src/lib/visitor.ts': '' },
   },
-  'exports have names': {
-    offences: defaultExports,
+  'there are no default exports': {
+    violations: defaultExports,
     refuses: { 'a default': { 'bench/a.ts': 'export default 1' } },
   },
-  'no module holds a variable': {
-    offences: moduleVariables,
+  'modules have no variables': {
+    violations: moduleVariables,
     refuses: {
       'a variable': { 'src/lib/a.ts': 'let count = 0' },
       'an exported variable': { 'src/lib/a.ts': `import { b } from './b.ts'\n\nexport let count = b` },
-      'several at once': { 'src/lib/a.ts': 'let [a, b] = [0, 1]' },
+      'several variables': { 'src/lib/a.ts': 'let [a, b] = [0, 1]' },
       'a variable of a test': { 'src/lib/a.test.ts': 'let count = 0' },
-      'an old kind of variable': { 'src/lib/a.ts': 'var count = 0' },
+      'a var': { 'src/lib/a.ts': 'var count = 0' },
     },
     allows: {
       'src/lib/a.ts': `export function counter() {\n  let count = 0\n  return () => count++\n}\n// let it be`,
@@ -584,8 +587,8 @@ const RULES: Record<string, Rule> = {
       'test/a.test.ts': 'let count = 0',
     },
   },
-  'files are named after what they hold': {
-    offences: badNames,
+  'file names are kebab-case nouns': {
+    violations: badNames,
     refuses: {
       'an empty noun': { 'src/lib/string-utils.ts': '' },
       'an empty folder name': { 'src/lib/helpers/a.ts': '' },
@@ -595,17 +598,17 @@ const RULES: Record<string, Rule> = {
   },
 }
 
-function ourTree(): Tree {
+function readTree(): Tree {
   const paths = ['package.json', ...globSync('{src,test,bench,bin}/**/*.{ts,js}', { cwd: ROOT })]
   return Object.fromEntries(paths.map((path) => [path, readFileSync(join(ROOT, path), 'utf8')]))
 }
 
-const ours = ourTree()
-for (const [sentence, { offences, refuses, allows }] of Object.entries(RULES)) {
-  suite(sentence, () => {
-    test('here', () => assert.deepEqual(offences(ours), []))
-    for (const [what, tree] of Object.entries(refuses))
-      test(`refuses ${what}`, () => assert.equal(offences(tree).length, 1, offences(tree).join('\n')))
-    if (allows) test('allows the rest', () => assert.deepEqual(offences(allows), []))
+const codeBase = readTree()
+for (const [rule, { violations, refuses, allows }] of Object.entries(RULES)) {
+  suite(rule, () => {
+    test('in the code base', () => assert.deepEqual(violations(codeBase), []))
+    for (const [name, tree] of Object.entries(refuses))
+      test(`refuses ${name}`, () => assert.equal(violations(tree).length, 1, violations(tree).join('\n')))
+    if (allows) test('allows other code', () => assert.deepEqual(violations(allows), []))
   })
 }
