@@ -12,15 +12,15 @@ import {
 import type { Duplex } from 'node:stream'
 import { type TestContext, test } from 'node:test'
 import {
-  ask,
   get,
   type HttpFixture,
   OK,
   openHttpFixture,
-  openRequest,
-  originReplying,
+  openPendingRequest,
+  openReplyingOrigin,
   requestFor,
-  suiteOnBoth,
+  sendRequest,
+  suiteOnEachIo,
 } from '../support/http-fixture.ts'
 import { answerEach, rawOrigin } from '../support/raw-http.ts'
 import { noise, type PeerServer } from '../support/raw-socket.ts'
@@ -37,15 +37,15 @@ interface RequestOptions {
 
 /** Sends a request with Node's client. */
 function send(
-  stage: HttpFixture,
+  fixture: HttpFixture,
   port: number,
   { method = 'GET', headers = {}, body }: RequestOptions,
 ): Promise<IncomingMessage> {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
   const request = requestHttp({
     host: '127.0.0.1',
-    port: stage.port,
-    localAddress: stage.source,
+    port: fixture.port,
+    localAddress: fixture.source,
     method,
     path: `http://allowed.test:${port}/`,
     headers: { Host: `allowed.test:${port}`, ...headers },
@@ -78,11 +78,11 @@ async function untilUnchanged(read: () => unknown): Promise<void> {
 }
 
 // First and not concurrent, because it measures the memory of the whole process.
-suiteOnBoth(
+suiteOnEachIo(
   'a stream',
   (io) => {
     test('of several hundred megabytes passes at the pace of its reader with constant memory', LONG, async (t) => {
-      const stage = await openHttpFixture(t, io)
+      const fixture = await openHttpFixture(t, io)
       const [block, blocks] = [noise(1_000_000), 400]
       const origin = await openHttpOrigin(t, (_, response) => {
         let count = 0
@@ -96,7 +96,7 @@ suiteOnBoth(
         response.on('drain', writeBlocks)
         writeBlocks()
       })
-      const answer = await send(stage, origin.port, {})
+      const answer = await send(fixture, origin.port, {})
       let [received, before, most] = [0, 0, 0]
       let hasPaused = false
       for await (const piece of answer) {
@@ -115,11 +115,11 @@ suiteOnBoth(
   1,
 )
 
-suiteOnBoth('bodies', (io) => {
+suiteOnEachIo('bodies', (io) => {
   const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
   for (const size of [0, 1, 65_536, 16_777_216]) {
     test(`of ${size} bytes are echoed unchanged with every method and both framings`, LONG, async (t) => {
-      const stage = await openHttpFixture(t, io)
+      const fixture = await openHttpFixture(t, io)
       const content = noise(size)
       const origin = await openHttpOrigin(t, (request, response) => {
         const { 'content-length': length, 'transfer-encoding': coding } = request.headers
@@ -129,7 +129,7 @@ suiteOnBoth('bodies', (io) => {
       })
       for (const method of METHODS) {
         for (const framing of [{ 'Content-Length': size }, { 'Transfer-Encoding': 'chunked' }]) {
-          const answer = await send(stage, origin.port, { method, headers: framing, body: content })
+          const answer = await send(fixture, origin.port, { method, headers: framing, body: content })
           const expected = `${method === 'HEAD' ? 0 : size} bytes, the same`
           const name = `${method} ${Object.keys(framing)}`
           assert.equal(await compare(answer, content), expected, name)
@@ -144,15 +144,15 @@ suiteOnBoth('bodies', (io) => {
         origin.requests.map(({ method }) => method),
         METHODS.flatMap((method) => [method, method]),
       )
-      const ups = (await stage.records(2 * length)).map(({ bytes_up }) => Number(bytes_up))
+      const ups = (await fixture.waitForRecords(2 * length)).map(({ bytes_up }) => Number(bytes_up))
       assert.ok(ups.every((up) => up >= size))
     })
   }
 })
 
-suiteOnBoth('responses of an origin', (io) => {
+suiteOnEachIo('responses of an origin', (io) => {
   test('with server-sent events arrive event by event', async (t) => {
-    const stage = await openHttpFixture(t, io)
+    const fixture = await openHttpFixture(t, io)
     for (const isChunked of [true, false]) {
       let response: ServerResponse | undefined
       const origin = await openHttpOrigin(t, (_, answer) => {
@@ -160,7 +160,7 @@ suiteOnBoth('responses of an origin', (io) => {
         response = answer.writeHead(200, { 'Content-Type': 'text/event-stream' })
         answer.flushHeaders()
       })
-      const answer = await send(stage, origin.port, { headers: { Accept: 'text/event-stream' } })
+      const answer = await send(fixture, origin.port, { headers: { Accept: 'text/event-stream' } })
       let text = ''
       answer.setEncoding('latin1').on('data', (piece: string) => {
         text += piece
@@ -176,7 +176,7 @@ suiteOnBoth('responses of an origin', (io) => {
   })
 
   test('with a slow head and a slow body arrive completely', async (t) => {
-    const { origin, client } = await openRequest(t, io)
+    const { origin, client } = await openPendingRequest(t, io)
     for (const piece of ['HTTP/1.1 2', '00 OK\r\nContent-', 'Length: 4\r\n', '\r\n', 'sl', 'ow']) {
       origin.peers[0]?.send(piece)
       // A real delay, because slowness is under test.
@@ -194,7 +194,7 @@ suiteOnBoth('responses of an origin', (io) => {
   ]
   for (const [when, sent] of RESETS) {
     test(`reset ${when} are incomplete for the client, and the next request works`, async (t) => {
-      const { stage, origin, client } = await openRequest(t, io)
+      const { fixture, origin, client } = await openPendingRequest(t, io)
       const hasBody = sent.includes('part')
       if (sent !== '') origin.peers[0]?.send(sent)
       if (hasBody) await client.says('part')
@@ -203,19 +203,19 @@ suiteOnBoth('responses of an origin', (io) => {
         const received = await client.over()
         assert.match(received, /^HTTP\/1\.1 200 OK\r\n[\s\S]*part(?:\r\n)?$/)
       } else assert.match(await client.says('\r\n\r\n'), /^HTTP\/1\.1 502 [\s\S]*X-Proxy-Error: (?:bad-r|connection-t)/)
-      assert.equal((await stage.records())[0]?.verdict, 'error')
-      assert.match(await ask(stage, get((await originReplying(t, OK)).port)), /^HTTP\/1\.1 200 /)
+      assert.equal((await fixture.waitForRecords())[0]?.verdict, 'error')
+      assert.match(await sendRequest(fixture, get((await openReplyingOrigin(t, OK)).port)), /^HTTP\/1\.1 200 /)
     })
   }
 
   test('that refuse an upload reach the client although it is still sending', async (t) => {
-    const stage = await openHttpFixture(t, io)
+    const fixture = await openHttpFixture(t, io)
     const origin = await rawOrigin(t, (end) => {
       end.onData = () => {
         if (!end.socket.writableEnded) end.socket.end('HTTP/1.1 413 No\r\nContent-Length: 8\r\n\r\ntoo much')
       }
     })
-    const client = await stage.client()
+    const client = await fixture.connectClient()
     client.send(requestFor('PUT', origin.port, '/', 'Content-Length: 9000000\r\n', 'x'.repeat(100_000)))
     assert.match(await client.over(), /^HTTP\/1\.1 413 No\r\n[\s\S]*\r\n\r\ntoo much$/)
     client.socket.end(Buffer.alloc(5_000_000))
@@ -226,13 +226,13 @@ suiteOnBoth('responses of an origin', (io) => {
   })
 
   test('with a redirect are passed on and not followed', async (t) => {
-    const stage = await openHttpFixture(t, io)
-    const internal = await originReplying(t, OK)
+    const fixture = await openHttpFixture(t, io)
+    const internal = await openReplyingOrigin(t, OK)
     for (const status of [301, 302, 303, 307, 308]) {
       for (const host of ['127.0.0.1', 'allowed.test', '[::1]']) {
         const location = `Location: http://${host}:${internal.port}/secret\r\n`
-        const origin = await originReplying(t, `HTTP/1.1 ${status} Moved\r\n${location}Content-Length: 0\r\n\r\n`)
-        const answer = await ask(stage, get(origin.port))
+        const origin = await openReplyingOrigin(t, `HTTP/1.1 ${status} Moved\r\n${location}Content-Length: 0\r\n\r\n`)
+        const answer = await sendRequest(fixture, get(origin.port))
         assert.ok(answer.startsWith(`HTTP/1.1 ${status} Moved\r\n${location}`), answer)
         assert.equal(origin.peers.length, 1)
       }
@@ -241,17 +241,17 @@ suiteOnBoth('responses of an origin', (io) => {
   })
 })
 
-suiteOnBoth('aborted connections', (io) => {
+suiteOnEachIo('aborted connections', (io) => {
   const ABORTS = ['end', 'destroy', 'resetAndDestroy'] as const
   const ANSWER = `HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n`
 
   test('R8: of a client at any byte leave nothing behind', LONG, async (t) => {
-    const stage = await openHttpFixture(t, io)
+    const fixture = await openHttpFixture(t, io)
     const origin = await rawOrigin(t, (end) => answerEach(end, () => ANSWER))
     const post = requestFor('POST', origin.port, '/', 'Transfer-Encoding: chunked\r\n', '5\r\nhello\r\n0\r\n\r\n')
     const text = post + get(origin.port) + requestFor('PUT', origin.port, '/', 'Content-Length: 9\r\n', 'whole one')
     const cut = async (at: number): Promise<void> => {
-      const client = await stage.client()
+      const client = await fixture.connectClient()
       client.send(text.slice(0, at))
       client.socket[ABORTS[at % ABORTS.length] ?? 'end']()
       await until(() => client.isClosed || client.hasEnded)
@@ -259,13 +259,13 @@ suiteOnBoth('aborted connections', (io) => {
     }
     for (let at = 0; at < text.length; at += 8)
       await Promise.all(Array.from({ length: 8 }, (_, more) => cut(Math.min(at + more, text.length))))
-    await stage.empty()
+    await fixture.untilEmpty()
     await until(() => origin.peers.every(({ hasEnded, isClosed }) => hasEnded || isClosed))
-    assert.match(await ask(stage, get(origin.port)), /HTTP\/1\.1 200 OK/)
+    assert.match(await sendRequest(fixture, get(origin.port)), /HTTP\/1\.1 200 OK/)
   })
 
   test('R8: of an origin at any byte never look like a complete response', LONG, async (t) => {
-    const stage = await openHttpFixture(t, io)
+    const fixture = await openHttpFixture(t, io)
     for (let at = 0; at <= ANSWER.length; at++) {
       const origin = await rawOrigin(t, (end) => {
         end.onData = () => {
@@ -273,7 +273,7 @@ suiteOnBoth('aborted connections', (io) => {
           end.socket.write(ANSWER.slice(0, at), () => end.socket[ABORTS[at % ABORTS.length] ?? 'end']())
         }
       })
-      const client = await stage.client()
+      const client = await fixture.connectClient()
       client.send(get(origin.port, '/', 'Connection: close\r\n'))
       const received = await client.over()
       const isWhole = /HTTP\/1\.1 200 OK\r\n[\s\S]*\r\n0\r\n\r\n$/.test(received)
@@ -282,14 +282,14 @@ suiteOnBoth('aborted connections', (io) => {
       else assert.ok(isWhole || ABORTS[at % ABORTS.length] === 'resetAndDestroy')
       client.socket.destroy()
     }
-    await stage.empty()
+    await fixture.untilEmpty()
   })
 })
 
-suiteOnBoth('the absolute form', (io) => {
+suiteOnEachIo('the absolute form', (io) => {
   test('keeps path and query unchanged and normalizes only the host', async (t) => {
-    const stage = await openHttpFixture(t, io)
-    const origin = await originReplying(t, OK)
+    const fixture = await openHttpFixture(t, io)
+    const origin = await openReplyingOrigin(t, OK)
     const authority = `allowed.test:${origin.port}`
     const cases: readonly [target: string, path: string][] = [
       [`http://${authority}`, '/'],
@@ -306,25 +306,29 @@ suiteOnBoth('the absolute form', (io) => {
       [`http://${authority}/\xe4\xf6`, '/\xe4\xf6'],
     ]
     for (const [at, [target, path]] of cases.entries()) {
-      assert.match(await ask(stage, `GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`), /^HTTP\/1\.1 200 /, target)
+      assert.match(await sendRequest(fixture, `GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`), /^HTTP\/1\.1 200 /, target)
       const seen = origin.peers[at]?.text.split('\r\n').slice(0, 2)
       assert.deepEqual(seen, [`GET ${path} HTTP/1.1`, `Host: ${authority}`], target)
     }
   })
 
   test('means port 80 without a port, and an invalid port is refused', async (t) => {
-    const stage = await openHttpFixture(t, io)
+    const fixture = await openHttpFixture(t, io)
     const none = ['allowed.test', 'allowed.test:', 'allowed.test/', 'allowed.test?q']
-    for (const target of none) await ask(stage, `GET http://${target} HTTP/1.1\r\nHost: x\r\n\r\n`)
-    for (const { host, port, rule } of await stage.records(none.length))
+    for (const target of none) await sendRequest(fixture, `GET http://${target} HTTP/1.1\r\nHost: x\r\n\r\n`)
+    for (const { host, port, rule } of await fixture.waitForRecords(none.length))
       assert.deepEqual([host, port, rule], ['allowed.test', 80, 'allowed.test'])
     for (const bad of ['allowed.test:0', 'allowed.test:65536', 'allowed.test:8x', 'allowed.test:-1'])
-      assert.match(await ask(stage, `GET http://${bad}/ HTTP/1.1\r\nHost: x\r\n\r\n`), /^HTTP\/1\.1 400 /, bad)
+      assert.match(
+        await sendRequest(fixture, `GET http://${bad}/ HTTP/1.1\r\nHost: x\r\n\r\n`),
+        /^HTTP\/1\.1 400 /,
+        bad,
+      )
   })
 
   test('with an IP address is denied; with user info or a fragment it is refused', async (t) => {
-    const stage = await openHttpFixture(t, io)
-    const origin = await originReplying(t, OK)
+    const fixture = await openHttpFixture(t, io)
+    const origin = await openReplyingOrigin(t, OK)
     const cases: readonly [target: string, status: number][] = [
       [`http://[::1]:${origin.port}/`, 403],
       [`http://[::ffff:127.0.0.1]:${origin.port}/`, 403],
@@ -341,21 +345,21 @@ suiteOnBoth('the absolute form', (io) => {
       ['http://', 400],
     ]
     for (const [target, status] of cases) {
-      const answer = await ask(stage, `GET ${target} HTTP/1.1\r\nHost: allowed.test:${origin.port}\r\n\r\n`)
+      const answer = await sendRequest(fixture, `GET ${target} HTTP/1.1\r\nHost: allowed.test:${origin.port}\r\n\r\n`)
       assert.match(answer, new RegExp(`^HTTP/1\\.1 ${status} `), target)
     }
     assert.equal(origin.peers.length, 0)
   })
 })
 
-suiteOnBoth('a client that expects 100-continue', (io) => {
+suiteOnEachIo('a client that expects 100-continue', (io) => {
   const BODY = randomBytes(100_000)
 
-  async function upload(stage: HttpFixture, port: number, framing: OutgoingHttpHeaders) {
+  async function upload(fixture: HttpFixture, port: number, framing: OutgoingHttpHeaders) {
     const request = requestHttp({
       host: '127.0.0.1',
-      port: stage.port,
-      localAddress: stage.source,
+      port: fixture.port,
+      localAddress: fixture.source,
       method: 'POST',
       path: `http://allowed.test:${port}/`,
       headers: { Host: `allowed.test:${port}`, Expect: '100-continue', ...framing },
@@ -374,11 +378,11 @@ suiteOnBoth('a client that expects 100-continue', (io) => {
 
   for (const framing of [{ 'Content-Length': BODY.length }, { 'Transfer-Encoding': 'chunked' }]) {
     test(`sends its body when the origin responds with 100 (${Object.keys(framing)})`, async (t) => {
-      const stage = await openHttpFixture(t, io)
+      const fixture = await openHttpFixture(t, io)
       const origin = await openHttpOrigin(t, (request, response) => {
         request.pipe(response)
       })
-      const { answered, events } = await upload(stage, origin.port, framing)
+      const { answered, events } = await upload(fixture, origin.port, framing)
       assert.equal(await compare(await answered, BODY), `${BODY.length} bytes, the same`)
       assert.deepEqual(events, ['continue'])
       assert.equal(origin.requests[0]?.headers.expect, '100-continue')
@@ -386,7 +390,7 @@ suiteOnBoth('a client that expects 100-continue', (io) => {
   }
 
   test('receives a refusal of the origin and sends no body', async (t) => {
-    const stage = await openHttpFixture(t, io)
+    const fixture = await openHttpFixture(t, io)
     const server = createServer()
     server.on('checkContinue', (_, response: ServerResponse) => response.writeHead(413).end('too much'))
     server.listen(0, '127.0.0.1')
@@ -397,7 +401,7 @@ suiteOnBoth('a client that expects 100-continue', (io) => {
     })
     const at = server.address()
     const port = at !== null && typeof at === 'object' ? at.port : 0
-    const { answered, events, request } = await upload(stage, port, { 'Content-Length': BODY.length })
+    const { answered, events, request } = await upload(fixture, port, { 'Content-Length': BODY.length })
     const answer = await answered
     assert.equal(answer.statusCode, 413)
     assert.equal(answer.headers.connection, 'close')
@@ -407,13 +411,13 @@ suiteOnBoth('a client that expects 100-continue', (io) => {
   })
 
   test('can send its body without a response of the origin', async (t) => {
-    const stage = await openHttpFixture(t, io)
+    const fixture = await openHttpFixture(t, io)
     const origin = await rawOrigin(t, (end) => {
       end.onData = () => {
         if (end.text.endsWith('hello')) end.send(OK)
       }
     })
-    const client = await stage.client()
+    const client = await fixture.connectClient()
     client.send(requestFor('POST', origin.port, '/', 'Expect: 100-continue\r\nContent-Length: 5\r\n'))
     await until(() => origin.peers[0]?.text.includes('\r\n\r\n') === true)
     assert.equal(client.text, '')
@@ -488,15 +492,15 @@ async function openSocketOrigin(t: TestContext): Promise<number> {
   return at !== null && typeof at === 'object' ? at.port : 0
 }
 
-suiteOnBoth('a WebSocket', (io) => {
+suiteOnEachIo('a WebSocket', (io) => {
   test('opens, echoes messages of every size, responds to a ping, and closes', async (t) => {
-    const stage = await openHttpFixture(t, io)
+    const fixture = await openHttpFixture(t, io)
     const port = await openSocketOrigin(t)
     const key = randomBytes(16).toString('base64')
     const request = requestHttp({
       host: '127.0.0.1',
-      port: stage.port,
-      localAddress: stage.source,
+      port: fixture.port,
+      localAddress: fixture.source,
       path: `http://allowed.test:${port}/chat`,
       headers: {
         Host: `allowed.test:${port}`,
@@ -530,15 +534,15 @@ suiteOnBoth('a WebSocket', (io) => {
     await ended
     assert.equal(frames.at(-1)?.opcode, CLOSE)
     socket.end()
-    const [{ status, verdict, bytes_down } = {}] = await stage.records()
+    const [{ status, verdict, bytes_down } = {}] = await fixture.waitForRecords()
     assert.deepEqual([status, verdict], [101, 'allow'])
     assert.ok(Number(bytes_down) > 1_100_000)
   })
 
   test('loses no messages that the client sends before the upgrade response', async (t) => {
-    const stage = await openHttpFixture(t, io)
+    const fixture = await openHttpFixture(t, io)
     const port = await openSocketOrigin(t)
-    const client = await stage.client()
+    const client = await fixture.connectClient()
     const fields = `Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: ${'a'.repeat(22)}==\r\n`
     client.send(Buffer.concat([Buffer.from(get(port, '/', fields)), encodeFrame(TEXT, Buffer.from('one'), true)]))
     client.send(encodeFrame(TEXT, Buffer.from('two'), true))
@@ -550,11 +554,11 @@ suiteOnBoth('a WebSocket', (io) => {
   })
 
   test('to a denied host is refused with 403', async (t) => {
-    const stage = await openHttpFixture(t, io)
+    const fixture = await openHttpFixture(t, io)
     const port = await openSocketOrigin(t)
     const fields = `Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: ${'a'.repeat(22)}==\r\n`
     const request = get(port, '/', fields).replaceAll('allowed.test', 'denied.test')
-    assert.match(await ask(stage, request), /^HTTP\/1\.1 403 /)
+    assert.match(await sendRequest(fixture, request), /^HTTP\/1\.1 403 /)
   })
 })
 
@@ -566,11 +570,11 @@ function numberingOrigin(t: TestContext): Promise<PeerServer> {
   })
 }
 
-suiteOnBoth('two sources', (io) => {
+suiteOnEachIo('two sources', (io) => {
   test('H20: never share a connection to an origin, not even two clients of one source', async (t) => {
     const stages = [await openHttpFixture(t, io), await openHttpFixture(t, io)]
     const origin = await numberingOrigin(t)
-    const clients = await Promise.all(stages.flatMap((stage) => [stage.client(), stage.client()]))
+    const clients = await Promise.all(stages.flatMap((fixture) => [fixture.connectClient(), fixture.connectClient()]))
     // One after the other, so that idle connections are available for sharing.
     for (let round = 1; round <= 10; round++) {
       for (const [at, client] of clients.entries()) {
@@ -594,7 +598,7 @@ suiteOnBoth('two sources', (io) => {
     const origin = await numberingOrigin(t)
     const names = ['allowed.test', 'other.test', 'denied.test', 'other.test', 'allowed.test']
     const requests = names.map((name) => get(origin.port).replaceAll('allowed.test', name)).join('')
-    const clients = await Promise.all(stages.flatMap((stage) => [stage.client(), stage.client()]))
+    const clients = await Promise.all(stages.flatMap((fixture) => [fixture.connectClient(), fixture.connectClient()]))
     for (const client of clients) client.send(requests.repeat(20))
     for (const [at, client] of clients.entries()) {
       await until(() => client.text.match(/HTTP\/1\.1 \d+/g)?.length === 100)

@@ -1,5 +1,5 @@
-// Behaves like the agent client's command line: its documented flags, its lines of JSON, its sessions, its failures. What it
-// is asked decides what it does.
+// Imitates the command line of the agent client: its documented flags, JSON lines, sessions and failures. The prompt decides
+// what it does.
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
@@ -58,7 +58,7 @@ for await (const chunk of process.stdin) prompt += chunk
 mkdirSync(sessions, { recursive: true })
 writeFileSync(join(sessions, session_id), `${before}${prompt}\n`)
 
-/** `tools late <n>`: so many starts begin before the tool server is connected. */
+/** `tools late <n>`: the first n starts begin before the tool server is connected. */
 function toolStatus(): string {
   const late = Number(/^tools late (\d+)/.exec(prompt)?.[1] ?? 0)
   const file = join(sessions, 'starts')
@@ -125,7 +125,7 @@ const answers: Record<string, () => unknown> = {
     process.stdout.write(JSON.stringify({ ...ended, type: 'result', subtype: 'success', result: 'no newline' })),
   crash: () => fail('panic: something broke', 2),
   hang: () => setInterval(() => undefined, 1000),
-  // A key that the provider does not take: the client asks again for minutes.
+  // The provider refuses the key: the client retries for minutes.
   key: () => {
     const retry = { type: 'system', subtype: 'api_retry', attempt: 1, max_retries: 10, retry_delay_ms: 500, session_id }
     print({ ...retry, error_status: 529, error: 'server_error' })
@@ -142,7 +142,7 @@ const answers: Record<string, () => unknown> = {
     }),
 }
 
-/** Uses the server that its configuration names, as the client does. */
+/** Uses the server of its configuration, as the client does. */
 async function useTools(): Promise<void> {
   const { command, args, env } = JSON.parse(config).mcpServers.svc
   const server = spawn(command, args, { env: { ...process.env, ...env }, stdio: ['pipe', 'pipe', 'inherit'] })

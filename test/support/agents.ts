@@ -1,4 +1,4 @@
-// Agents with their tools and their folders on the disk, without the daemons around them.
+// Agents with tools and workspaces, without the daemons.
 import type { TestContext } from 'node:test'
 import { setUpFolder } from '../../src/core/groups/products.ts'
 import { layout as layoutOf } from '../../src/core/layout.ts'
@@ -11,17 +11,17 @@ import { openTools, type SessionOptions, type ToolSession } from './tools.ts'
 
 export interface Agents {
   readonly at: TestHost
-  /** The host of `at`, with files. */
+  /** The host of `at`, with a layout. */
   readonly host: InstanceHost
-  /** Where the files are. */
+  /** The data directory. */
   readonly root: string
   open(folder: string, options?: SessionOptions): Promise<ToolSession>
-  /** A turn that runs now. */
+  /** A running turn. */
   begin(turn: Partial<Turn> & Pick<Turn, 'id' | 'folder'>): Promise<Turn>
   route(match: string, target: string, seq?: number): Promise<void>
 }
 
-/** `folders` are groups, each with its workspace. */
+/** `folders` are groups, each with a workspace. */
 export async function agents(t: TestContext, engine: EngineName, folders: readonly string[]): Promise<Agents> {
   const [at, root] = [await testHost(t, engine), tempDir(t)]
   const layout = layoutOf(root)

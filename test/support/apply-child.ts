@@ -1,5 +1,5 @@
-// One apply in a process of its own, which can be told to die at a given write. Speaks in lines: `ready`, then waits for a
-// line; `writing` at the first write; `<kind> <writes>` when it is over.
+// Runs one apply in a process that can kill itself at a given write. Protocol by lines: prints `ready` and waits for a line,
+// prints `writing` at the first write, and `<kind> <writes>` at the end.
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { openHost } from '../../src/daemons/process/host.ts'
@@ -14,9 +14,9 @@ import { run } from './sql.ts'
 export interface Orders {
   readonly store: StoreAddress
   readonly manifest: string
-  /** Dies before this write; the commit and the answer count as the two after the last one. */
+  /** Exits before this write. The commit and the answer count as two more writes. */
   readonly dieAt?: number
-  /** The control: one transaction for each resource, as the promise forbids. */
+  /** For the control test: one transaction per resource, which must be detected. */
   readonly torn?: boolean
 }
 
@@ -43,7 +43,7 @@ function dying(engine: Engine): Engine {
   return overrideEngine(engine, {
     transaction: (work) =>
       engine.transaction(async (tx) => {
-        // Pages leave for the disk long before the commit when few of them fit into memory.
+        // A small cache writes pages to disk long before the commit.
         if (engine.dialect.name === 'sqlite') await run(tx, 'pragma cache_size = 5')
         const value = await work(counted(tx))
         step()

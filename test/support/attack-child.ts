@@ -1,4 +1,4 @@
-// Runs agents in cells for a test of escapes, as the user that the test starts it with. Orders and results are IPC messages.
+// Runs agents in cells for the escape tests, with the user of its parent. Commands and results are IPC messages.
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
@@ -25,7 +25,7 @@ const places = layout(setup.root, agentUser(undefined))
 for (const folder of setup.folders) await setUpFolder(places, folder)
 await securePrivateDirectories(places)
 
-/** Accepts connections and says nothing: these attacks use no tools. */
+/** Accepts connections and sends nothing: these attacks use no tools. */
 const socket = join(setup.root, 'run.sock')
 createServer((connection) => connection.on('error', () => undefined)).listen(socket)
 giveToAgents(socket)

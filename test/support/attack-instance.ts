@@ -1,5 +1,5 @@
 // Attacks through a served instance: `svc serve` as root or as an ordinary user, with a link to each folder. The agent of
-// every folder is a shell that runs what a message tells it.
+// each folder is a shell that runs the program in a message.
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -12,22 +12,22 @@ import { type CleanupScope, tempDir } from './temp.ts'
 import { until } from './until.ts'
 
 const BIN = join(import.meta.dirname, '..', '..', 'bin', 'svc.js')
-/** The last message of the prompt that names a program, in base64. */
+/** The last message of the prompt that contains a program, in base64. */
 const AGENT = `sed -n 's/.*run=\\([A-Za-z0-9+/=]*\\).*/\\1/p' | tail -n 1 | base64 -d > /tmp/program; exec sh /tmp/program 2>&1`
 
 export interface Answer {
   readonly status: string
-  /** What the agent has said. */
+  /** The reply of the agent. */
   readonly text: string
-  /** Everything that the visitor was told, as it came. */
+  /** Everything that the visitor received. */
   readonly raw: string
 }
 
 export interface ServedInstance {
   readonly pid: number
-  /** What it has logged so far. */
+  /** The log so far. */
   readonly log: string[]
-  /** Has the agent of the folder run this program, and returns its answer. */
+  /** Lets the agent of the folder run this program and returns its output. */
   ask(folder: string, program: string, topic?: string): Promise<Answer>
   /** The same as a visitor of the chat link of the folder. */
   askAsVisitor(folder: string, program: string, topic?: string): Promise<Answer>
@@ -39,7 +39,7 @@ export interface AttackInstance {
   home(folder: string): string
   /** The value of a setting in `.env`. */
   setting(name: string): string
-  /** Runs the command line `svc`, and returns what it prints. */
+  /** Runs `svc` and returns its output. */
   svc(...args: string[]): Promise<string>
   store<T>(work: (db: DatabaseSync) => T): T
   serve(options?: ServeOptions): Promise<ServedInstance>
@@ -51,12 +51,12 @@ export interface ServeOptions {
   readonly inherited?: number
 }
 
-/** Above those that svc hands to bubblewrap, which would replace it. */
+/** Above the descriptors that svc passes to bubblewrap, which would replace it. */
 export const INHERITED_FD = 60
 
 export const FOLDERS = ['team', 'team/child', 'other'] as const
 
-/** A new instance with groups, links and no process yet. */
+/** Creates an instance with groups and links, without a process. */
 export async function attackInstance(cleanup: CleanupScope, user: SvcUser): Promise<AttackInstance> {
   const directory = tempDir(cleanup)
   const identity = identityOf(user)
@@ -83,7 +83,7 @@ export async function attackInstance(cleanup: CleanupScope, user: SvcUser): Prom
   const [tokens, chatTokens] = [new Map<string, string>(), new Map<string, string>()]
   for (const folder of FOLDERS) {
     await run('group', 'demo', 'add', `sandbox:${folder}`, folder)
-    // A webhook link: its turns may use the folder's secrets and its work file.
+    // Turns of a webhook link may use the secrets and the work file of the folder.
     tokens.set(folder, tokenOf(await run('token', 'demo', 'issue', 'webhook', folder, 'test')))
     chatTokens.set(folder, tokenOf(await run('token', 'demo', 'issue', 'chat', folder, 'test')))
   }

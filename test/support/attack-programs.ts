@@ -1,4 +1,4 @@
-// Programs of attackers: system calls by their number, from Perl, which every cell has.
+// Programs of attackers: system calls by number, in Perl, which every cell has.
 
 /** The numbers on x64 and arm64. Newer calls have one number on every machine. */
 const NUMBERS = {
@@ -23,13 +23,13 @@ export function numberOf(name: SystemCall): number {
   return NUMBERS[name][process.arch === 'arm64' ? 1 : 0]
 }
 
-/** Perl that makes the call and prints `done` or why it was refused. Arguments are Perl expressions. */
+/** Perl that makes the call and prints `done` or the error. Arguments are Perl expressions. */
 export function perlCall(name: SystemCall, ...args: readonly (string | number)[]): string {
   return perlCallNumber(numberOf(name), ...args)
 }
 
 export function perlCallNumber(number: number, ...args: readonly (string | number)[]): string {
-  // By way of a list: Perl passes no constant text, because the kernel may write to it.
+  // Through a list, because Perl does not pass constant strings: the kernel may write to them.
   return `{ my @given = (${args.join(', ')}); print syscall(${number}, @given) == -1 ? "$!\\n" : "done\\n"; }`
 }
 

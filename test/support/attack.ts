@@ -19,12 +19,12 @@ export interface AttackSetup {
 export interface AttackOrder {
   readonly id: number
   readonly folder: string
-  /** A line for a shell, or a program with its arguments. */
+  /** A shell command, or a program with its arguments. */
   readonly command: string | readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly topic: string
   readonly jid: string
-  /** At `chat` the run writes in the directory of its chat and reads the workspace. */
+  /** With `chat`, the run writes to the directory of its chat and reads the workspace. */
   readonly reach?: Reach | undefined
   readonly sessionId?: string | undefined
   readonly hangMs: number
@@ -51,18 +51,18 @@ export type SvcUser = 'root' | 'an ordinary user'
 /** An unprivileged user of this machine, other than the agents' (60000). */
 const ORDINARY_UID = 65_533
 
-/** Options of `spawn`; without any the child has the user of the test, which is an ordinary one where it is not root. */
+/** Options of `spawn`. Without them the child has the user of the test, which is an ordinary one if not root. */
 export function identityOf(user: SvcUser): { uid?: number; gid?: number } {
   return user === 'an ordinary user' && process.getuid?.() === 0 ? { uid: ORDINARY_UID, gid: ORDINARY_UID } : {}
 }
 
-/** The user that agents have on the machine. */
+/** The user of agents on this machine. */
 export function agentUidOf(user: SvcUser): number {
   if (user === 'root') return 60_000
   return identityOf(user).uid ?? process.getuid?.() ?? ORDINARY_UID
 }
 
-/** The same tests for both users, of whom root belongs to the long part, and is tested only where the tests run as root. */
+/** Runs the same tests for both users. Root is in the long part, and only if root runs the tests. */
 export function forEachUser(title: string, parts: readonly PartName[], tests: (user: SvcUser) => void): void {
   const common: PartName[] = ['bubblewrap', 'kernel', ...parts]
   if (isIn('long')) suite(`${title}, with svc started as root`, needs('root', ...common), () => tests('root'))
@@ -73,7 +73,7 @@ export function forEachUser(title: string, parts: readonly PartName[], tests: (u
 }
 
 export interface AttackOptions extends Partial<Omit<AttackOrder, 'id' | 'command'>> {
-  /** Leave the standard error out of what is returned. */
+  /** Do not return standard error. */
   readonly silent?: boolean
 }
 
@@ -83,14 +83,14 @@ export interface AttackHost {
   readonly pid: number
   /** The workspace of a folder. */
   home(folder?: string): string
-  /** What the program prints, errors included. Rejects with a `FailedAttack` where the run fails. */
+  /** Returns the output, including standard error. Rejects with a `FailedAttack` if the run fails. */
   attack(command: string | readonly string[], options?: AttackOptions): Promise<string>
 }
 
 export const ENV_SECRET = 'svc-secret-of-the-host'
 export const OTHER_SECRET = 'svc-secret-of-another-folder'
 
-/** An instance with the folders `team`, `team/child` and `other`, for the tests of a suite. */
+/** Opens an instance with the folders `team`, `team/child` and `other`, for a suite. */
 export function attackHost(user: SvcUser, settings: Readonly<Record<string, string>> = {}): () => AttackHost {
   const endings: (() => void | Promise<void>)[] = []
   let host: AttackHost | undefined
@@ -174,16 +174,16 @@ function raise(message: string): never {
 
 /** A FIFO on which an agent waits: `cat gate > /dev/null`. */
 export interface FifoGate {
-  /** Resolves when the agent has opened it to read. */
+  /** Resolves when the agent has opened it. */
   reached(): Promise<void>
-  /** Lets the agent go on. */
+  /** Lets the agent continue. */
   open(): Promise<void>
 }
 
 export function openFifoGate(path: string): FifoGate {
   const { status, stderr } = spawnSync('mkfifo', ['-m', '666', path], { encoding: 'utf8' })
   if (status !== 0) throw new Error(`mkfifo: ${stderr}`)
-  // Opening a FIFO to write waits for a reader.
+  // Opening a FIFO for writing waits for a reader.
   const opening = open(path, 'w')
   return {
     reached: async () => void (await opening),

@@ -1,4 +1,4 @@
-// What the audit log says of a piece of work, and what the store holds as text.
+// Reads the audit log and the texts of the store.
 import { coreTables } from '../../src/core/index.ts'
 import { audit } from '../../src/registry/audit.ts'
 import { resources } from '../../src/resources/index.ts'
@@ -13,7 +13,7 @@ export interface AuditedCall {
   surface: string
 }
 
-/** The audit rows that `work` adds, oldest first; a refusal of `work` is one of them. */
+/** Returns the audit rows that `work` adds, oldest first, including a refusal. */
 export async function auditedCalls(at: TestHost, work: () => Promise<unknown>): Promise<AuditedCall[]> {
   const rows = () => at.host.engine.read((tx) => audit.list(tx))
   const before = (await rows()).length
@@ -23,7 +23,7 @@ export async function auditedCalls(at: TestHost, work: () => Promise<unknown>): 
     .map(({ action, actor, key, outcome, surface }) => ({ action, actor, key, outcome, surface }))
 }
 
-/** Every row of every table, bytes as hex: what a thief of the store would read. */
+/** Every row of every table, with bytes as hex: everything that a leaked store would reveal. */
 export async function wholeStore({ host }: TestHost): Promise<string> {
   const names = new Set([...coreTables, ...resources.map(({ table }) => table)].map(({ name }) => name))
   const dumps = [...names].map((name) => host.engine.read((tx) => run(tx, `select * from ${name}`)))
@@ -31,7 +31,7 @@ export async function wholeStore({ host }: TestHost): Promise<string> {
   return values.map((value) => (value instanceof Uint8Array ? Buffer.from(value).toString('hex') : value)).join('\n')
 }
 
-/** Makes every further audit row fail. */
+/** Makes all further audit rows fail. */
 export async function breakAudit({ host }: TestHost): Promise<void> {
   await host.engine.transaction((tx) => run(tx, 'drop table audit'))
 }

@@ -1,4 +1,4 @@
-// A real browser for tests: one Chromium a file, and for each test visitors who know nothing of one another.
+// A real browser: one Chromium per test file, with isolated visitors.
 import { after, type TestContext } from 'node:test'
 import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 
@@ -12,19 +12,19 @@ const FLAGS = [
   '--disable-component-update',
   '--disable-sync',
 ]
-/** A busy machine is slow, and nothing is lost by waiting. */
+/** A busy machine is slow, and a long timeout costs nothing. */
 const PATIENCE_MS = 5 * 60_000
 
 let browser: Promise<Browser> | undefined
-// Here and not where it is launched: there it would end with the test that came first.
+// At module level: inside a test, it would close the browser at the end of the first test.
 after(async () => (await browser)?.close())
 
-/** Someone with a browser of their own: cookies, storage and cache are nobody else's. */
+/** A visitor with separate cookies, storage and cache. */
 export interface Visitor {
   readonly context: BrowserContext
-  /** Another tab. What goes wrong in it fails the test. */
+  /** Opens another tab. Errors in it fail the test. */
   open(url: string): Promise<Page>
-  /** The addresses of everything that was asked for so far. */
+  /** The URLs of all requests so far. */
   readonly asked: readonly string[]
 }
 
@@ -47,7 +47,7 @@ export async function visitor(t: TestContext, options: BrowserContextOptions = {
   return { context, open, asked }
 }
 
-/** The profile is a folder that Playwright makes and removes. */
+/** Playwright creates and removes the directory of the profile. */
 function launch(): Promise<Browser> {
   return chromium.launch({ executablePath: '/usr/bin/chromium', args: FLAGS })
 }

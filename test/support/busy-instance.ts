@@ -1,4 +1,4 @@
-// An instance with all daemons that does everything it does often, and the statements that this ran.
+// Runs all frequent operations of an instance with all daemons, and records the statements.
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import { groups } from '../../src/core/groups/groups.ts'
@@ -19,7 +19,7 @@ import { until } from './until.ts'
 const FOLDER = 'main'
 const ROOM = 'telegram:group/1'
 
-/** An instance does everything that it does often, over a store with `turns` old turns; returns the statements that it ran. */
+/** Runs all frequent operations over a store with `turns` old turns and returns the statements. */
 export async function runBusyInstance(t: TestContext, engine: EngineName, turns: number) {
   const store = await freshStore(t, engine)
   const on = await testHost(t, engine, store)

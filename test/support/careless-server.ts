@@ -1,5 +1,5 @@
-// Servers as no server should be: what the tests of durability must catch. Takes posts on any path, prints where it listens.
-// `node careless-server.ts <file>` answers before its commit; without a file it keeps all bodies and never answers.
+// Faulty servers that the durability tests must detect. They accept posts on any path and print their address.
+// `node careless-server.ts <file>` responds before its commit; without a file it keeps all bodies and never responds.
 import { createServer } from 'node:http'
 import { DatabaseSync } from 'node:sqlite'
 

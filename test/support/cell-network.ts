@@ -1,15 +1,15 @@
-// The way out of cells in a test: a proxy that allows what the test says, and looks names up where the test says.
+// The network of cells in a test: a proxy with the allowlist and DNS of the test.
 import type { TestContext } from 'node:test'
 import type { Network } from '../../src/cell/network.ts'
 import { type EgressProxy, startProxy } from '../../src/egress/proxy.ts'
 
 export interface CellNetworkOptions {
   readonly denyPrivate?: boolean
-  /** A hosts file in the place of the system's. */
+  /** Replaces the hosts file of the system. */
   readonly hostsPath?: string
 }
 
-/** Started with the first run: most tests need none. */
+/** Starts with the first run, because most tests need none. */
 export async function cellNetwork(
   t: TestContext,
   allowlist: readonly string[] = [],

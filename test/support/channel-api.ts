@@ -1,4 +1,4 @@
-// The protocol of the channels over a test's host, without a port.
+// The channel protocol of a test host, without a port.
 import type { TestContext } from 'node:test'
 import { Hono } from 'hono'
 import type { AdapterHealthChecks } from '../../src/daemons/routd/adapter-health.ts'
@@ -9,22 +9,22 @@ import type { TestHost } from './host.ts'
 
 export interface ChannelApi {
   readonly checks: AdapterHealthChecks
-  /** `ask('POST /v1/messages', body, token)`; the channel secret unless another is given. */
+  /** `ask('POST /v1/messages', body, token)`, with the channel secret by default. */
   ask(request: string, body?: unknown, bearer?: string, headers?: Record<string, string>): Promise<ChannelApiAnswer>
-  /** Its token. */
+  /** Returns its token. */
   register(over?: object): Promise<string>
 }
 
 export interface ChannelApiAnswer {
   readonly status: number
   readonly body: Record<string, unknown>
-  /** The sentence of a refusal. */
+  /** The message of a refusal. */
   readonly detail: string
 }
 
 export const CHANNEL_SECRET = 'the channel secret'
 
-/** Texts and streams as they are, anything else as JSON. */
+/** Sends texts and streams as they are, and everything else as JSON. */
 function bodyOf(body: unknown): string | ReadableStream {
   return typeof body === 'string' || body instanceof ReadableStream ? body : JSON.stringify(body)
 }
@@ -37,7 +37,7 @@ export async function openChannelApi(
   const app = new Hono()
   app.onError(
     createErrorHandler((_, error) => {
-      // In a test nobody waits for a log.
+      // Tests do not read this log.
       console.error(error)
     }),
   )

@@ -1,4 +1,4 @@
-// An endpoint that speaks OpenAI's chat completions, on this machine: each request gets the next answer of the test.
+// An OpenAI-compatible endpoint on this machine: each request gets the next response of the test.
 import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -22,7 +22,7 @@ export type EndpointReply = (response: ServerResponse, asked: ReceivedRequest) =
 export interface ChatEndpoint {
   readonly url: string
   readonly asked: ReceivedRequest[]
-  /** What is answered next, one after the other; the last one again and again. */
+  /** The next responses; the last one repeats. */
   answer(...replies: EndpointReply[]): void
 }
 
@@ -31,7 +31,7 @@ export async function chatEndpoint(t: CleanupScope): Promise<ChatEndpoint> {
   let replies: EndpointReply[] = []
   const server = createServer(async (request, response) => {
     const { url = '', headers } = request
-    // A list of models is asked for without a body.
+    // A request for the list of models has no body.
     const one = { url, headers, body: JSON.parse((await text(request)) || '{}') }
     asked.push(one)
     const reply = replies.length > 1 ? replies.shift() : replies[0]
@@ -65,7 +65,7 @@ const delta = (piece: object, finish_reason: string | null = null): object => ({
   choices: [{ index: 0, delta: piece, finish_reason }],
 })
 
-/** Words, in pieces of a few letters; the bytes are cut without regard to letters. */
+/** Streams text in pieces of a few characters; the bytes may be cut inside a character. */
 export function replyText(words: string, usage: object | null = USAGE): EndpointReply {
   return (response) => {
     const pieces = words.match(/.{1,3}/gsu) ?? []
@@ -84,7 +84,7 @@ export function replyText(words: string, usage: object | null = USAGE): Endpoint
   }
 }
 
-/** Tool calls whose arguments come in pieces, mixed with each other. */
+/** Streams tool calls whose arguments are interleaved. */
 export function replyToolCalls(...calls: readonly { readonly name: string; readonly args: string }[]): EndpointReply {
   return (response) => {
     const first = calls.map(({ name }, index) =>
@@ -108,13 +108,13 @@ export function replyError(status: number, error: unknown, headers: Record<strin
   }
 }
 
-/** A stream that breaks off in the middle of a word. */
+/** A stream that ends in the middle of a word. */
 export const replyCutOff: EndpointReply = (response) => {
   events(response, [delta({ content: 'never se' })], false)
   setImmediate(() => response.destroy())
 }
 
-/** Lists these models, and answers everything else by `reply`. */
+/** Lists these models, and passes all other requests to `reply`. */
 export function replyModels(models: readonly string[], reply: EndpointReply = replyWhole('hello')): EndpointReply {
   return (response, asked) => {
     if (!asked.url.endsWith('/models')) return reply(response, asked)
@@ -123,7 +123,7 @@ export function replyModels(models: readonly string[], reply: EndpointReply = re
   }
 }
 
-/** Words in one piece, for a client that asked for no stream. */
+/** A complete response, for a client that does not stream. */
 export function replyWhole(content: string): EndpointReply {
   return (response) => {
     response.writeHead(200, { 'content-type': 'application/json' })

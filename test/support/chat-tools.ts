@@ -1,4 +1,4 @@
-// An instance with two folders, a room for each on a platform that the test holds in its hand, and an agent at its tools.
+// An instance with two folders, each with a room on a fake platform, and agents with their tools.
 import type { TestContext } from 'node:test'
 import { type OutboxRow, outbox } from '../../src/core/delivery/outbox.ts'
 import type { SpeechSynthesizer } from '../../src/core/delivery/speech.ts'
@@ -14,18 +14,18 @@ import { agent, type EngineName, type TestHost, testHost } from './host.ts'
 import { tempDir } from './temp.ts'
 import { openTools, type SessionOptions, type ToolSession } from './tools.ts'
 
-/** The room of `team`, and the one of `other`. */
+/** The rooms of `team` and `other`. */
 export const ROOM = 'fake:room/1'
 export const OTHER_ROOM = 'fake:room/2'
 
 export interface ChatTools extends TestHost {
   readonly host: OpenHost
   readonly fake: FakeChannel
-  /** The home of `team`. */
+  /** The workspace of `team`. */
   readonly home: string
-  /** The tools in the hands of the agent of `team`, or of another folder. */
+  /** The tools of the agent of `team`, or of another folder. */
   tools(folder?: string, options?: Pick<SessionOptions, 'turn' | 'reach'>): Promise<ToolSession>
-  /** All that was said, oldest first, with its text. */
+  /** All outgoing messages, oldest first. */
   said(): Promise<(OutboxRow & { readonly content: string })[]>
 }
 

@@ -1,4 +1,4 @@
-// The command line inside the test's own process: what is typed, what comes back.
+// Runs the command line in the process of the test.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
@@ -18,28 +18,28 @@ export interface Ran {
 export interface RunOptions {
   readonly stdin?: string | Uint8Array
   readonly terminal?: boolean
-  /** Told of bytes that are written to stdout and are no text. */
+  /** Called with binary data on stdout. */
   readonly output?: (bytes: Buffer) => void
   readonly env?: Readonly<Record<string, string>>
   readonly clock?: Clock
-  /** Sits at the terminal and types this where a hidden line is asked for. */
+  /** Simulates a terminal and answers hidden prompts. */
   readonly ask?: (question: string) => Promise<string>
-  /** Told of each piece of stdout when it is written. */
+  /** Called with each piece of stdout. */
   readonly heard?: (text: string) => void
-  /** When Ctrl-C is pressed; at once unless said. */
+  /** When to press Ctrl-C; at once by default. */
   readonly stopped?: Promise<void>
-  /** What is typed at the questions of a terminal, one after the other. */
+  /** Answers to the prompts of a terminal, in order. */
   readonly typed?: readonly string[]
 }
 
 export interface Cli {
-  /** Where the instances lie. */
+  /** The directory of the instances. */
   readonly dir: string
   /** The data directory of `demo`. */
   readonly root: string
-  /** `'gate demo list'`, or the words themselves where one holds a blank. */
+  /** `'gate demo list'`, or a list of arguments if one contains a blank. */
   run(line: string | readonly string[], options?: RunOptions): Promise<Ran>
-  /** Its stdout; fails with stderr where the exit code is not 0. */
+  /** Returns stdout; fails with stderr if the exit code is not 0. */
   ok(line: string | readonly string[], options?: RunOptions): Promise<string>
 }
 
@@ -84,14 +84,14 @@ export function testCli(t: CleanupScope): Cli {
   return { dir, root: join(dir, 'svc_demo'), run, ok }
 }
 
-/** With an instance `demo`. For one test, or with `{ after }` for the tests of a suite that change nothing. */
+/** With an instance `demo`. For one test, or with `{ after }` for a suite that changes nothing. */
 export async function demoCli(t: CleanupScope): Promise<Cli> {
   const cli = testCli(t)
   await cli.ok('create demo')
   return cli
 }
 
-/** On one engine; PostgreSQL by its .env, as an operator would have it. */
+/** On one engine; PostgreSQL is set in .env, as an operator does. */
 export async function demoCliOn(t: TestContext, engine: EngineName): Promise<Cli> {
   if (engine === 'sqlite') return demoCli(t)
   const cli = testCli(t)

@@ -1,25 +1,25 @@
-// ClientHellos for tests, byte by byte: as clients send them, and as none ever should.
+// Builds ClientHello messages for tests, valid and invalid.
 
-/** A list's worth of one server name. Bytes are for what is not ASCII. */
+/** The content of a server name list. Bytes are for names that are not ASCII. */
 export interface ServerName {
   readonly type?: number
   readonly name: string | Uint8Array
 }
 
 export interface HelloOptions {
-  /** `example.test` unless told; null leaves the extension out. */
+  /** `example.test` by default; null omits the extension. */
   readonly sni?: string | Uint8Array | null
-  /** Instead of `sni`: each list is an extension of its own. */
+  /** Replaces `sni`: each list becomes a separate extension. */
   readonly serverNames?: readonly (readonly ServerName[])[]
-  /** Put behind all others, as they are: see `extension`. */
+  /** Appended after all others, unchanged: see `extension`. */
   readonly extensions?: readonly Uint8Array[]
-  /** False ends the message before the extensions, as clients of the last century did. */
+  /** False omits the extensions, like very old clients. */
   readonly hasExtensions?: boolean
   readonly alpn?: readonly string[]
   readonly keyShare?: keyof typeof SHARES
   readonly ech?: 'real' | 'grease'
   readonly grease?: boolean
-  /** On the wire, record headers and all; padding makes up for what is missing. */
+  /** Total size with record headers; padding fills the rest. */
   readonly sizeBytes?: number
   readonly version?: number
   readonly sessionId?: Uint8Array
@@ -27,14 +27,14 @@ export interface HelloOptions {
   readonly compressions?: Uint8Array
   readonly messageType?: number
   readonly recordVersion?: number
-  /** Where the message is cut into records; or how long each record is. */
+  /** Where to split the message into records, or the length of each record. */
   readonly cuts?: readonly number[]
   readonly recordBytes?: number
-  /** How far the lengths are from the truth. */
+  /** Errors to add to the lengths. */
   readonly lies?: { readonly message?: number; readonly extensions?: number }
 }
 
-/** The key shares of today's clients and of tomorrow's, in bytes. */
+/** Sizes of classic and post-quantum key shares, in bytes. */
 const SHARES = {
   x25519: { group: 0x001d, bytes: 32 },
   x25519mlkem768: { group: 0x11ec, bytes: 1216 },
@@ -44,16 +44,16 @@ const SHARES = {
 const GREASE = 0x1a1a
 const MAX_RECORD_BYTES = 2 ** 14
 
-/** All of it, as it goes over the wire. */
+/** The complete bytes on the wire. */
 export function clientHello(options: HelloOptions = {}): Buffer {
   return records(helloMessage(options), options)
 }
 
-/** The handshake message without the records. */
+/** The handshake message without records. */
 export function helloMessage(options: HelloOptions = {}): Buffer {
   const plain = message(options, [])
   if (options.sizeBytes === undefined) return plain
-  // The headers of records that only the padding makes necessary count too.
+  // Include the headers of records that only the padding makes necessary.
   for (let length = plain.length + 4; length <= options.sizeBytes; length++) {
     if (wireBytes(length, options) !== options.sizeBytes) continue
     return message(options, [extension(21, Buffer.alloc(length - plain.length - 4))])
@@ -65,7 +65,7 @@ function wireBytes(messageBytes: number, { cuts, recordBytes = MAX_RECORD_BYTES 
   return messageBytes + 5 * (cuts ? cuts.length + 1 : Math.ceil(messageBytes / recordBytes))
 }
 
-/** One TLS record of the handshake type, or of another. */
+/** One TLS record, of the handshake type by default. */
 export function record(payload: Uint8Array, { type = 22, version = 0x0301, length = payload.length } = {}): Buffer {
   return Buffer.concat([Buffer.of(type), u16(version), u16(length), payload])
 }
@@ -143,7 +143,7 @@ function shares({ grease }: HelloOptions, keyShare: keyof typeof SHARES): Buffer
   return extension(51, block16(...made))
 }
 
-/** An outer ECH: suite, configuration, encapsulated key, and the inner hello sealed (or, in GREASE, as much noise). */
+/** An outer ECH: suite, configuration, encapsulated key and sealed inner hello (or random bytes, for GREASE). */
 function outerEch(kind: 'real' | 'grease'): Buffer {
   const sealed = kind === 'real' ? 239 : 144
   return Buffer.concat([Buffer.of(0), u16(1), u16(1), Buffer.of(42), block16(bytesOf(32)), block16(bytesOf(sealed))])
@@ -158,7 +158,7 @@ function u16(value: number): Buffer {
   return Buffer.of((value >> 8) & 0xff, value & 0xff)
 }
 
-/** Looks like noise, and is the same each time. */
+/** Deterministic bytes that look random. */
 function bytesOf(count: number): Buffer {
   return Buffer.from(Array.from({ length: count }, (_, index) => (index * 167 + 91) & 0xff))
 }

@@ -1,11 +1,11 @@
-// Time and randomness that a test holds in its hand.
+// A clock and randomness that a test controls.
 import type { Clock, Random } from '../../src/lib/clock.ts'
 
 export interface FakeClock extends Clock {
   advance(ms: number): void
 }
 
-/** Stands still until it is advanced. */
+/** Does not move until it is advanced. */
 export function fakeClock(startMs = Date.UTC(2026, 0, 1)): FakeClock {
   let nowMs = startMs
   return {
@@ -16,7 +16,7 @@ export function fakeClock(startMs = Date.UTC(2026, 0, 1)): FakeClock {
   }
 }
 
-/** The same bytes for the same seed (mulberry32): reproducible, and of no worth as a secret. */
+/** Returns the same bytes for the same seed (mulberry32). */
 export function seededRandom(seed = 1): Random {
   let state = seed | 0
   const next = (): number => {

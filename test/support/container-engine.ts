@@ -1,5 +1,5 @@
-// A container engine of a test's own: Debian's dockerd in a network namespace of its own, so that the rules and bridges of
-// the machine stay as they are, with an image made of files of this machine, since no registry of images can be reached.
+// A container engine for one test: dockerd of Debian in its own network namespace, so that rules and bridges of the machine stay
+// unchanged. Its image consists of files of this machine, because no registry can be reached.
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
@@ -19,21 +19,21 @@ import { until } from './until.ts'
 const ROOT = join(import.meta.dirname, '..', '..')
 const run = promisify(execFile)
 
-/** What the workloads of the tests call, beside Node. */
+/** Programs that the workloads of the tests use besides Node. */
 const PROGRAMS = ['sh', 'cat', 'env', 'sleep', 'curl', 'ip', 'getent']
-/** Loaded by name when a name is looked up, so that no program shows that it needs them. */
+/** Loaded by name for DNS lookups, so they are not listed as dependencies. */
 const LOOKUP_LIBRARIES = /^lib(nss_files|nss_dns|resolv)\.so\.2$/
 
 export interface ContainerEngine {
-  /** For whoever calls `docker`. */
+  /** The environment for `docker`. */
   readonly environment: Readonly<Record<string, string>>
   docker(...args: string[]): Promise<string>
-  /** A command as if it were typed on the engine's machine, on whose loopback stand these addresses. */
+  /** Runs a command in the network of the engine, whose loopback has these addresses. */
   inside(command: readonly string[]): string[]
   stop(): Promise<void>
 }
 
-/** Starts it. `addresses` are put on its loopback; names are asked for at 127.0.0.1. */
+/** Starts the engine. Adds `addresses` to its loopback; the DNS server is 127.0.0.1. */
 export async function openContainerEngine(folder: string, addresses: readonly string[]): Promise<ContainerEngine> {
   const socket = join(folder, 'docker.sock')
   const resolver = join(folder, 'resolv.conf')
@@ -49,13 +49,13 @@ export async function openContainerEngine(folder: string, addresses: readonly st
     'set -e',
     'ip link set lo up',
     ...addresses.map((address) => `ip address add ${address} dev lo`),
-    // An engine of the machine's own, and its files, are out of sight.
+    // Hide an engine of the machine and its files.
     'mkdir -p /etc/docker',
     'mount -t tmpfs none /etc/docker',
     'mount -t tmpfs none /run',
     `mount --bind ${resolver} /etc/resolv.conf`,
     `mount --bind ${hosts} /etc/hosts`,
-    // It ends with the test's process, even where that is killed.
+    // It ends with the test process, even if that is killed.
     'exec setpriv --pdeathsig TERM "$@"',
   ].join('\n')
   const server = spawn('unshare', ['--net', '--mount', 'sh', '-c', script, 'sh', ...dockerd], {
@@ -85,7 +85,7 @@ export async function openContainerEngine(folder: string, addresses: readonly st
     docker,
     inside: (command) => ['nsenter', `--net=/proc/${server.pid}/ns/net`, ...command],
     stop: async () => {
-      // A container that does not want to end would hold the server up.
+      // A container that does not stop would delay the server.
       const left = await docker('ps', '--all', '--quiet').catch(() => '')
       if (left) await docker('rm', '--force', ...left.split('\n')).catch(() => '')
       server.kill('SIGTERM')
@@ -94,7 +94,7 @@ export async function openContainerEngine(folder: string, addresses: readonly st
   }
 }
 
-/** An image with this tree's `egress-proxy`, Node and a few programs, each with the libraries that it needs. */
+/** Builds an image with `egress-proxy`, Node and a few programs, with their libraries. */
 export async function buildImage(engine: ContainerEngine, folder: string, name: string): Promise<void> {
   const root = join(folder, 'image')
   for (const path of ['tmp', 'etc', 'usr/local/bin', 'opt/egress-proxy'])
@@ -123,7 +123,7 @@ function locate(program: string): string {
   return path
 }
 
-/** Links are followed: each path holds the file itself. */
+/** Follows links, so that each path contains the file itself. */
 async function copyProgram(root: string, path: string, to: string): Promise<void> {
   copy(realpathSync(path), join(root, to))
   const { stdout } = await run('ldd', [realpathSync(path)])
@@ -140,7 +140,7 @@ function copy(from: string, to: string): void {
   if (!existsSync(to)) cpSync(from, to)
 }
 
-/** What `npm install` would bring: the program and what it depends on, as far as the proxy uses it. */
+/** The files that `npm install` would add: the program and the dependencies that the proxy uses. */
 function copyTree(to: string): void {
   cpSync(join(ROOT, 'package.json'), join(to, 'package.json'))
   for (const folder of ['bin', 'src/lib', 'src/egress']) {
@@ -153,7 +153,7 @@ function copyTree(to: string): void {
   }
 }
 
-/** Those packages, and all that they need. */
+/** Lists these packages and all their dependencies. */
 function dependencies(names: readonly string[], seen = new Set<string>()): Set<string> {
   for (const name of names) {
     if (seen.has(name)) continue

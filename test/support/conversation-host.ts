@@ -1,4 +1,4 @@
-// Messages and turns for tests that look at the tables alone: what the router would do is done here by hand.
+// Messages and turns for tests of the tables: the test does the work of the router.
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import { type OutboundMessage, type RecordedOutbound, recordOutbound } from '../../src/core/delivery/outbox.ts'
@@ -20,14 +20,14 @@ export const LEASE_MS = 10_000
 
 export interface TestMessageOptions extends Partial<Omit<InboundMessage, 'content'>> {
   readonly folder?: string
-  /** The conversation, where it is not the topic of the chat. */
+  /** The conversation, if it is not the topic of the chat. */
   readonly conversation?: string
 }
 
 export interface ConversationHost extends TestHost {
-  /** A message that was routed and waits; its id. A round unless said otherwise. */
+  /** Adds a routed, waiting message and returns its id. It is a round by default. */
   ask(content?: string, asking?: TestMessageOptions): Promise<string>
-  /** The turn asks the folder `team`, whose answer goes to `web:main`; the id of the question. */
+  /** The turn delegates to the folder `team`, whose answer goes to `web:main`. Returns the id of the question. */
   delegate(from: Turn): Promise<string>
   claim(rules?: Partial<TurnRules>): Promise<ClaimedTurn | undefined>
   mustClaim(rules?: Partial<TurnRules>): Promise<ClaimedTurn>

@@ -1,4 +1,4 @@
-// An engine that counts what it is given: statements, and transactions that write.
+// An engine that counts statements and write transactions.
 import type { Engine, Tx } from '../../src/store/engine.ts'
 
 export interface EngineCounts {

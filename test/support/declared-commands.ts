@@ -1,5 +1,5 @@
-// What holds for the usage lines of every program: they agree with each other, their examples work, and whatever is typed
-// is read as something.
+// Checks the usage lines of a program: they are consistent, their examples work, and any input is parsed or
+// refused.
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import fc from 'fast-check'
@@ -7,7 +7,7 @@ import { readArguments } from '../../src/lib/command-line/argv.ts'
 import { loadAll, type ProgramCommands } from '../../src/lib/command-line/program.ts'
 import { type CommandDescription, parseUsage } from '../../src/lib/command-line/usage.ts'
 
-/** `reading` knows the lines that list, show or answer something. */
+/** `reading` matches the commands that only list or show. */
 export function checkDeclaredCommands(
   program: string,
   commands: ProgramCommands<CommandDescription>,
@@ -19,7 +19,7 @@ export function checkDeclaredCommands(
       for (const command of lines) {
         test(`${program} ${command.usage}`, () => {
           assert.equal(command.usage.split(' ')[0], noun)
-          // The example is what a wrong call shows, so it must work.
+          // An error shows the example, so it must work.
           const argv = shellWords(command.example).slice(1)
           const reading = readArguments(lines, argv)
           assert.equal(reading.kind === 'run' && reading.command, command, command.example)
@@ -91,7 +91,7 @@ export function checkDeclaredCommands(
   })
 }
 
-/** A call of a command with all that it takes, and the arguments that this must give. */
+/** A call of a command with all its arguments, and the values that the parser must return. */
 function filledIn({ usage }: CommandDescription, next: () => string, equals: boolean) {
   const shape = parseUsage(usage)
   const expected: Record<string, unknown> = {}
@@ -110,7 +110,7 @@ function filledIn({ usage }: CommandDescription, next: () => string, equals: boo
   return { argv: [...flags, '--', ...words], expected }
 }
 
-/** As a shell would split an example: single quotes hold together, and what is redirected is no argument. */
+/** Splits an example like a shell: single quotes group words, and redirections are not arguments. */
 function shellWords(example: string): string[] {
   const [typed = ''] = example.split(/ [<>] /)
   return [...typed.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '')

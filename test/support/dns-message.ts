@@ -1,4 +1,4 @@
-// As much of the DNS's wire format (RFC 1035) as a scripted server needs: questions in, answers out.
+// The part of the DNS wire format (RFC 1035) that a scripted server needs.
 import { isIPv4, SocketAddress } from 'node:net'
 
 export type QuestionType = 'A' | 'AAAA' | 'other'
@@ -6,19 +6,19 @@ export type Rcode = keyof typeof RCODES
 
 export interface Question {
   readonly id: number
-  /** In lower case, without the dot at the end. */
+  /** Lower case, without the trailing dot. */
   readonly name: string
   readonly type: QuestionType
-  /** The section as it was sent: an answer repeats it, with the case of its letters. */
+  /** The raw section: an answer repeats it, with the same letter case. */
   readonly section: Buffer
-  /** How much may be answered in one datagram. */
+  /** The maximum size of a UDP answer. */
   readonly room: number
 }
 
 export interface DnsRecord {
   readonly name: string
   readonly ttl: number
-  /** An address, or the name that it is another name of. */
+  /** An address, or the target of a CNAME. */
   readonly address?: string
   readonly cname?: string
 }
@@ -48,7 +48,7 @@ export function readQuestion(message: Buffer): Question {
   }
 }
 
-/** The first additional record of a client that can take more says how much. */
+/** The OPT record of a client that accepts larger answers contains the size. */
 function roomOf(message: Buffer, at: number): number {
   const hasOpt = message.readUInt16BE(10) > 0 && message.readUInt16BE(at + 1) === OPT
   return hasOpt ? Math.max(ROOM_WITHOUT_OPT, message.readUInt16BE(at + 3)) : ROOM_WITHOUT_OPT
@@ -59,7 +59,7 @@ export function writeAnswer(question: Question, rcode: Rcode, records: readonly 
   return Buffer.concat([header, question.section, ...records.map(writeRecord)])
 }
 
-/** Says that the answer is too long for a datagram: ask by TCP. */
+/** Sets the TC bit: the client must retry over TCP. */
 export function writeTruncated(question: Question): Buffer {
   return Buffer.concat([writeHeader(question, ANSWER | TRUNCATED, 0), question.section])
 }
@@ -82,7 +82,7 @@ function writeName(name: string): Buffer {
 function writeAddress(address: string): Buffer {
   if (isIPv4(address)) return Buffer.from(address.split('.').map(Number))
   const { address: plain } = new SocketAddress({ address, family: 'ipv6' })
-  // A mapped address ends in dots; as two groups it is like any other.
+  // Convert the dotted end of a mapped address to two groups.
   const [, before = plain, dotted] = /^(.*:)(\d+\.\d+\.\d+\.\d+)$/.exec(plain) ?? []
   const last =
     dotted === undefined

@@ -1,5 +1,5 @@
-// A proxy as a process of its own, for limits that no setting of the program has: `egress-child.ts <options> <entries>`,
-// both as JSON. Tells as the program does when it is ready.
+// A proxy in a process of its own, with limits that the program does not offer as settings: `egress-child.ts <options> <entries>`,
+// both as JSON. Prints its addresses and `ready` like the program.
 import { startProxy } from '../../src/egress/proxy.ts'
 
 const [, , options = '{}', entries = '[]'] = process.argv

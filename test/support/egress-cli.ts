@@ -1,4 +1,4 @@
-// The command line of egress-proxy inside the test's own process: what is typed, what comes back.
+// Runs the command line of egress-proxy in the process of the test.
 import { egressMain } from '../../src/egress/main.ts'
 import { sourceOf } from '../../src/lib/settings.ts'
 
@@ -11,7 +11,7 @@ export interface Ran {
 export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>
   readonly terminal?: boolean
-  /** Columns of the terminal. */
+  /** Width of the terminal. */
   readonly width?: number
 }
 

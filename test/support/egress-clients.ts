@@ -1,5 +1,5 @@
-// What the tests of real clients share: an origin by HTTP and by HTTPS, a proxy before it, and clients that are told of the
-// proxy as everybody tells them, by the environment.
+// Shared by the tests of real clients: an HTTP and an HTTPS origin, a proxy, and clients that are configured by environment
+// variables.
 import { execFile, execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -17,11 +17,11 @@ export interface ClientFixture {
   readonly folder: string
   /** Served at the root of both origins. */
   readonly files: string
-  /** The certificate of both names, which is its own authority. */
+  /** The self-signed certificate of both names. */
   readonly certificate: string
-  /** Of the forward listener. */
+  /** Port of the forward listener. */
   readonly proxyPort: number
-  /** The lines of the proxy so far. */
+  /** The log lines of the proxy so far. */
   readonly log: readonly string[]
   url(scheme: Scheme, host: string, path?: string): string
 }
@@ -72,7 +72,7 @@ export async function openClientFixture(
   }
 }
 
-/** For these names, and its own authority. */
+/** Creates a self-signed certificate for these names. */
 export function makeCertificate(
   folder: string,
   names: readonly string[] = [ALLOWED, DENIED],
@@ -107,10 +107,10 @@ async function listen<S extends Server>(server: S): Promise<{ server: S; port: n
 }
 
 const PATIENCE_MS = 5 * 60_000
-/** The machine's own programs: what a package brought is not what users have. */
+/** Only programs of the machine, not those of npm packages. */
 const PATH = (process.env.PATH ?? '').split(delimiter).filter((folder) => !folder.includes('node_modules'))
 
-/** Runs a client that is told of nothing but the proxy. What it would take from its user's home is not there. */
+/** Runs a client with only the proxy settings, and with an empty home directory. */
 export function run(
   stage: ClientFixture,
   command: string,
@@ -138,7 +138,7 @@ export function run(
   })
 }
 
-/** What npm's registry says of a package, and a repository that git can read from plain files. */
+/** The npm registry document of a package, and a git repository in plain files. */
 export function publish({ folder, files }: ClientFixture): void {
   const version = { name: 'a-package', version: '1.2.3', dist: { tarball: 'http://nowhere.test/', shasum: '' } }
   const packument = { name: 'a-package', 'dist-tags': { latest: '1.2.3' }, versions: { '1.2.3': version } }
@@ -152,7 +152,7 @@ export function publish({ folder, files }: ClientFixture): void {
   git('-C', join(files, 'repository.git'), 'update-server-info')
 }
 
-/** Debian's runtime for Java has the compiler in it that runs a program from its source. */
+/** The Java runtime of Debian can run a program from its source. */
 export const JAVA_CLIENT = `
 import java.io.*;
 import java.net.*;

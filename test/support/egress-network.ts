@@ -1,7 +1,7 @@
-// Three networks in a row: a workload, the gateway that is its only neighbour, and the world behind that. The gateway sends
-// nothing on by itself and turns every TCP connection of the workload around to the proxy, which is how transparent mode
-// is put up for containers and virtual machines; rules for a machine's own processes (OUTPUT) would need exceptions for the
-// proxy, and a test with exceptions proves less.
+// Three networks: a workload, the gateway as its only neighbour, and the outside world. The gateway does not forward packets and
+// redirects every TCP connection of the workload to the proxy. Containers and virtual machines use transparent mode like this.
+// Rules for local processes (OUTPUT) would need exceptions for the proxy, and a test with exceptions
+// proves less.
 import { writeFileSync } from 'node:fs'
 import type { Server, Socket } from 'node:net'
 import { join } from 'node:path'
@@ -14,17 +14,17 @@ import { type CleanupScope, tempDir } from './temp.ts'
 
 export const WORKLOAD = { v4: '10.77.0.2', v6: 'fd00:77::2', unregistered: '10.77.0.3' }
 export const GATEWAY = { v4: '10.77.0.1', v6: 'fd00:77::1' }
-/** Where allowed names lead. */
+/** The address of allowed names. */
 export const ORIGIN = { v4: '192.0.2.80', v6: '2001:db8::80', secure: '192.0.2.81' }
-/** Where no name leads. */
+/** An address that no name resolves to. */
 export const ATTACKER = { v4: '203.0.113.5', v6: '2001:db8:bad::5' }
 export const NAME_SERVER = '192.0.2.53'
 export const TRANSPARENT_PORT = 3127
 
-/** Which packets are counted where they arrive in the world. */
+/** Packets that are counted when they arrive in the outside world. */
 const COUNTED = { attacker: ['-d', ATTACKER], workload: ['-s', { v4: '10.77.0.0/24', v6: 'fd00:77::/64' }] } as const
 
-/** For what is made in a hook: it lives as long as the suite, and not as long as the hook. */
+/** For resources that are created in a hook: they live as long as the suite. */
 export function suiteCleanup(): CleanupScope {
   const endings: (() => void)[] = []
   after(() => {
@@ -33,7 +33,7 @@ export function suiteCleanup(): CleanupScope {
   return { after: (work) => void endings.unshift(work) }
 }
 
-/** The proxy in the gateway, with the listeners that the workloads of this network are led to. */
+/** The proxy in the gateway, with the listeners that workloads are redirected to. */
 export async function serveWorkloads(
   whole: CleanupScope,
   gateway: Namespace,
@@ -51,11 +51,11 @@ export interface EgressNetwork {
   readonly gateway: Namespace
   readonly world: Namespace
   readonly dns: FakeDns
-  /** How many packets came to the attacker, or from the workload itself, of either family. */
+  /** Number of IPv4 and IPv6 packets that reached the attacker or came directly from the workload. */
   packets(which: keyof typeof COUNTED): Promise<number>
-  /** A client of the workload. */
+  /** Connects a client in the workload. */
   client(host: string, port: number, from?: string): Promise<Peer>
-  /** A server of the world, and all who have come to it. */
+  /** A server in the outside world, with its connections. */
   serve(host: string, port: number, answer?: (end: Peer) => void): Promise<Peer[]>
 }
 
@@ -99,19 +99,19 @@ async function connectAll(workload: Namespace, gateway: Namespace, world: Namesp
       ...addressed('eth', `${ATTACKER.v4}/32`, `${ATTACKER.v6}/128`),
     ),
   ])
-  // The way to the attacker is open: nothing but the proxy's own choice keeps it from there.
+  // The route to the attacker is open, so only the proxy prevents connections.
   await gateway.configure(`route add default via ${ORIGIN.v4}`, `route add ::/0 via ${ORIGIN.v6}`)
   await setForwarding(gateway, false)
 }
 
 function addressed(device: string, ...addresses: readonly string[]): string[] {
-  // Without the seconds in which an address of IPv6 is only tried.
+  // Skip the duplicate address detection of IPv6, which takes seconds.
   const option = (address: string): string => (address.includes(':') ? ' nodad' : '')
   const lines = addresses.map((address) => `address add ${address} dev ${device}${option(address)}`)
   return [...lines, `link set dev ${device} up`]
 }
 
-/** Whether the gateway sends packets on, as a router does. */
+/** Whether the gateway forwards packets. */
 export async function setForwarding(gateway: Namespace, isOn: boolean): Promise<void> {
   const paths = ['ipv4/ip_forward', 'ipv6/conf/all/forwarding'].map((path) => `/proc/sys/net/${path}`)
   await gateway.run('sh', '-c', paths.map((path) => `echo ${isOn ? 1 : 0} > ${path}`).join('\n'))
@@ -126,7 +126,7 @@ async function redirect(gateway: Namespace): Promise<void> {
   await gateway.run('ip6tables', ...rule(GATEWAY.v6))
 }
 
-/** A rule that does nothing still counts. */
+/** A rule without an action only counts. */
 async function count(world: Namespace): Promise<void> {
   for (const [flag, { v4, v6 }] of Object.values(COUNTED)) {
     await world.run('iptables', '-t', 'raw', '-A', 'PREROUTING', flag, v4)
@@ -159,7 +159,7 @@ async function serveNames(t: CleanupScope, world: Namespace): Promise<FakeDns> {
   return dns
 }
 
-/** Everyone who comes to the server is kept; `answer` is told of each. */
+/** Records all connections; `answer` is called for each. */
 export function record(t: CleanupScope, server: Server, answer: (end: Peer) => void = () => {}): Peer[] {
   const ends: Peer[] = []
   server.on('connection', (socket: Socket) => {

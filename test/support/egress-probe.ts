@@ -1,5 +1,5 @@
-// What a workload that wants out would try, all at once. Runs inside of the container; prints one JSON object: for each
-// attempt what came of it.
+// Tries all ways out of a container at once. Runs inside it and prints one JSON object with the result of
+// each attempt.
 import { execFile } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import * as ffi from 'node:ffi'
@@ -9,7 +9,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 const [, , world = '', gateway = '', proxy = ''] = process.argv
 const DIRECT = ['--noproxy', '*']
 
-/** The body and the status, or the number of curl's fault. Of what goes around the proxy most is never answered. */
+/** Returns body and status, or the exit code of curl. Most attempts around the proxy get no answer. */
 function curl(...args: string[]): Promise<string> {
   const patience = args.includes('*') ? '3' : '60'
   const fixed = ['--silent', '--max-time', patience, '--write-out', ' %{http_code}']
@@ -20,19 +20,19 @@ function curl(...args: string[]): Promise<string> {
   })
 }
 
-/** What it complains of. */
+/** Returns the error. */
 function ip(...args: string[]): Promise<string> {
   return new Promise((resolve) => execFile('ip', args, (error, _, stderr) => resolve(error ? stderr.trim() : 'done')))
 }
 
-/** By the C library, as most programs do. */
+/** Uses the C library, as most programs do. */
 function lookUp(name: string): Promise<string> {
   return new Promise((resolve) =>
     execFile('getent', ['hosts', name], (_, stdout) => resolve(stdout.trim() || 'nothing')),
   )
 }
 
-/** Sending never fails for long: whether it arrives, the world says. */
+/** Sending rarely fails; the outside world records whether packets arrive. */
 async function send(address: string, family: 'udp4' | 'udp6'): Promise<string> {
   const socket = createSocket(family)
   socket.on('error', () => undefined)
@@ -48,7 +48,7 @@ function status(key: string): string {
   return new RegExp(`^${key}:\\s*(\\S+)`, 'm').exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? ''
 }
 
-/** Whether the kernel makes a socket of this family, as `socket` and with bits that the kernel drops. */
+/** Whether the kernel creates a socket of this family, also with bits that the kernel ignores. */
 function openSocket(family: number): string {
   const i64 = 'i64' as const
   const { functions } = ffi.dlopen(null, { syscall: { arguments: [i64, i64, i64, i64], return: i64 } })

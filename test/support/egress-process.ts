@@ -1,4 +1,4 @@
-// The program egress-proxy as a process of its own, in a folder that lives as long as the test.
+// Runs egress-proxy as a process, with a directory that is removed after the test.
 import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { dirname, join } from 'node:path'
@@ -15,12 +15,12 @@ export interface EgressExit {
 
 export interface EgressProcess {
   readonly child: ChildProcessWithoutNullStreams
-  /** By the name of the listener, as `host:port`; of several admin listeners the last. */
+  /** `host:port` by listener; the last one of several admin listeners. */
   readonly listeners: ReadonlyMap<string, string>
   readonly printed: readonly string[]
-  /** What was logged so far. Fails where a line is no JSON. */
+  /** The log so far. Fails if a line is not JSON. */
   logged(): Record<string, unknown>[]
-  /** Until a line has this message. */
+  /** Waits for a line with this message. */
   untilLogged(msg: string): Promise<void>
   register(allowlist: readonly string[]): Promise<void>
   ended(): Promise<EgressExit>
@@ -31,11 +31,11 @@ export interface EgressWorkspace {
   readonly env: NodeJS.ProcessEnv
   run(...args: string[]): { code: number | null; stdout: string; stderr: string }
   start(...args: string[]): ChildProcessWithoutNullStreams
-  /** `proxy serve` until it is ready: forward and admin on free ports of loopback, no transparent listener, unless said. */
+  /** Starts `proxy serve` and waits until it is ready. By default without a transparent listener, on free loopback ports. */
   serve(...args: string[]): Promise<EgressProcess>
 }
 
-/** `inside` goes before the command, for one that runs in another network. */
+/** `inside` precedes the command, to run it in another network. */
 export function openEgressWorkspace(
   t: CleanupScope,
   settings: Record<string, string> = {},
@@ -66,10 +66,10 @@ function withDefaults(args: readonly string[]): string[] {
   return [...Object.entries(defaults).flatMap(([flag, text]) => (args.includes(flag) ? [] : [flag, text])), ...args]
 }
 
-/** Of a process that says so as the program does. */
+/** Waits for a process that prints its addresses and `ready`. */
 export async function awaitEgressReady(child: ChildProcessWithoutNullStreams): Promise<EgressProcess> {
   let log = ''
-  // When all that it said has been heard, which is later than its end.
+  // Wait until its output is read, which is later than its exit.
   const closed = once(child, 'close')
   child.stderr.on('data', (chunk) => {
     log += chunk
@@ -79,7 +79,7 @@ export async function awaitEgressReady(child: ChildProcessWithoutNullStreams): P
     printed.push(line)
     if (line === 'ready') break
   }
-  // Whatever comes behind it is read too, or the process would never count as closed.
+  // Keep reading, or the process would never be closed.
   child.stdout.resume()
   if (printed.at(-1) !== 'ready') throw new Error(`it ended before it was ready: ${log}`)
   const listeners = new Map(printed.slice(0, -1).map((line): [string, string] => [split(line, 0), split(line, 1)]))

@@ -1,5 +1,5 @@
-// The world outside of a run, as one process on the engine's machine: answers for names, a web server on all addresses, and a
-// sink for packets. Tells on stdout, a line of JSON each, whatever has reached it. Ends when its input does.
+// The outside world of a run, as one process on the machine of the engine: a DNS server, a web server on all addresses, and a
+// packet sink. Prints a JSON line for everything that reaches it. Exits when its stdin ends.
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -19,7 +19,7 @@ function tell(reached: Reached): void {
   stdout.write(`${JSON.stringify(reached)}\n`)
 }
 
-/** Every name has the one address; of any other kind of record there is none. */
+/** All names have the same address and no other records. */
 function answerTo(query: Buffer): Buffer {
   let at = 12
   const labels: string[] = []

@@ -1,4 +1,4 @@
-// An engine that does one thing differently.
+// An engine with some methods replaced.
 import type { Engine } from '../../src/store/engine.ts'
 
 export function overrideEngine(engine: Engine, changes: Partial<Engine>): Engine {

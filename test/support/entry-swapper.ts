@@ -1,5 +1,5 @@
-// Entries that are exchanged for others all the time, by a thread that does nothing else: between any two steps of the code
-// under test something may have been swapped.
+// A thread that exchanges directory entries continuously, so that an entry may change between any two steps of the code under
+// test.
 import { once } from 'node:events'
 import { lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,7 +16,7 @@ const SWAPPER = `
     renameSync(aside, own)
   }`
 
-/** RENAME_EXCHANGE, so that each name always has one of the two; three renames where this Node cannot call the C library. */
+/** Uses RENAME_EXCHANGE, so that both names always exist; three renames if this Node cannot call the C library. */
 const EXCHANGER = `
   const { parentPort, workerData: pairs } = require('node:worker_threads')
   const { renameSync } = require('node:fs')
@@ -38,7 +38,7 @@ const EXCHANGER = `
   parentPort.postMessage('ready')
   for (;;) for (const [a, b] of pairs) exchange(a, b)`
 
-/** `dir/x` of the home says `mine`, and at times leads outside, to one that says `theirs`; until it is disposed of. */
+/** `dir/x` of the home contains `mine`, and sometimes leads outside, to a file with `theirs`; until disposed. */
 export async function swapFolder(home: string, outside: string): Promise<AsyncDisposable> {
   const [own, alien] = [join(home, 'dir'), join(outside, 'alien')]
   mkdirSync(own)
@@ -48,7 +48,7 @@ export async function swapFolder(home: string, outside: string): Promise<AsyncDi
   return startWorker(SWAPPER, { own, aside: join(home, 'aside'), alien })
 }
 
-/** Exchanges the two names of each pair until it is disposed of. Both must be there. */
+/** Exchanges the two names of each pair until disposed. Both must exist. */
 export async function exchangeEntries(...pairs: readonly (readonly [string, string])[]): Promise<AsyncDisposable> {
   return startWorker(EXCHANGER, pairs)
 }
@@ -63,7 +63,7 @@ async function startWorker(script: string, workerData: unknown): Promise<AsyncDi
   }
 }
 
-/** Every entry below a directory with what a write would change: compare it before and after. */
+/** Describes every entry below a directory, to compare before and after. */
 export function contentsOf(directory: string): Record<string, string> {
   const entries = readdirSync(directory, { recursive: true, encoding: 'utf8' }).map((name) => {
     const { mode, uid, mtimeMs } = lstatSync(join(directory, name))

@@ -1,4 +1,4 @@
-// Reads an event stream as a browser would, and can be cut off at any byte.
+// Reads an event stream like a browser, and can disconnect at any byte.
 import { once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'
 
@@ -10,21 +10,21 @@ export interface StreamEvent {
 
 export interface Reading {
   readonly status: number
-  /** Only whole ones: what stands before the blank line that ends it. */
+  /** Only complete events, which end with a blank line. */
   readonly events: readonly StreamEvent[]
-  /** How it ended. */
+  /** How the stream ended. */
   readonly end: 'closed' | 'cut' | 'broken'
 }
 
 export interface ReadOptions {
   readonly lastId?: string | undefined
-  /** After so many bytes of the body the connection is destroyed, and nothing behind them is looked at. */
+  /** After this many bytes of the body the connection is destroyed and the rest ignored. */
   readonly cutAfter?: number
-  /** Answers true when enough is read. */
+  /** Returns true to stop reading. */
   readonly onEvent?: (event: StreamEvent) => boolean | undefined
 }
 
-/** Rejects when there is nobody to connect to. */
+/** Rejects if it cannot connect. */
 export async function readEvents(url: string, options: ReadOptions = {}): Promise<Reading> {
   const { lastId, cutAfter = Number.POSITIVE_INFINITY, onEvent } = options
   const asking = request(url, {
@@ -54,13 +54,13 @@ export async function readEvents(url: string, options: ReadOptions = {}): Promis
       if (left <= 0) return done('cut')
     }
   } catch {
-    // Whoever sent it is gone.
+    // The server is gone.
     return done('broken')
   }
   return done('closed')
 }
 
-/** Takes bytes and answers the events that they complete. */
+/** Returns a function that takes bytes and returns the completed events. */
 export class EventParser {
   #rest = Buffer.alloc(0)
 
@@ -74,7 +74,7 @@ export class EventParser {
   }
 }
 
-/** Comments and bare fields such as `retry` make no event. */
+/** Comments and fields such as `retry` alone are not events. */
 function readEvent(text: string): StreamEvent[] {
   const fields = text.split('\n').map((line): [string, string] => {
     const [, name = '', value = ''] = /^([^:]*):? ?(.*)$/s.exec(line) ?? []

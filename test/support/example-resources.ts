@@ -1,4 +1,4 @@
-// Two made-up resources for the tests of faces, with something of everything that a declaration can say.
+// Two example resources for the tests of faces, which use every feature of a declaration.
 import type { TestContext } from 'node:test'
 import { z } from 'zod'
 import { Bytes, HostName, line, Timestamp } from '../../src/core/values.ts'
@@ -44,7 +44,7 @@ export const thingsResource = defineResource({
       http: 'POST /',
       status: 201,
       input: Thing.omit({ added_at: true, hash: true }).extend({ size: Thing.shape.size.default(1) }),
-      // On purpose the whole row: what is write-only must not leave by forgetting.
+      // The whole row on purpose: the framework must remove write-only members.
       output: Thing,
       authorize: allowAnyone,
       run: async (ctx, thing) => {
@@ -91,7 +91,7 @@ export const thingsResource = defineResource({
       run: () => Promise.reject(new Error('select * from things: disk full at /var/lib/svc')),
     }),
 
-    /** No `http`: no REST face. */
+    /** Without `http` there is no REST face. */
     polish: defineVerb({
       when: 'Make a thing shine.',
       input: Thing.pick({ name: true }),
@@ -129,7 +129,7 @@ export const pairsResource = defineResource({
 
 export const EXAMPLE_RESOURCES = [thingsResource, pairsResource]
 
-/** A host whose store has the made-up tables too. */
+/** A host whose store also has the example tables. */
 export async function exampleHost(t: TestContext): Promise<TestHost> {
   const test = await testHost(t)
   await migrate(test.host.engine, [...PRODUCT_TABLES, things, pairs], () => '2026-01-01T00:00:00.000Z')

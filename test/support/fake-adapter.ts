@@ -1,10 +1,10 @@
-// An adapter with a platform behind it, as a server on this machine. It keeps what was delivered, and can be told to behave
-// as badly as a real one.
+// An adapter with a platform, as a server on this machine. It records deliveries and can be scripted to
+// fail like a real one.
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { TestContext } from 'node:test'
 
-/** What it does with one request. `held` delivers, and answers when it is released. */
+/** How it handles a request. `held` delivers, and responds when it is released. */
 export type Behaviour =
   | 'ok'
   | 'dropped before'
@@ -13,7 +13,7 @@ export type Behaviour =
   | 'held'
   | { readonly status: number; readonly headers?: Record<string, string>; readonly body?: unknown }
 
-/** Or what it makes of the request. */
+/** Or a function of the request. */
 export type How = Behaviour | ((request: FakeRequest) => Behaviour)
 
 export interface FakeRequest {
@@ -22,7 +22,7 @@ export interface FakeRequest {
   readonly headers: IncomingMessage['headers']
   /** The members of a JSON body, or the fields of a form. */
   readonly body: Record<string, unknown>
-  /** Of a form. */
+  /** The files of a form. */
   readonly file?: { readonly name: string; readonly type: string; readonly text: string } | undefined
 }
 
@@ -38,25 +38,25 @@ export interface FakeMessage {
 }
 
 export interface FakeOptions {
-  /** Whether a repeat under the same key is delivered once. */
+  /** Whether a repeated key is delivered once. */
   readonly isKeyed?: boolean
-  /** Paths that it answers with 501. */
+  /** Paths that return 501. */
   readonly lacks?: readonly string[]
 }
 
 export interface FakeAdapter {
   readonly url: string
   readonly requests: readonly FakeRequest[]
-  /** What has reached the platform. */
+  /** Messages that have reached the platform. */
   readonly delivered: readonly FakeMessage[]
-  /** How it behaves from now on: always so, or the next times and then well. */
+  /** Sets the behaviour: for all requests, or for the next ones in order. */
   behave(how: How, ...then: How[]): void
-  /** Answers what is held. */
+  /** Responds to held requests. */
   release(): void
   close(): Promise<void>
 }
 
-/** As advertised by an adapter that can do everything. */
+/** The capabilities of an adapter that supports everything. */
 export const EVERY_CAPABILITY: Readonly<Record<string, boolean>> = Object.fromEntries(
   'send_text send_file send_voice typing fetch_history fwd quote repost dislike edit delete pin'
     .split(' ')

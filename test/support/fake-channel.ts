@@ -1,15 +1,15 @@
-// A platform that a test holds in its hand: it keeps what it was asked for, and fails when it is told to.
+// A fake platform: records the calls and fails on request.
 import type { ActionName, Channel, ChannelActions, ChannelResolver } from '../../src/core/delivery/channel.ts'
 
 export interface FakeCall {
   readonly action: ActionName
-  /** What the action was given. */
+  /** The argument of the action. */
   readonly given: Record<string, unknown>
 }
 
 export interface FakeChannel extends Channel {
   readonly calls: FakeCall[]
-  /** The next call throws this, or does this first. */
+  /** The next call throws this error, or runs this function first. */
   next(what: Error | ((call: FakeCall) => void | Promise<void>)): void
 }
 
@@ -17,7 +17,7 @@ export interface FakeOptions {
   readonly platform?: string
   readonly isKeyed?: boolean
   readonly lacks?: readonly ActionName[]
-  /** Whether it tells the id of what it was given. */
+  /** Whether it returns message ids. */
   readonly tellsIds?: boolean
 }
 
@@ -58,7 +58,7 @@ export function fakeChannel(options: FakeOptions = {}): FakeChannel {
     platform,
     isInternal: false,
     isIdempotent: isKeyed,
-    // One function serves all: each is given an object, and what it answers with is more than some need.
+    // One function implements all actions: each takes an object, and its result has all members that any of them needs.
     actions: Object.fromEntries(has) as Partial<ChannelActions>,
     hint: (action) => `instead of ${action}, use send(chatJid, text)`,
     calls,
@@ -68,7 +68,7 @@ export function fakeChannel(options: FakeOptions = {}): FakeChannel {
   }
 }
 
-/** The chats of its platform are the fake's, all others as before. */
+/** Uses the fake channel for the chats of its platform. */
 export function withChannel(channels: ChannelResolver, fake: Channel): ChannelResolver {
   return {
     resolve: async (jid, source) => (jid.startsWith(`${fake.platform}:`) ? fake : channels.resolve(jid, source)),

@@ -1,4 +1,4 @@
-// A DNS server on loopback that answers by a script and remembers what it was asked.
+// A scripted DNS server on loopback that records the questions.
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { createServer, isIPv4, type Server, type Socket } from 'node:net'
@@ -13,19 +13,19 @@ import {
 } from './dns-message.ts'
 import type { CleanupScope } from './temp.ts'
 
-/** What is said of a name. Without addresses of the family asked for the answer is empty. */
+/** The answer for a name. It is empty if there are no addresses of the requested family. */
 export interface DnsReply {
-  /** Of both families. */
+  /** Addresses of both families. */
   readonly addresses?: readonly string[]
   readonly cname?: string
   readonly rcode?: Rcode
   readonly ttl?: number
   readonly delayMs?: number
-  /** Nothing is ever answered. */
+  /** Never answers. */
   readonly silent?: boolean
 }
 
-/** `nth` counts from 0, for each name and type of its own. */
+/** `nth` counts from 0 for each name and type. */
 export type Script = DnsReply | ((type: QuestionType, nth: number) => DnsReply)
 
 export interface ReceivedQuestion {
@@ -38,7 +38,7 @@ const TTL = 30
 const MOST_HOPS = 8
 
 export class FakeDns {
-  /** As `dns.setServers` takes it. */
+  /** In the format of `dns.setServers`. */
   readonly server: string
   readonly asked: ReceivedQuestion[] = []
   readonly #scripts = new Map<string, Script>()
@@ -47,17 +47,17 @@ export class FakeDns {
     this.server = `127.0.0.1:${port}`
   }
 
-  /** A name that is not told does not exist. */
+  /** Names without an answer do not exist. */
   tell(name: string, script: Script): void {
     this.#scripts.set(name, script)
   }
 
-  /** How many questions about the name came, of one type or of all. */
+  /** Number of questions about the name, of one type or all. */
   count(name: string, type?: QuestionType): number {
     return this.asked.filter((asked) => asked.name === name && (type === undefined || asked.type === type)).length
   }
 
-  /** Answers by `send`, at once or later or never. */
+  /** Answers with `send`: at once, later or never. */
   take(message: Buffer, over: ReceivedQuestion['over'], send: (answer: Buffer) => void): void {
     const question = readQuestion(message)
     const { name, type } = question
@@ -75,7 +75,7 @@ export class FakeDns {
     return typeof script === 'function' ? script(type, nth) : script
   }
 
-  /** By the nearest wildcard above it, such as `*.example.test`, or `*` alone. */
+  /** Finds the nearest wildcard, such as `*.example.test` or `*`. */
   #wild(name: string): Script | undefined {
     const dot = name.indexOf('.')
     if (dot < 0) return this.#scripts.get('*')
@@ -86,7 +86,7 @@ export class FakeDns {
     const { type } = question
     const records: DnsRecord[] = []
     let [name, told] = [question.name, first]
-    // As a recursive server does: the whole chain in one answer.
+    // Like a recursive server: the whole chain in one answer.
     while (told.cname !== undefined && records.length < MOST_HOPS) {
       records.push({ name, ttl: told.ttl ?? TTL, cname: told.cname })
       name = told.cname
@@ -101,7 +101,7 @@ export class FakeDns {
   }
 }
 
-/** Listens by UDP and, for answers that are too long for it, by TCP on the same port. */
+/** Listens on UDP and, for long answers, on TCP with the same port. */
 export async function openFakeDns(t: CleanupScope): Promise<FakeDns> {
   const { tcp, port } = await listenTcp()
   const udp = createSocket('udp4')
@@ -130,7 +130,7 @@ async function listenTcp(): Promise<{ tcp: Server; port: number }> {
   return { tcp, port: address.port }
 }
 
-/** By TCP each message has its length before it. */
+/** On TCP each message is preceded by its length. */
 function serve(socket: Socket, dns: FakeDns): void {
   let waiting = Buffer.alloc(0)
   socket.on('data', (bytes: Buffer) => {

@@ -1,5 +1,5 @@
-// A `docker` that makes nothing: it writes down how it was called, keeps a file for every container and network, and fails
-// where it is told to. `egress-proxy run` is started with it as a process of its own.
+// A fake `docker` that records its calls, keeps a file for every container and network, and fails on request.
+// `egress-proxy run` is started with it, as a process.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,12 +9,12 @@ import { type CleanupScope, tempDir } from './temp.ts'
 
 const BIN = join(import.meta.dirname, '..', '..', 'bin', 'egress-proxy.js')
 
-/** Compiled code of the program, for all runs of this process. */
+/** The compile cache of the program, shared by all runs of this process. */
 const CACHE = tempDir({ after })
 
 /**
- * `FAIL` is a pattern of a shell on all arguments; with `LATE` the call does its work, and then fails. `ROOT` is a folder with
- * the files of the workload's image; without it, every file of the image is a program.
+ * `FAIL` is a shell pattern for all arguments; with `LATE` the call fails after its work. `ROOT` is a directory with
+ * the files of the image; without it, every path in the image is a program.
  */
 const SCRIPT = `#!/bin/sh
 PATH=/usr/bin:/bin
@@ -78,17 +78,17 @@ export interface FakeRun {
 }
 
 export interface FakeDocker {
-  /** Every call so far, as its arguments. */
+  /** The arguments of all calls so far. */
   calls(): string[][]
-  /** What there is of containers and networks. */
+  /** The existing containers and networks. */
   left(): string[]
-  /** Makes a container or a network, as an earlier run would have. */
+  /** Creates a container or network, as an earlier run would. */
   plant(kind: 'containers' | 'networks', name: string): void
-  /** From now on nothing fails. */
+  /** Stops all failures. */
   heal(): void
-  /** What a call has left in a file of this name. */
+  /** Reads a file that a call has written. */
   read(file: 'seed' | 'hosts' | 'signals'): Buffer
-  /** `egress-proxy run …`; `settings` are the environment, the engine's behaviour included. */
+  /** Runs `egress-proxy run …`; `settings` are environment variables, also for the fake engine. */
   run(args: readonly string[], settings?: Readonly<Record<string, string>>, input?: string): FakeRun
 }
 

@@ -1,4 +1,4 @@
-// A server that the tests of durability must find at fault, as a process.
+// Starts a faulty server that the durability tests must detect.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-// A served instance whose folders have their tool sockets, and turns that are made by hand.
+// A served instance with tool sockets for its folders, and turns that the test creates.
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import type { TestContext } from 'node:test'
@@ -15,18 +15,18 @@ export interface GatedHost extends ConversationHost, Pick<ServedHost, 'logged' |
   /** The socket of a folder. */
   path(folder: string): string
   open(folder: string, options?: SocketSessionOptions): Promise<SocketSession>
-  /** A connection without a client. */
+  /** A raw connection. */
   wire(folder: string): Promise<RpcConnection>
 }
 
 export interface GatedHostOptions extends Omit<ServedHostOptions, 'on'> {
   readonly engine?: EngineName
-  /** A fresh one unless said. */
+  /** A new store by default. */
   readonly store?: StoreAddress
-  /** Where its files are; a fresh place unless said. */
+  /** The data directory; a new one by default. */
   readonly root?: string
   readonly channels?: ChannelResolver
-  /** What is done before it is served. */
+  /** Runs before the instance is served. */
   before?(on: TestHost): Promise<void>
 }
 
@@ -50,10 +50,10 @@ export async function openGatedHost(t: TestContext, options: GatedHostOptions = 
 
 export interface RpcConnection {
   readonly socket: Socket
-  /** All that came, as lines. */
+  /** All received lines. */
   readonly lines: readonly string[]
   send(...parts: (string | Uint8Array | object)[]): void
-  /** The next line that nobody has taken yet, as what it holds; nothing when the connection is over. */
+  /** Parses the next line; undefined if the connection has ended. */
   next(): Promise<RpcAnswer | undefined>
   closed: Promise<unknown>
 }
@@ -65,7 +65,7 @@ export interface RpcAnswer {
   readonly error?: { readonly code: number; readonly message: string }
 }
 
-/** Bytes as they are, text as it is, an object as a line. */
+/** Sends bytes and text unchanged, and an object as a JSON line. */
 export async function openRpcConnection(t: TestContext, path: string): Promise<RpcConnection> {
   const socket = connect({ path, allowHalfOpen: true })
   t.after(() => socket.destroy())

@@ -1,21 +1,21 @@
-// How the time of some work grows with the size of its input, so that a test can tell a line from a square on a machine of
-// any speed and load.
+// Measures how the time of some work grows with the size of its input, to distinguish linear from quadratic on any
+// machine.
 
 const STEP = 32
 const ROUNDS = 15
-/** Work that is done sooner is repeated until it can be measured. */
+/** Shorter work is repeated until it can be measured. */
 const BY_CLOCK_MS = 2
 const BY_PROCESSOR_MS = 40
 
-/** Half way between a line and a square: caches make it some times more than the step on a busy machine. */
+/** Between linear and quadratic: caches can add some factor to the step on a busy machine. */
 export const LINEAR = 181
 
-/** How many times longer the work takes with 32 times the size: about 32 where it is linear, 1024 where it is quadratic. */
+/** Returns the factor of the time for 32 times the size: about 32 if linear, 1024 if quadratic. */
 export function growth<T>(size: number, prepare: (size: number) => T, work: (input: T) => void): number {
   const [small, large] = [prepare(size), prepare(size * STEP)]
   const ratio = (now: () => number, least: number): number =>
     timeOf(() => work(large), now, least) / timeOf(() => work(small), now, least)
-  // What is linear is soon measured as such, however busy the machine is; what is not never is.
+  // Linear work is soon measured as linear, even on a busy machine; other work never is.
   let least = Number.POSITIVE_INFINITY
   for (let round = 0; round < ROUNDS; round++) {
     least = Math.min(
@@ -24,7 +24,7 @@ export function growth<T>(size: number, prepare: (size: number) => T, work: (inp
     )
     if (least < 2 * STEP) return least
   }
-  // The clock goes on while others have the processor. The time of the thread does not, but it has a coarse grain.
+  // Wall-clock time includes other processes. The CPU time of the thread does not, but has a coarse resolution.
   return Math.min(least, ratio(processorTime, BY_PROCESSOR_MS))
 }
 

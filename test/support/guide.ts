@@ -1,5 +1,5 @@
-// Runs the commands that a guide prints: every block with the language `sh` or, behind `$ `, `console`, in their order, in one
-// shell.
+// Runs the commands of a guide in one shell, in order: all code blocks with the language `sh`, and the lines of `console` blocks
+// that start with `$ `.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -9,12 +9,12 @@ import { type CleanupScope, tempDir } from './temp.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const COPIED = ['bin', 'src', 'products', 'package.json', 'package-lock.json']
-/** Runs on until it is ended. */
+/** Commands that run until they are stopped. */
 const SERVER = /^(?:npx )?svc (?:serve|start)\b|^npm ci && npm start$|^egress-proxy proxy serve/
-/** Shows what comes, and never ends. */
+/** Commands that follow output endlessly. */
 const ENDLESS = /--follow|events"/
 
-/** The commands of a guide; a line that ends with a backslash goes on. */
+/** Extracts the commands of a guide; a trailing backslash continues a line. */
 export function commandsOf(markdown: string): string[] {
   return [...markdown.matchAll(/^```(sh|console)\n(.*?)^```$/gms)].flatMap(([, language, block = '']) => {
     const lines = block.replaceAll('\\\n', '\\\0').split('\n')
@@ -25,23 +25,23 @@ export function commandsOf(markdown: string): string[] {
   })
 }
 
-/** The blocks of settings, which belong into `.env`. */
+/** Extracts the code blocks with settings for `.env`. */
 export function settingsOf(markdown: string): string[] {
   return [...markdown.matchAll(/^```dotenv\n(.*?)^```$/gms)].map(([, block = '']) => block)
 }
 
 export interface GuideOptions {
-  /** What is there before the guide begins. */
+  /** Commands that run before the guide. */
   readonly before?: readonly string[]
-  /** Which commands are not run. */
+  /** Commands that are skipped. */
   readonly leftOut: (command: string) => boolean
   /** Files of the working directory. */
   readonly files?: Readonly<Record<string, string>>
 }
 
 /**
- * Runs them in a copy of the checkout, in a network of its own, so that the ports are free that the guide names. `npm ci` does
- * nothing: the modules are there. curl fails where the server refuses.
+ * Runs the commands in a copy of the checkout and in a network of its own, so that the ports of the guide are free. `npm ci`
+ * does nothing, because the modules exist. curl fails if the server refuses.
  */
 export async function runGuide(t: CleanupScope, path: string, options: GuideOptions): Promise<string> {
   const place = tempDir(t)
@@ -62,7 +62,7 @@ export async function runGuide(t: CleanupScope, path: string, options: GuideOpti
       PATH: [programsIn(place, checkout), process.env.PATH].join(delimiter),
       NO_COLOR: '1',
       HOME: place,
-      // Where `npm install -g` puts the commands.
+      // The directory of `npm install -g`.
       npm_config_prefix: join(place, 'prefix'),
     },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -80,7 +80,7 @@ end() { stop; for other in "\${others[@]}"; do kill -- "-$other"; done; }`
 function stepOf(command: string): string {
   const shown = `printf '%s\\n' ${quoted(`$ ${command}`)}`
   if (SERVER.test(command)) {
-    // In another terminal; the one before is ended first.
+    // In another terminal; the previous command is stopped first.
     const wait =
       'touch server.log; until grep -qE "^(ready|Ctrl-C)" server.log; do kill -0 $server || { cat server.log; exit 1; }; sleep 0.1; done'
     return `${shown}\nstop\n{ ${command.replace('npm ci && ', '')}\n} > server.log 2>&1 & server=$!\n${wait}`

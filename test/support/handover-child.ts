@@ -1,4 +1,4 @@
-// A child process that hands a listening socket over to the proxy, or something else in its place (`hand-over.py`).
+// A child process that passes a listening socket, or something invalid, to the proxy (`hand-over.py`).
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -27,25 +27,25 @@ export type HandoverKind =
 
 export interface HandoverChild {
   readonly child: ChildProcess
-  /** On which its listener listens, on loopback. */
+  /** The port of its listener on loopback. */
   readonly port: number
   /** The next line of its output. */
   nextLine(): Promise<string>
-  /** Ends it, and returns when it is gone. */
+  /** Stops it and waits for its exit. */
   end(): Promise<void>
 }
 
-/** What a child is given. */
+/** The parameters of a child. */
 type Handover = Pick<SocketSource, 'handover' | 'release'>
 
-/** Returns when the child has sent. */
+/** Resolves when the child has sent the socket. */
 export async function handOver(t: CleanupScope, source: Handover, kind: HandoverKind): Promise<HandoverChild> {
   const child = spawn('python3', [SCRIPT, kind, '0'], { stdio: ['pipe', 'pipe', 'inherit', source.handover] })
   source.release()
   return follow(t, child)
 }
 
-/** One child with a listener for each of these sources. */
+/** A child with a listener for each of these sources. */
 export async function handOverEach(t: CleanupScope, sources: readonly Handover[]): Promise<HandoverChild> {
   const handovers = sources.map(({ handover }) => handover)
   const args = [SCRIPT, 'each', `${sources.length}`]
@@ -54,7 +54,7 @@ export async function handOverEach(t: CleanupScope, sources: readonly Handover[]
   return follow(t, child)
 }
 
-/** Runs a command in a network namespace with loopback only, where the proxy's listener is on port 3128. */
+/** Runs a command in a network namespace with only loopback, where the proxy listens on port 3128. */
 export async function runInNamespace(source: Handover, command: string): Promise<string> {
   const inside = `ip link set lo up && exec python3 ${SCRIPT} listener 3128 sh -c '${command}'`
   const child = spawn('unshare', ['--net', 'sh', '-c', inside], {

@@ -1,4 +1,4 @@
-// An instance for one test, on a store of its own, and the callers that ask it.
+// An instance for one test, with its own store, and callers.
 import { hash } from 'node:crypto'
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -25,12 +25,12 @@ import { SHARED_FOLDER, tempDir } from './temp.ts'
 export type EngineName = 'sqlite' | 'postgres'
 export const ENGINES: readonly EngineName[] = ['sqlite', 'postgres']
 
-/** The same tests on every engine: on SQLite in the quick part, on PostgreSQL in the long one. */
+/** Runs the same tests on every engine: SQLite in the quick part, PostgreSQL in the long one. */
 export function onEveryEngine(title: string, tests: (engine: EngineName) => void): void {
   for (const engine of ENGINES) if (isIn(engine === 'sqlite' ? 'quick' : 'long')) onEngine(engine, title, tests)
 }
 
-/** For the contract of the store, and for what the engines do in ways of their own: on every engine in the quick part. */
+/** For the contract of the store and behaviour that differs between engines: all engines in the quick part. */
 export function onEveryEngineQuickly(title: string, tests: (engine: EngineName) => void): void {
   for (const engine of ENGINES) if (isIn('quick')) onEngine(engine, title, tests)
 }
@@ -39,7 +39,7 @@ function onEngine(engine: EngineName, title: string, tests: (engine: EngineName)
   suite(`${title} on ${engine}`, engine === 'postgres' ? needs('postgres') : {}, () => tests(engine))
 }
 
-/** The address of a store that is nobody else's, with nothing in it. */
+/** The address of a new, empty store. */
 export async function emptyStore(t: TestContext, engine: EngineName): Promise<StoreAddress> {
   if (engine === 'sqlite') return { path: join(tempDir(t), 'svc.db'), create: true, strict: true }
   const postgres = await openPostgres()
@@ -47,7 +47,7 @@ export async function emptyStore(t: TestContext, engine: EngineName): Promise<St
   return { url: await postgres.createDatabase() }
 }
 
-/** The same with the tables of the product, as a copy of one that was filled once. */
+/** The same with the tables of the product, as a copy of a prepared store. */
 export async function freshStore(t: TestContext, engine: EngineName): Promise<StoreAddress> {
   const empty = engine === 'sqlite' ? await emptyStore(t, engine) : undefined
   if (empty && 'path' in empty) {
@@ -61,7 +61,7 @@ export async function freshStore(t: TestContext, engine: EngineName): Promise<St
 
 const filling = new Map<string, Promise<string>>()
 
-/** In the folder of the run, where the first process that needs it puts it; else in one of this process. */
+/** In the directory of the run, created by the first process that needs it; else in one of this process. */
 function filledFile(): Promise<string> {
   const folder = process.env[SHARED_FOLDER] ?? tempDir({ after })
   const path = join(folder, `${templateName()}.db`)
@@ -98,7 +98,7 @@ export interface TestHost {
   host: OpenHost
   clock: FakeClock
   as(caller: Caller, face?: Face): TestCaller
-  /** The command line on the host. */
+  /** The caller of the command line. */
   cli: TestCaller
   /** Adds groups, parents first, each with an empty workspace. */
   groups(...folders: string[]): Promise<void>
@@ -111,7 +111,7 @@ export interface TestCaller {
   call<I extends z.ZodObject, O>(verb: NamedVerb<I, O>, input: unknown): Promise<O>
 }
 
-/** `store`: the address of one that is shared with another host, as by two processes. */
+/** `store`: the address of a store that is shared with another host, like two processes. */
 export async function testHost(t: TestContext, engine: EngineName = 'sqlite', store?: StoreAddress): Promise<TestHost> {
   const clock = fakeClock()
   const places = layout(tempDir(t))
@@ -160,7 +160,7 @@ function faceOf(caller: Caller): Face {
 export const agent = (folder: string): Caller => ({ kind: 'agent', folder })
 export const person = (sub: string, folder?: string): Caller => ({ kind: 'person', sub, ...(folder ? { folder } : {}) })
 
-/** For `assert.rejects`: a refusal of this code, whose sentence holds the text. */
+/** For `assert.rejects`: checks the code of a refusal and that its message contains the text. */
 export function isRefusal(code: RefusalCode, text: string | RegExp = ''): (error: unknown) => boolean {
   return (error) => {
     if (!(error instanceof Refusal)) throw error

@@ -1,5 +1,5 @@
-// Plain HTTP through a proxy on loopback, of either make: every name leads to this machine. Starting a proxy takes longer than
-// most of what is asked of it, so one serves a whole file; the tests do not meet, for each has a source address of its own.
+// Plain HTTP through a proxy on loopback, with either I/O; every name resolves to this machine. Starting a proxy takes longer
+// than most tests, so all tests of a file share one, each with its own source address.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, suite, type TestContext } from 'node:test'
@@ -19,8 +19,8 @@ import { connectPeer, type Peer, type PeerServer } from './raw-socket.ts'
 import { tempDir } from './temp.ts'
 import { until } from './until.ts'
 
-/** The same tests for each make, side by side unless told otherwise: most of them wait for a time to be over. */
-export function suiteOnBoth(name: string, run: (io: IoMode) => void, concurrency: number = IO_MODES.length): void {
+/** Runs the same tests on each I/O, concurrently by default, because most tests wait for a timeout. */
+export function suiteOnEachIo(name: string, run: (io: IoMode) => void, concurrency: number = IO_MODES.length): void {
   suite(name, { concurrency }, () => {
     for (const io of IO_MODES) {
       const options = io === 'epoll' ? needs('kernel') : {}
@@ -32,24 +32,24 @@ export function suiteOnBoth(name: string, run: (io: IoMode) => void, concurrency
 export interface HttpFixture {
   readonly proxy: EgressProxy
   readonly port: number
-  /** Where its clients come from. */
+  /** The source address of its clients. */
   readonly source: string
-  client(): Promise<Peer>
-  /** Changes what its clients may reach. */
+  connectClient(): Promise<Peer>
+  /** Sets the allowlist of its clients. */
   allow(...names: readonly string[]): Promise<void>
-  /** What the log says of its clients, once it says so much. */
-  records(count?: number): Promise<readonly LogLine[]>
-  /** Once nobody is connected to the proxy. */
-  empty(): Promise<void>
+  /** Waits for this many log records of its clients and returns all. */
+  waitForRecords(count?: number): Promise<readonly LogLine[]>
+  /** Waits until the proxy has no connections. */
+  untilEmpty(): Promise<void>
 }
 
 export interface HttpFixtureOptions {
-  /** With limits, the proxy is the test's own. */
+  /** With limits, the test gets its own proxy. */
   readonly limits?: Partial<ProxyLimits>
   readonly allowlist?: readonly string[]
 }
 
-interface Running {
+interface RunningProxy {
   readonly proxy: EgressProxy
   readonly port: number
   readonly lines: LogLine[]
@@ -58,20 +58,20 @@ interface Running {
 const hostsPath = join(tempDir({ after }), 'hosts')
 writeFileSync(hostsPath, '127.0.0.1 allowed.test other.test denied.test\n')
 
-const shared = new Map<IoMode, Promise<Running>>()
+const shared = new Map<IoMode, Promise<RunningProxy>>()
 after(async () => {
   for (const running of shared.values()) await (await running).proxy.close()
 })
 
-let stages = 0
+let fixtureCount = 0
 
 export async function openHttpFixture(
   t: TestContext,
   io: IoMode,
   options: HttpFixtureOptions = {},
 ): Promise<HttpFixture> {
-  const { proxy, port, lines } = options.limits ? await runAlone(t, io, options.limits) : await runShared(io)
-  const number = ++stages
+  const { proxy, port, lines } = options.limits ? await startOwn(t, io, options.limits) : await getShared(io)
+  const number = ++fixtureCount
   const source = `127.1.${number >> 8}.${number & 255}`
   const allow = async (...allowlist: readonly string[]): Promise<void> => {
     await proxy.sources.set({ ip: source, id: 'job-1', allowlist })
@@ -81,30 +81,30 @@ export async function openHttpFixture(
     proxy,
     port,
     source,
-    client: () => connectPeer(t, port, { from: source }),
+    connectClient: () => connectPeer(t, port, { from: source }),
     allow,
-    records: async (count = 1) => {
+    waitForRecords: async (count = 1) => {
       const find = (): readonly LogLine[] => lines.filter((line) => line.source === source)
       await until(() => find().length >= count)
       return find()
     },
-    empty: () => until(async () => (await proxy.snapshot()).connections === 0),
+    untilEmpty: () => until(async () => (await proxy.snapshot()).connections === 0),
   }
 }
 
-async function runAlone(t: TestContext, io: IoMode, limits: Partial<ProxyLimits>): Promise<Running> {
+async function startOwn(t: TestContext, io: IoMode, limits: Partial<ProxyLimits>): Promise<RunningProxy> {
   const running = await start(io, limits)
   t.after(() => running.proxy.close())
   return running
 }
 
-async function runShared(io: IoMode): Promise<Running> {
+async function getShared(io: IoMode): Promise<RunningProxy> {
   const running = shared.get(io) ?? start(io, {})
   shared.set(io, running)
   return running
 }
 
-async function start(io: IoMode, limits: Partial<ProxyLimits>): Promise<Running> {
+async function start(io: IoMode, limits: Partial<ProxyLimits>): Promise<RunningProxy> {
   const lines: LogLine[] = []
   const proxy = await startProxy({
     io,
@@ -112,7 +112,7 @@ async function start(io: IoMode, limits: Partial<ProxyLimits>): Promise<Running>
     limits: { drainMs: 0, ...limits },
     dns: { hostsPath },
     log: (text) => {
-      // Not caught by anybody: it fails the test at hand.
+      // Uncaught, so it fails the running test.
       if (text.includes('internal error on a connection')) throw new Error(text)
       for (const line of text.trimEnd().split('\n')) lines.push(JSON.parse(line))
     },
@@ -122,33 +122,33 @@ async function start(io: IoMode, limits: Partial<ProxyLimits>): Promise<Running>
 
 export interface HttpParts {
   readonly records: AccessRecord[]
-  client(): Promise<Peer>
-  /** Every name that is being looked up leads here, and is forgotten at once. */
-  resolve(): void
+  connectClient(): Promise<Peer>
+  /** Completes all pending lookups with this machine, without caching. */
+  completeLookups(): void
 }
 
 export interface PartsOptions {
   readonly responseMs?: number
-  /** Names are looked up until `resolve` is called. */
-  readonly asksLong?: boolean
+  /** Lookups stay pending until `completeLookups` is called. */
+  readonly hasManualLookups?: boolean
 }
 
-/** Of plain HTTP, only the parts: with a options of one's own, in this thread. */
+/** Only the HTTP relay, in this thread, with the given options. */
 export async function openHttpParts(
   t: TestContext,
   options: HttpRelayOptions,
-  { responseMs = DEFAULT_PROXY_LIMITS.responseMs, asksLong = false }: PartsOptions = {},
+  { responseMs = DEFAULT_PROXY_LIMITS.responseMs, hasManualLookups = false }: PartsOptions = {},
 ): Promise<HttpParts> {
   const transport = openNodeTransport()
   const limits: ProxyLimits = { ...DEFAULT_PROXY_LIMITS, responseMs }
-  const asked = new Set<string>()
-  const resolve = (): void => {
-    for (const name of asked) dialer.completeLookup(name, { kind: 'addresses', addresses: ['127.0.0.1'], ttlMs: 0 })
-    asked.clear()
+  const pending = new Set<string>()
+  const completeLookups = (): void => {
+    for (const name of pending) dialer.completeLookup(name, { kind: 'addresses', addresses: ['127.0.0.1'], ttlMs: 0 })
+    pending.clear()
   }
   const dialer = new Dialer(transport, { denyPrivate: false, limits }, (name) => {
-    asked.add(name)
-    if (!asksLong) setImmediate(resolve)
+    pending.add(name)
+    if (!hasManualLookups) setImmediate(completeLookups)
   })
   const source = compileSource({ ip: '127.0.0.1', id: 'job-1', allowlist: ['allowed.test'] })
   const records: AccessRecord[] = []
@@ -168,47 +168,47 @@ export async function openHttpParts(
     recordAccess: (exchange) => records.push(exchange),
   }
   const bound = await transport.listen({ host: '127.0.0.1', port: 0 }, (client) => {
-    const bytes = (first: Buffer): void => void serveHttp(context, client, first, options, () => {})
-    client.owner = { received: bytes, ended: () => client.close(), drained() {}, closed() {} }
+    const received = (first: Buffer): void => void serveHttp(context, client, first, options, () => {})
+    client.owner = { received, ended: () => client.close(), drained() {}, closed() {} }
   })
   t.after(() => bound.close())
-  return { records, client: () => connectPeer(t, bound.port), resolve }
+  return { records, connectClient: () => connectPeer(t, bound.port), completeLookups }
 }
 
 export const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
 
-/** An origin that answers every request with these bytes. */
-export function originReplying(t: TestContext, answer: string): Promise<PeerServer> {
-  return rawOrigin(t, (end) => answerEach(end, () => answer))
+/** Opens an origin that sends these bytes for every request. */
+export function openReplyingOrigin(t: TestContext, response: string): Promise<PeerServer> {
+  return rawOrigin(t, (end) => answerEach(end, () => response))
 }
 
-/** What a client reads that sends this, ends, and waits for the end. */
-export async function ask(stage: Pick<HttpFixture, 'client'>, request: string): Promise<string> {
-  const client = await stage.client()
+/** Sends the bytes, shuts down its side, and returns everything that the proxy sends until the end. */
+export async function sendRequest(fixture: Pick<HttpFixture, 'connectClient'>, request: string): Promise<string> {
+  const client = await fixture.connectClient()
   client.send(request)
   client.socket.end()
   return client.over()
 }
 
-/** Three requests of one client, one after the other, each answered with `OK`. */
-export async function askThrice(client: Peer, port: number): Promise<void> {
+/** Sends three requests on one connection and waits for each `OK`. */
+export async function sendThreeRequests(client: Peer, port: number): Promise<void> {
   for (let count = 1; count <= 3; count++) {
     client.send(get(port))
     await until(() => client.text.split('\r\n\r\nok').length > count)
   }
 }
 
-/** A request that has reached its origin, which has not answered yet. */
-export async function openRequest(t: TestContext, io: IoMode) {
-  const stage = await openHttpFixture(t, io)
+/** Sends a request to an origin that does not respond. */
+export async function openPendingRequest(t: TestContext, io: IoMode) {
+  const fixture = await openHttpFixture(t, io)
   const origin = await rawOrigin(t, () => {})
-  const client = await stage.client()
+  const client = await fixture.connectClient()
   client.send(get(origin.port))
   await until(() => origin.peers[0]?.text.includes('\r\n\r\n') === true)
-  return { stage, origin, client }
+  return { fixture, origin, client }
 }
 
-/** A request for the allowed name, on the port of an origin. */
+/** Writes a request for the allowed name and this port. */
 export function requestFor(method: string, port: number, path = '/', fields = '', body = ''): string {
   return `${method} http://allowed.test:${port}${path} HTTP/1.1\r\nHost: allowed.test:${port}\r\n${fields}\r\n${body}`
 }
@@ -217,7 +217,7 @@ export function get(port: number, path = '/', fields = ''): string {
   return requestFor('GET', port, path, fields)
 }
 
-/** With the part of the name in Via that is another one in each proxy left out. */
-export function plainVia(text: string): string {
+/** Removes the random suffix of the proxy name in Via. */
+export function removeViaSuffix(text: string): string {
   return text.replace(/(Via: 1\.\d egress-proxy)-[a-z]{12}\r\n/g, '$1\r\n')
 }

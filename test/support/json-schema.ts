@@ -1,4 +1,4 @@
-// JSON Schema as far as our API descriptions use it: whether a value fits, and values that do.
+// The part of JSON Schema that our API descriptions use: validation and generation of values.
 import fc from 'fast-check'
 
 export type JsonSchema = { readonly [keyword: string]: unknown }
@@ -28,7 +28,7 @@ const CHECKS: Record<string, Check> = {
     fits((fits(condition, value) ? yes : no) as JsonSchema, value),
 }
 
-/** What says nothing about a value, or is said by another keyword. */
+/** Keywords without a constraint, or covered by another keyword. */
 const SILENT = new Set(['description', 'default', 'writeOnly', 'readOnly', 'format', 'then', 'else'])
 
 export function fits(schema: JsonSchema, value: unknown): boolean {
@@ -39,10 +39,10 @@ export function fits(schema: JsonSchema, value: unknown): boolean {
   })
 }
 
-/** Texts that fit a format whose rule no pattern can state. */
+/** Texts that match a format which no pattern can express. */
 export type Formats = Readonly<Record<string, fc.Arbitrary<string> | undefined>>
 
-/** Values that fit. Among texts are `known` ones, so that some name what is there. */
+/** Generates valid values. Texts include `known` ones, so that some refer to existing rows. */
 export function valuesOf(schema: JsonSchema, formats: Formats, known: readonly string[]): fc.Arbitrary<unknown> {
   return branchesOf(schema, formats, known).filter((value) => fits(schema, value))
 }
@@ -92,7 +92,7 @@ function leastOf({ minimum, exclusiveMinimum }: JsonSchema): number {
   return Number(minimum ?? (exclusiveMinimum === undefined ? -(2 ** 31) : Number(exclusiveMinimum) + 1))
 }
 
-/** One object schema that asks for all of these. */
+/** Merges these into one object schema. */
 function merged(...schemas: unknown[]): JsonSchema {
   const all = schemas.filter(isObject)
   const properties: Record<string, object> = {}

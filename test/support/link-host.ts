@@ -1,4 +1,4 @@
-// A served instance with links, in this process: minted, spoken to, and looked at through the store.
+// A served instance with links, in this process. Tests mint links, send requests and read the store.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { type ClientRequest, type IncomingMessage, request } from 'node:http'
@@ -37,11 +37,11 @@ export interface LinkHost extends ServedHost {
     context?: string
   }): Promise<MintedLink>
   revoke(link: MintedLink): Promise<void>
-  /** `to('POST /hook/<token>', …)` at webd's own listener. */
+  /** `to('POST /hook/<token>', …)`, on the listener of webd. */
   to(request: string, init?: Omit<RequestInit, 'method'>): Promise<HttpAnswer>
-  /** A message at the chat URL; its turn. */
+  /** Posts a message to the chat URL and returns its turn. */
   speak(link: MintedLink, content: string, topic?: string): Promise<string>
-  /** The turn when it is over. */
+  /** Waits for the end of the turn. */
   ended(link: MintedLink, turn: string): Promise<Record<string, unknown>>
   messages(jid?: string): Promise<Message[]>
   rounds(): Promise<Round[]>
@@ -51,7 +51,7 @@ export interface LinkHostOptions extends ServedHostOptions {
   readonly engine?: EngineName
 }
 
-/** Webd alone answers no message: a round then stays as it is made. */
+/** Without other daemons, messages are not answered and rounds stay open. */
 export async function openLinkHost(t: TestContext, options: LinkHostOptions = {}): Promise<LinkHost> {
   const { engine = 'sqlite', on = await testHost(t, engine), daemons = ['webd'], ...rest } = options
   if (!options.on) await on.groups('main')
@@ -89,7 +89,7 @@ export async function openLinkHost(t: TestContext, options: LinkHostOptions = {}
       return String(body.turn_id)
     },
     ended: async ({ chat }, turn) => {
-      // Frames are looked at once, when it is over.
+      // Read the frames once, at the end.
       await until(async () => {
         const { status, body, text } = await to(`GET ${chat}${turn}?after=1000000`)
         assert.equal(status, 200, text)
@@ -119,19 +119,19 @@ export interface OpenStream {
   readonly status: number
   readonly headers: IncomingMessage['headers']
   readonly events: readonly StreamEvent[]
-  /** All that came, as text. */
+  /** All received text. */
   text(): string
   isOver(): boolean
-  /** Resolved when there are so many. */
+  /** Resolves when this many events have arrived. */
   count(events: number): Promise<readonly StreamEvent[]>
   over(): Promise<readonly StreamEvent[]>
   cut(): void
-  /** Reads nothing any more. */
+  /** Stops reading. */
   pause(): void
   resume(): void
 }
 
-/** An event stream that is open until it is cut or ends. */
+/** An event stream that stays open until it is closed. */
 export async function openStream(
   t: TestContext,
   url: string,

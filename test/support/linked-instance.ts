@@ -1,5 +1,5 @@
-// An instance with links, run as real processes on either engine, and a look at what it has stored that does not go
-// through its own code.
+// An instance with links, run as real processes on either engine, and direct access to its store
+// without its own code.
 import assert from 'node:assert/strict'
 import { cpSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -17,10 +17,10 @@ export interface Link {
 }
 
 export interface ServedLinks extends ServedProcess {
-  /** Where this link is posted to: `/hook/<token>` or `/chat/<token>/`. */
+  /** The URL of this link: `/hook/<token>` or `/chat/<token>/`. */
   hook(link: Link): string
   chat(link: Link, path?: string): string
-  /** Kills it with SIGKILL, and waits until it is gone. */
+  /** Kills it with SIGKILL and waits for its exit. */
   kill(): Promise<void>
 }
 
@@ -34,22 +34,22 @@ export interface StoredMessage {
 
 export interface LinkedInstance {
   readonly engine: EngineName
-  /** The instance's folder. */
+  /** The directory of the instance. */
   readonly root: string
   readonly address: StoreAddress
   readonly run: Instance['run']
   mintHook(source: string, folder?: string): Promise<Link>
   mintChat(suffix: string, folder?: string): Promise<Link>
-  /** One more process on the store, all daemons or some; `env` is for this one only. */
+  /** Starts another process on the store, with all daemons or some; `env` is only for this one. */
   start(options?: { daemons?: readonly string[]; env?: Record<string, string>; root?: string }): Promise<ServedLinks>
-  /** What came in, in the order of its sequence. Of a SQLite file it is checked that it is sound. */
+  /** Incoming messages in the order of their sequence. Also checks the integrity of an SQLite file. */
   inbound(link: Link, root?: string): Promise<StoredMessage[]>
   query(sql: string, root?: string): Promise<Record<string, unknown>[]>
-  /** The instance's folder once more, elsewhere, while nobody writes to it. */
+  /** Copies the directory of the instance while no process writes to it. */
   copy(): string
 }
 
-/** Links take as much as comes, unless the settings say otherwise. */
+/** Without rate limits, unless the settings contain some. */
 export async function openLinkedInstance(
   t: TestContext,
   engine: EngineName = 'sqlite',

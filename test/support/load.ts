@@ -1,42 +1,42 @@
-// Clients that post to a hook as fast as they are answered and write down every answer; and the comparison of what they
-// wrote down with what is stored.
+// Clients that post to a hook as fast as they get responses and record every response; and a comparison of these records with
+// the store.
 import { once } from 'node:events'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { setImmediate as immediate } from 'node:timers/promises'
 
 export interface LoadOptions {
-  /** Each has one connection, kept alive, and waits for its answer. */
+  /** Each has one keep-alive connection and waits for each response. */
   readonly clients?: number
-  /** Bytes of a body, beside the few that name it. */
+  /** Size of a body, besides the few bytes that identify it. */
   readonly padding?: (index: number) => number
-  /** How many messages all of them send together; without it, until they are stopped or nobody answers. */
+  /** Total number of messages; by default until they are stopped or the server is gone. */
   readonly messages?: number
   readonly headers?: Record<string, string>
 }
 
-/** One request and what came of it. Times are of `performance.now()`. */
+/** One request and its result. Times are from `performance.now()`. */
 export interface Sent {
   readonly name: string
   readonly startedAt: number
   readonly endedAt?: number
-  /** Absent where the connection broke before an answer came. */
+  /** Absent if the connection ended before a response. */
   readonly status?: number
   readonly retryAfter?: string | undefined
 }
 
 export interface Load {
   readonly sent: readonly Sent[]
-  /** Resolved when the first message is acknowledged. */
+  /** Resolves when the first message is acknowledged. */
   readonly begun: Promise<void>
-  /** Resolved when all clients have ended. */
+  /** Resolves when all clients have ended. */
   readonly ended: Promise<void>
-  /** Lets what is under way be answered. */
+  /** Waits for the responses of running requests. */
   stop(): Promise<void>
 }
 
 let loads = 0
 
-/** A client ends when its connection breaks: whoever was killed answers no more. */
+/** A client ends when its connection ends: a killed server does not respond any more. */
 export function load(url: string, options: LoadOptions = {}): Load {
   const { clients = 16, messages = Number.POSITIVE_INFINITY, padding = () => 200, headers = {} } = options
   const label = `load${++loads}`
@@ -59,7 +59,7 @@ export function load(url: string, options: LoadOptions = {}): Load {
       })
       if (!answer) return
       if (isAcknowledged(answer.statusCode)) begun.resolve()
-      // Refusals may come faster than the event loop turns, and others live in this process.
+      // Let the event loop run, because refusals may arrive faster than its turns.
       else await immediate()
     }
   }
@@ -67,7 +67,7 @@ export function load(url: string, options: LoadOptions = {}): Load {
     agent.destroy()
     begun.reject(new Error(`nothing was acknowledged: ${JSON.stringify(statuses({ sent }))}`))
   })
-  // Only whoever waits for it is to hear of it.
+  // Only callers that await it get the error.
   begun.promise.catch(() => {})
   return {
     sent,
@@ -90,7 +90,7 @@ export interface Posted {
   readonly headers?: Record<string, string>
 }
 
-/** Answers when the whole answer is read; rejects when the connection breaks. */
+/** Resolves when the response is complete; rejects when the connection ends early. */
 export async function post(url: string, { body, agent, headers = {} }: Posted): Promise<IncomingMessage> {
   const asking = request(url, {
     method: 'POST',
@@ -109,27 +109,27 @@ export function isAcknowledged(status: number | undefined): boolean {
   return status !== undefined && status >= 200 && status < 300
 }
 
-/** How often each answer came; `none` is a broken connection. */
+/** Counts each response; `none` is a broken connection. */
 export function statuses({ sent }: Pick<Load, 'sent'>): Record<string, number> {
   const groups = Map.groupBy(sent, ({ status }) => String(status ?? 'none'))
   return Object.fromEntries([...groups].map(([status, all]) => [status, all.length]))
 }
 
 export interface Comparison {
-  /** Acknowledged, and not stored. */
+  /** Acknowledged but not stored. */
   readonly lost: readonly string[]
   /** Stored more than once. */
   readonly doubled: readonly string[]
-  /** Stored, and sent by nobody. */
+  /** Stored but not sent by a client. */
   readonly foreign: readonly string[]
-  /** Stored although the answer was a refusal. */
+  /** Stored although it was refused. */
   readonly refused: readonly string[]
-  /** Stored without an answer: the sender cannot know, and nobody promised. */
+  /** Stored without a response: the outcome is undefined. */
   readonly unanswered: number
   readonly acknowledged: number
 }
 
-/** Holds the clients' record against the stored contents. */
+/** Compares the records of the clients with the stored contents. */
 export function compare(loads: readonly Pick<Load, 'sent'>[], stored: readonly Uint8Array[]): Comparison {
   const sent = loads.flatMap((load) => load.sent)
   const names = stored.map((content) => nameOf(content))

@@ -1,13 +1,13 @@
-// How busy the machine is: times in tests are promises about a machine that has nothing else to do.
+// Measures how busy the machine is, because time limits in tests assume an idle one.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 
-/** How long an empty Node takes to start where nobody else is at work. */
+/** Start time of an empty Node on an idle machine. */
 const START_MS = 60
 
 const LOOKS = 3
 
-/** 1 on a machine that is idle; 3 where all takes three times as long. The worst of some looks: others come and go. */
+/** Returns 1 on an idle machine and 3 if everything takes three times as long. It is the maximum of some measurements. */
 export async function measureMachineLoad(): Promise<number> {
   let worst = 1
   for (let look = 0; look < LOOKS; look++) {

@@ -1,4 +1,4 @@
-// Export and apply of the real resources, as a test calls them, and what they must leave alone.
+// Export and apply of the real resources, and the rows that they must not change.
 
 import { configVersion } from '../../src/core/config-version.ts'
 import { type OpenHost, openHost } from '../../src/daemons/process/host.ts'
@@ -35,14 +35,14 @@ export function applyTo({ cli }: TestHost, manifest: string | Uint8Array, option
   return cli.call(manifestVerb.apply, { manifest, ...options })
 }
 
-/** What it came to, of an apply that must go through. */
+/** Returns the result of an apply that must succeed. */
 export async function applied(test: TestHost, manifest: string, options: ApplyOptions = {}) {
   const result = await applyTo(test, manifest, options)
   if (result.kind !== 'applied') throw new Error(`not applied: ${JSON.stringify(result)}`)
   return result
 }
 
-/** The keys that change, of the resources where any does. */
+/** The changed keys, by resource. */
 export function keysOf(result: ApplyResult) {
   if (result.kind === 'mismatch') throw new Error('the versions differ')
   const changed = result.plan.filter(
@@ -51,19 +51,19 @@ export function keysOf(result: ApplyResult) {
   return Object.fromEntries(changed.map(({ resource, ...keys }) => [resource, keys]))
 }
 
-/** Without a store: what is wrong with a text by itself. */
+/** Without a store: validates only the text. */
 export function read(manifest: string | Uint8Array): Manifest {
   return readManifest(manifest, { exported: SHAPES, names: resources.map(({ name }) => name) })
 }
 
-/** `body` below the version that a new store has. */
+/** Adds a `config_version` line before `body`. */
 export function atVersion(version: number, body: string): string {
   return `config_version: ${version}\n${body}`
 }
 
 const EXPORTED = SHAPES.filter(({ exported }) => !exported.ignoredByApply).map(({ name }) => name)
 
-/** A store that stands by itself, with a clock that stands still. */
+/** A separate store, with a fixed clock. */
 export function openStore(store: StoreAddress): Promise<OpenHost> {
   return openHost({ instance: 'test', store, webBase: 'http://localhost', clock: fakeClock() })
 }
@@ -72,7 +72,7 @@ export function exportOfStore(host: InstanceHost): Promise<string> {
   return callVerb({ host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' }, manifestVerb.export, {})
 }
 
-/** Every row of every table that an apply never writes by itself, as text. */
+/** Every row, as text, of the tables that an apply never writes. */
 export function everythingElse({ engine }: InstanceHost): Promise<string> {
   const kept = PRODUCT_TABLES.filter(({ name }) => ![...EXPORTED, audit.name, configVersion.name].includes(name))
   return engine.read(async (tx) => {
@@ -85,7 +85,7 @@ export function everythingElse({ engine }: InstanceHost): Promise<string> {
   })
 }
 
-/** Every row of the store, each as a line that begins with its table; without the audit log and the stamps. */
+/** Every row of the store, each as a line that starts with its table, without the audit log and the stamps. */
 export async function everyRow(tx: Tx): Promise<string[]> {
   const lines: string[] = []
   for (const { name } of PRODUCT_TABLES.filter((table) => table.name !== audit.name)) {

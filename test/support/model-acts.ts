@@ -1,5 +1,5 @@
-// What may happen to an instance, in any order: each act is done to the real one and told to the model, and then all laws
-// are asked.
+// The actions of the model test, in any order: each is applied to the real instance and to the model, and then all
+// invariants are checked.
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import type { InboxOutcome } from '../../src/core/messages/inbox.ts'
@@ -38,7 +38,7 @@ export async function setUpModel(stage: ModelInstance): Promise<Model> {
   return model
 }
 
-/** Of the tasks that every group has, one is enough here. */
+/** One of the default tasks of every group is enough here. */
 async function addGroup(model: Model, stage: ModelInstance, folder: string): Promise<void> {
   await stage.do(groupsResource.verbs.add, { folder })
   for (const number of [1, 2, 3, 4])
@@ -59,7 +59,7 @@ function following(cron: string, after: number, slot: number = after): number {
 
 type Act = fc.AsyncCommand<Model, ModelInstance>
 
-/** How often each act has happened: what never does is not tested. */
+/** Counts the actions: an action that never happens is not tested. */
 export const tally = new Map<string, number>()
 
 function act<A>(
@@ -89,9 +89,9 @@ function pick<T>(list: readonly T[], at: number): T {
   return found
 }
 
-// What is said
+// Messages
 
-/** How far a message gets at once: the steps between may be taken much later, or by another process. */
+/** How far a message gets at once: later steps may run much later, or in another process. */
 const goes = fc.constantFrom('nowhere', 'filed', 'routed', 'routed')
 
 async function go(model: Model, stage: ModelInstance, goes: string): Promise<void> {
@@ -195,7 +195,7 @@ const schedule = act(
       ...{ targetJid: jid, prompt: `${when} in ${jid}`, contextMode },
       ...(given === undefined ? {} : { cron: given }),
     })
-    // The same again is the same task.
+    // The same request again creates no other task.
     if (model.tasks.has(id)) return
     const cron = when === 'minute' || when === 'interval' ? given : undefined
     const next = cron === undefined ? (given === undefined ? now : Date.parse(given)) : following(cron, now)
@@ -209,7 +209,7 @@ function ownerOf(jid: string): string {
   return jid.includes(':') ? targetOf(jid) : jid
 }
 
-/** Missed slots are one, no slot is fired twice, and what has fired is in the future or over. */
+/** Missed slots are merged, no slot fires twice, and a fired task is in the future or finished. */
 async function fireAll(model: Model, stage: ModelInstance): Promise<void> {
   const now = stage.clock.now()
   const fired: Task[] = []
@@ -244,7 +244,7 @@ async function fireAll(model: Model, stage: ModelInstance): Promise<void> {
 
 const fire = act('tasks are fired', fc.constant({}), fireAll)
 
-/** What tools and schedules have said, and the model has not been told. */
+/** Messages of tools and schedules that the model does not know yet. */
 async function unheardOf(model: Model, stage: ModelInstance): Promise<{ id: string; task_id: string | undefined }[]> {
   const { rows } = await stage.read((tx) =>
     run(
@@ -261,7 +261,7 @@ async function unheardOf(model: Model, stage: ModelInstance): Promise<{ id: stri
 
 // Turns
 
-/** So many ask at once; how many were given one. */
+/** Claims turns concurrently and returns how many were claimed. */
 async function claimAll(model: Model, stage: ModelInstance, askers: number): Promise<number> {
   const now = stage.clock.now()
   let count = 0
@@ -300,7 +300,7 @@ const claim = act(
   },
 )
 
-/** Whoever holds one and may run it. */
+/** Turns whose owner may run them. */
 function atWork(model: Readonly<Model>): OpenTurn[] {
   return model.holders().filter(({ isRefused, folder }) => !isRefused && model.groups.has(folder))
 }
@@ -324,7 +324,7 @@ const say = act(
   (model) => atWork(model).some(isHeard),
 )
 
-/** A bare folder is no chat. */
+/** A bare folder is not a chat. */
 function isHeard({ jid }: OpenTurn): boolean {
   return jid.includes(':')
 }
@@ -364,7 +364,7 @@ const spend = act(
   isAtWork,
 )
 
-/** T5: all that was spent besides this turn is within the cap that let it start. */
+/** T5: all other costs are within the cap that allowed this turn to start. */
 function spendIn(model: Model, turn: OpenTurn, cents: number, now: number): void {
   model.spend(turn, cents, now)
   if (turn.day !== new Date(now).toISOString().slice(0, 10)) return
@@ -444,7 +444,7 @@ const die = act(
 
 const LATE = ['say', 'status', 'submit', 'end', 'retry', 'release', 'renew', 'delegate', 'spend'] as const
 
-/** Whoever has lost its turn is refused, and the laws see that nothing has changed. */
+/** A worker that has lost its turn is refused, and the invariants check that nothing has changed. */
 async function tryLate(stage: ModelInstance, late: TurnLease, what: (typeof LATE)[number]): Promise<boolean> {
   if (what === 'end') return stage.end(late, { outcome: 'failed', reason: 'late', notice: 'Late.' })
   if (what === 'retry') return stage.retry(late, stage.clock.now())
@@ -463,7 +463,7 @@ async function tryLate(stage: ModelInstance, late: TurnLease, what: (typeof LATE
     if (error instanceof Refusal && error.code === 'conflict') return false
     throw error
   }
-  // A repeated submission is passed over, whoever makes it.
+  // A repeated submission is ignored, from any worker.
   return what !== 'submit'
 }
 
@@ -558,7 +558,7 @@ const addAgain = act(
   (model) => missing(model).length > 0,
 )
 
-/** In good order, what runs is given back; else its lease is left to run out. */
+/** A graceful stop releases running turns; otherwise their leases expire. */
 const restart = act(
   'the process is restarted',
   fc.record({ inOrder: fc.boolean() }),
@@ -601,7 +601,7 @@ export const ACT: fc.Arbitrary<Act> = fc.oneof(
   weighted(1, restart),
 )
 
-/** Whatever has happened: when all that waits is answered, nothing is left, and every message has come to its end. */
+/** Finally, when all waiting messages are answered, nothing is left and every message has reached its final state. */
 export async function drain(model: Model, stage: ModelInstance): Promise<void> {
   await stage.file()
   model.fileAll()

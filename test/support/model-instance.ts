@@ -1,5 +1,5 @@
-// The real instance that the model is held against: one store for all runs, a clock in the hand, and what links, rooms,
-// schedulers and holders of turns do to it.
+// The real instance that is compared with the model: one store for all runs, a controlled clock, and the operations of links,
+// rooms, schedulers and turn owners.
 import type { TestContext } from 'node:test'
 import type { z } from 'zod'
 import { handleSubmitStatus } from '../../src/agent-socket/submit-status.ts'
@@ -28,7 +28,7 @@ import { run } from './sql.ts'
 export const RULES: TurnRules = { ...DEFAULT_TURN_RULES, turnsMax: 3 }
 const START = Date.UTC(2026, 0, 1, 12)
 
-/** All that a run leaves behind; those that others refer to come last. */
+/** The tables that a run fills; referenced ones come last. */
 const LEFT_BEHIND = [
   ...['frames', 'rounds', 'envelopes', 'inbox', 'conversations', 'folder_turns', 'session_log', 'engagements'],
   ...['chats', 'outbox', 'turns', 'chat_events', 'messages', 'task_leases', 'task_run_logs', 'scheduled_tasks'],
@@ -72,7 +72,7 @@ export class ModelInstance {
     this.#host = await openHost({ ...of, store: this.#store, clock, random: this.#random })
   }
 
-  /** As if nothing had ever been said. */
+  /** Deletes everything. */
   async reset(): Promise<void> {
     this.clock.advance(START - this.clock.now())
     await this.write(async (tx) => {
@@ -80,7 +80,7 @@ export class ModelInstance {
     })
   }
 
-  /** A link of this folder, into it. It goes when the folder's group does. */
+  /** A link of this folder, into it. It is deleted with the group of the folder. */
   async link(jid: string, folder: string): Promise<void> {
     this.#links.set(jid, await addLink(this, jid, { owner_folder: folder, target_folder: folder }))
   }
@@ -93,19 +93,19 @@ export class ModelInstance {
     return this.host.engine.read(of)
   }
 
-  /** On the command line. */
+  /** As the command line. */
   do<I extends z.ZodObject, O>(verb: NamedVerb<I, O>, input: z.input<I>): Promise<O> {
     return callVerb({ host: this.host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' }, verb, input)
   }
 
-  /** As whoever holds, or thinks that it holds, this turn. */
+  /** As the current or former owner of this turn. */
   async use({ id, fence, folder }: TurnLease, tool: string, input: object): Promise<void> {
     const verb = tools.find(({ toolName }) => toolName === tool)
     if (!verb) throw new Error(`there is no tool ${tool}`)
     await callVerb({ host: this.host, caller: agent(folder), face: 'tool', turn: { id, fence } }, verb, input)
   }
 
-  /** By a link; the id. */
+  /** Posts through a link and returns the id. */
   async post(
     jid: string,
     rest: { readonly sender: string; readonly topic: string; readonly text: string },
@@ -136,7 +136,7 @@ export class ModelInstance {
       ({ isMore } = await this.write((tx) => routeBatch(tx, { host, assistantName: 'svc' })))
   }
 
-  /** By two schedulers at once. */
+  /** With two schedulers at once. */
   async fire(): Promise<void> {
     const firing = { ...this.speaking, timeZone: this.host.timeZone }
     const fireAll = async (): Promise<void> => {
@@ -145,13 +145,13 @@ export class ModelInstance {
     await Promise.all([fireAll(), fireAll()])
   }
 
-  /** So many ask at once: what each was given, in the order in which they had their turn in the store. */
+  /** Claims concurrently and returns the results in the order of their transactions. */
   async claim(askers: number): Promise<(ClaimedTurn | undefined)[]> {
     let asked = 0
     const claimOne = async (tx: Tx) => {
       await lockMessageOrder(tx, this.speaking.dialect)
       const claimed = await claimTurn(tx, RULES, { now: this.clock.now(), leaseMs: LEASE_MS })
-      // Behind the line: nobody else is here before this one has committed.
+      // Under the lock: no other transaction runs before this one commits.
       return { at: asked++, claimed }
     }
     const all = await Promise.all(Array.from({ length: askers }, () => this.write(claimOne)))

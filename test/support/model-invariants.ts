@@ -1,4 +1,4 @@
-// Whether a store is what the model says, whole: asked after each step.
+// Compares the whole store with the model, after each step.
 import assert from 'node:assert/strict'
 import { inbox } from '../../src/core/messages/inbox.ts'
 import { scheduledTasks } from '../../src/core/schedule/tasks.ts'
@@ -21,7 +21,7 @@ export async function checkInvariants(model: Model, stage: ModelInstance): Promi
   })
 }
 
-/** Every message that is routed has one row, which says what becomes of it. */
+/** Every routed message has one row with its state. */
 async function checkMessages(tx: Tx, model: Model): Promise<void> {
   const rows = await inbox.list(tx, {}, [['message_seq', 'asc']])
   const is = rows.map(({ id, state, folder, topic, turn_id, waits_for }) => {
@@ -87,7 +87,7 @@ async function checkTurns(tx: Tx, model: Model, now: number): Promise<void> {
   )
   const places = open.map(({ folder, topic }) => JSON.stringify([folder, topic]))
   assert.equal(new Set(places).size, places.length, 'two turns in one conversation')
-  // Whoever let a lease run out does not count.
+  // Expired leases do not count.
   const running = open.filter(({ state, leased_until }) => state === 'running' && leased_until > now)
   if (model.wasSetBack) return
   assert.ok(running.length <= model.turnsMax, `${running.length} turns run at once`)
@@ -95,7 +95,7 @@ async function checkTurns(tx: Tx, model: Model, now: number): Promise<void> {
     assert.ok(of.length <= model.turnsPerFolder, `${of.length} turns of ${folder} run at once`)
 }
 
-/** L14: a round is over when its message is, and as its message is; its frames are numbered without a gap. */
+/** L14: a round ends with its message and in the same state; its frames are numbered without gaps. */
 async function checkRounds(tx: Tx, model: Model): Promise<void> {
   const all = await rounds.list(tx)
   assert.equal(all.length, model.messages.filter(({ hasRound }) => hasRound).length, 'the rounds')

@@ -1,4 +1,4 @@
-// A model server on the port of Ollama, as a program of its own: answers every question with `hello`.
+// A model server on the port of Ollama, as a program: answers every request with `hello`.
 import { createServer } from 'node:http'
 import { text } from 'node:stream/consumers'
 

@@ -1,5 +1,5 @@
-// What must be of an instance in which things are said, as plain data: messages on their way to one end, conversations that
-// have one turn at a time, turns that are held, tasks, money. It knows the rules, not how the product keeps them.
+// A model of an instance as plain data: messages with their states, conversations with one turn at a time, leased turns, tasks
+// and costs. It contains the rules, not their implementation.
 import type { InboxOutcome, InboxState } from '../../src/core/messages/inbox.ts'
 
 export const LEASE_MS = 10_000
@@ -24,14 +24,14 @@ export interface ModelMessage {
   topic: string
   turn?: string | undefined
   waitsFor?: string | undefined
-  /** What was said to whoever waits for it; nothing where the words are the product's own. */
+  /** Texts for the client that waits for it; undefined if the text is not specified. */
   readonly frames: (string | undefined)[]
 }
 
 export interface Conversation {
   readonly folder: string
   readonly topic: string
-  /** Ids of what waits, oldest first. */
+  /** Ids of waiting messages, oldest first. */
   readonly waiting: string[]
   turn?: string | undefined
   session?: string | undefined
@@ -44,7 +44,7 @@ export interface BudgetCap {
   readonly cap: number
 }
 
-/** A turn that is not over. */
+/** A turn that has not ended. */
 export interface OpenTurn {
   readonly id: string
   readonly folder: string
@@ -66,7 +66,7 @@ export interface OpenTurn {
   submitted?: 'success' | 'error' | undefined
   isRefused: boolean
   isStopping: boolean
-  /** What it was let start under; dropped where that is not comparable any more. */
+  /** The caps that allowed it to start; cleared when they are no longer comparable. */
   standings: readonly BudgetCap[]
   readonly day: string
 }
@@ -84,7 +84,7 @@ export interface Task {
 export interface Route {
   readonly id: number
   readonly seq: number
-  /** The rooms that it takes; all where absent. */
+  /** The rooms that it matches; all if absent. */
   readonly room?: string | undefined
   readonly target: string
 }
@@ -116,7 +116,7 @@ export class Model {
   readonly conversations = new Map<string, Conversation>()
   readonly turns = new Map<string, OpenTurn>()
   readonly over = new Set<string>()
-  /** All that was ever held, with the number that it was given. */
+  /** All turns that were ever claimed, with their fence. */
   readonly held: TurnLease[] = []
   /** Registered folders and their caps. */
   readonly groups = new Map<string, number | undefined>()
@@ -196,7 +196,7 @@ export class Model {
     return this.#end(heard, 'observed')
   }
 
-  /** What it says of itself: a command, or another topic. */
+  /** Handles commands and topic prefixes. */
   #steer(heard: ModelMessage, folder: string, topic: string): ModelMessage {
     const [word = '', ...rest] = heard.text.split(' ')
     if (word.startsWith('#')) return this.#wait(heard, folder, conversationOf(heard, word.slice(1)))
@@ -223,7 +223,7 @@ export class Model {
     return heard
   }
 
-  /** An end is an end of whoever waits for it, too. */
+  /** The end of a message is also the end for messages that wait for it. */
   #end(heard: ModelMessage, outcome: InboxOutcome): ModelMessage {
     heard.state = outcome
     heard.waitsFor = undefined
@@ -237,10 +237,10 @@ export class Model {
 
   // Turns (decisions T2 and T5)
 
-  /** Which turns may be taken now: those to be tried again first, else new ones, by the first of their messages. */
+  /** The turns that can be claimed now: retries first, else new ones, by their first message. */
   claimable(now: number): { readonly again: readonly OpenTurn[]; readonly fresh: readonly Conversation[] } {
     const open = [...this.turns.values()]
-    // A lease from before the clock was set back is put right when it is seen.
+    // A lease from before the clock was set back is corrected when it is read.
     for (const turn of open) turn.leasedUntil = Math.min(turn.leasedUntil, now + LEASE_MS)
     const live = open.filter((turn) => turn.state === 'running' && turn.leasedUntil > now)
     const isFull = (folder: string): boolean =>
@@ -262,7 +262,7 @@ export class Model {
     return turn.leasedUntil + 1000 * turn.deaths ** 2 <= now
   }
 
-  /** When all that is open may be taken up, and no folder is left alone any more. */
+  /** The time when all open work can be claimed and no folder is blocked. */
   allDueAt(): number {
     const ends = [...this.turns.values()].map((turn) =>
       Math.max(turn.runAfter, turn.leasedUntil + 1000 * turn.deaths ** 2),
@@ -270,7 +270,7 @@ export class Model {
     return Math.max(0, ...ends, ...[...this.#failures.values()].map(({ openUntil }) => openUntil))
   }
 
-  /** Of one folder the conversation that waits longest, and not for money: one person's money holds up no other. */
+  /** The conversation of a folder that waits longest and has budget: the budget of one person does not block others. */
   #firstFree(of: readonly Conversation[], now: number): Conversation[] {
     const order = ({ waiting: [id] }: Conversation): number => this.messages.findIndex((each) => each.id === id)
     for (const conversation of of.toSorted((one, other) => order(one) - order(other))) {
@@ -285,7 +285,7 @@ export class Model {
     return this.#served.get(folder) ?? 0
   }
 
-  /** What of a conversation is one turn. */
+  /** The messages of a conversation that form one turn. */
   group({ waiting }: Conversation): ModelMessage[] {
     const all = waiting.map((id) => this.message(id))
     const [first] = all
@@ -397,12 +397,12 @@ export class Model {
     this.held.push({ id: turn.id, fence: turn.fence, folder: turn.folder })
   }
 
-  /** Those that are held still, by whoever took them last. */
+  /** Turns that their last owner still has. */
   holders(): OpenTurn[] {
     return [...this.turns.values()].filter(({ state }) => state === 'running')
   }
 
-  /** Those who think that they hold something, and do not. */
+  /** Leases whose owners have lost their turn. */
   lost(): TurnLease[] {
     return this.held.filter(({ id, fence }) => {
       const turn = this.turns.get(id)
@@ -416,7 +416,7 @@ export class Model {
     if (!isStatus) turn.replies++
   }
 
-  /** Whoever handed the question on may have its rounds still. */
+  /** The turn that delegated the question may still have open rounds. */
   #frames(turn: OpenTurn, text: string | undefined): void {
     const askers = turn.ids.map((id) => this.message(id).delegated?.from)
     for (const heard of this.messages)
@@ -424,7 +424,7 @@ export class Model {
         this.#frame(heard, text)
   }
 
-  /** A room stays with whoever speaks there; not with a schedule, nor with one who was only asked by another. */
+  /** A room stays with the folder that replies there, but not after a schedule or a delegation. */
   #engage({ jid, folder, isTimed, depth }: OpenTurn, now: number): void {
     if (!isTimed && depth === 0 && !isLink(jid) && jid.includes(':'))
       this.#engaged.set(jid, { folder, until: now + ENGAGED_MS })
@@ -442,20 +442,20 @@ export class Model {
     this.costs.push({ folder, person, turn: id, cents, at })
   }
 
-  /** A lease that had run out may hold again, and what counted as yesterday's is today's. */
+  /** An expired lease may be valid again, and costs of yesterday may be of today. */
   setBack(): void {
     this.wasSetBack = true
     this.forgetStandings()
   }
 
-  /** Money is counted anew: what was let start before may not be measured by it. */
+  /** Costs are counted again: turns that started before cannot be compared with them. */
   forgetStandings(): void {
     for (const turn of this.turns.values()) turn.standings = []
   }
 
   end(turn: OpenTurn, outcome: InboxOutcome, now: number): void {
     const own = this.messages.filter((each) => each.turn === turn.id && !isEnd(each.state))
-    // Who waits for it reads there how it ended; else the chat is told.
+    // A waiting client reads the result there; otherwise the chat is notified.
     const isTold = outcome === 'failed' || outcome === 'refused'
     if (isTold && !(isLink(turn.jid) && own.some(({ hasRound }) => hasRound))) this.#frames(turn, undefined)
     const heir = this.messages.findLast(({ delegated, state }) => delegated?.from === turn.id && !isEnd(state))
@@ -486,12 +486,12 @@ export interface ModelSubmission {
   readonly session: string
 }
 
-/** Visitors have conversations of their own; what a task asks in their chat is the operator's here. */
+/** Visitors have their own conversations; here, tasks in their chat belong to the operator. */
 function conversationOf({ jid, sender }: ModelMessage, topic: string): string {
   return jid.startsWith('web:') && sender.startsWith('anon:') ? `visitor:${jid}#${topic}` : topic
 }
 
-/** Nothing is put off for longer than a minute: what seems to be was, before the clock was set back. */
+/** Nothing is postponed for longer than a minute, except if the clock was set back. */
 function isAhead(at: number, now: number): boolean {
   return at > now && at <= now + BREAK_MS
 }

@@ -1,5 +1,5 @@
-// Loaded by `node --import` before a program: appends the address of every module that its main thread loads to the file that
-// SVC_TEST_MODULES names.
+// Loaded with `node --import` before a program: appends the URL of every module that its main thread loads to the file
+// SVC_TEST_MODULES.
 import { appendFileSync } from 'node:fs'
 import { registerHooks } from 'node:module'
 import { isMainThread } from 'node:worker_threads'

@@ -1,5 +1,5 @@
-// Inside a network namespace, for a test that is outside: opens sockets there and hands them over. A socket stays in the
-// namespace that it was made in, whoever holds it. Ends when the test does.
+// Runs inside a network namespace and passes sockets to the test outside. A socket stays in the namespace in which it was
+// created. Exits with the test.
 import type { SendHandle } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { connect, createServer } from 'node:net'
@@ -9,13 +9,13 @@ export interface Order {
   readonly kind: 'listen' | 'connect' | 'datagrams'
   readonly host: string
   readonly port: number
-  /** The address that it comes from. */
+  /** The source address. */
   readonly from?: string | undefined
 }
 
 export interface Outcome {
   readonly number: number
-  /** The system's name of what went wrong. */
+  /** The system error code. */
   readonly error?: string | undefined
 }
 
@@ -33,7 +33,7 @@ function obey({ number, kind, host, port, from }: Order): void {
     socket.bind(port, host, () => tell({ number }, socket, () => socket.close()))
   } else {
     const socket = connect({ host, port, ...(from && { localAddress: from }) }).on('error', fail)
-    // Not a byte is read here: it would be lost to the test.
+    // Do not read here: the bytes would be lost to the test.
     socket.pause().on('connect', () => tell({ number }, socket))
   }
 }

@@ -1,5 +1,5 @@
-// A network of its own that lives as long as a test, and sockets in it. Nothing of it is in the machine's own network, and
-// nothing is left when the test is killed: the namespace goes with the process that it was made for.
+// A network namespace for a test, and sockets in it. It does not affect the network of the machine, and it disappears with its
+// process, even if the test is killed.
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import type { Socket as Datagrams } from 'node:dgram'
 import { once } from 'node:events'
@@ -25,7 +25,7 @@ export class Namespace {
     })
   }
 
-  /** With nothing in it but a loopback that is up. */
+  /** Contains only a loopback that is up. */
   static async open(t: CleanupScope): Promise<Namespace> {
     const stdio = ['ignore', 'inherit', 'inherit', 'ipc'] as const
     const child = spawn('unshare', ['--net', process.execPath, CHILD], { stdio: [...stdio] })
@@ -36,12 +36,12 @@ export class Namespace {
     return namespace
   }
 
-  /** As `ip` takes it where it wants another namespace. */
+  /** The name for `ip`. */
   get pid(): number {
     return this.#child.pid ?? 0
   }
 
-  /** What goes before a command so that it runs here. */
+  /** Prefix of a command that runs in this namespace. */
   get inside(): readonly string[] {
     return ['nsenter', `--net=/proc/${this.pid}/ns/net`]
   }
@@ -61,22 +61,22 @@ export class Namespace {
     if (code !== 0) throw new Error(`ip refused one of: ${lines.join('; ')}`)
   }
 
-  /** A server that keeps open what the other side has ended. */
+  /** A server with half-open connections. */
   async listen(host: string, port: number): Promise<Server> {
-    // What the child sends for this order is a server.
+    // The child sends a server for this command.
     const server = (await this.#order('listen', host, port)) as Server
     return Object.assign(server, { allowHalfOpen: true })
   }
 
-  /** Rejects with the system's name of the error. */
+  /** Rejects with the system error code. */
   async connect(host: string, port: number, from?: string): Promise<Socket> {
-    // What the child sends for this order is a socket.
+    // The child sends a socket for this command.
     const socket = (await this.#order('connect', host, port, from)) as Socket
     return Object.assign(socket, { allowHalfOpen: true })
   }
 
   async datagrams(host: string, port: number): Promise<Datagrams> {
-    // What the child sends for this order is a socket for datagrams.
+    // The child sends a datagram socket for this command.
     return (await this.#order('datagrams', host, port)) as Datagrams
   }
 

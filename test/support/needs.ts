@@ -1,4 +1,4 @@
-// What a test needs of the machine beyond `npm ci`. On a desk a missing part skips the test, loudly; on CI it fails.
+// Requirements of tests beyond `npm ci`. If one is missing, the test is skipped with a message, or fails on CI.
 import { spawnSync } from 'node:child_process'
 import { existsSync, statSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
@@ -6,9 +6,9 @@ import { openKernel } from '../../src/egress/transport/kernel.ts'
 import { postgresMissing } from './postgres.ts'
 
 interface Part {
-  /** Why it is not here, or nothing. */
+  /** Why it is missing, or undefined. */
   missing(): string | undefined
-  /** How it comes to a Debian machine. */
+  /** How to install it on Debian. */
   remedy: string
 }
 
@@ -59,10 +59,10 @@ const PARTS = {
 
 export type PartName = keyof typeof PARTS
 
-/** Every reason of a skip for want of a part starts so; `npm test` counts them. */
+/** Prefix of all skip reasons for missing requirements; `npm test` counts them. */
 export const NEEDS = 'needs '
 
-/** Options of a test or suite: `test('a sentence', needs('postgres'), …)`. Parts that are there give none. */
+/** Options of a test or suite: `test('a sentence', needs('postgres'), …)`. Empty if all requirements are met. */
 export function needs(...names: PartName[]): { skip?: string } {
   for (const name of names) {
     const { missing, remedy }: Part = PARTS[name]
@@ -80,13 +80,13 @@ function commandMissing(command: string): string | undefined {
   return found ? undefined : `there is no ${command}`
 }
 
-/** The machine's own Node, where it is older than what svc needs. */
+/** The Node of the machine, if it is older than svc requires. */
 export function oldNode(): string | undefined {
   const { status, stdout } = spawnSync('/usr/bin/node', ['--version'], { encoding: 'utf8' })
   return status === 0 && Number(/^v(\d+)/.exec(stdout)?.[1]) < 24 ? '/usr/bin/node' : undefined
 }
 
-/** Tests that root runs start programs of the checkout as another user. */
+/** If root runs the tests, programs of the checkout are started as another user. */
 function checkoutClosed(): string | undefined {
   if (process.getuid?.() !== 0) return undefined
   for (let at = join(import.meta.dirname, '..', '..'); at !== dirname(at); at = dirname(at))
@@ -108,7 +108,7 @@ function straceMissing(): string | undefined {
   return status === 0 ? undefined : `strace does not work here: ${stderr.trim()}`
 }
 
-/** A test starts a server of its own, in a network of its own. */
+/** A test starts its own server, in its own network. */
 function engineMissing(): string | undefined {
   const reason = ['docker', 'dockerd', 'iptables', 'ip'].map(commandMissing).find((each) => each !== undefined)
   if (reason) return reason
@@ -116,7 +116,7 @@ function engineMissing(): string | undefined {
   return status === 0 ? undefined : `there can be no namespaces here: ${stderr.trim()}`
 }
 
-/** In a network of a test's own, whose packets are turned around. */
+/** In a network of the test, with redirected packets. */
 function iptablesMissing(): string | undefined {
   for (const command of ['iptables', 'ip6tables']) {
     const reason = commandMissing(command)

@@ -1,15 +1,15 @@
-// A store that has been in use for long, filled by a few statements: the rows of one folder, in one chat of a link and one of a
-// platform, because that is where a plan that reads a whole folder or a whole chat costs most.
+// Fills a store as after long use, with a few statements: the rows of one folder, in one chat of a link and one of a platform,
+// because a plan that reads a whole folder or chat is most expensive there.
 import type { Engine, Tx, Value } from '../../src/store/engine.ts'
 import { run } from './sql.ts'
 
 export interface OldStore {
-  /** Each with the message that asked and the message that answered. */
+  /** Each with a question and an answer. */
   readonly turns: number
   readonly folder: string
-  /** Chats of a link and of a platform; each has half of the turns. */
+  /** A chat of a link and one of a platform; each has half of the turns. */
   readonly jids: readonly [string, string]
-  /** When all of it happened. */
+  /** The time of all rows. */
   readonly at: string
 }
 
@@ -32,12 +32,12 @@ export const GROWING_TABLES = [
   'audit',
 ] as const
 
-/** Tables of which a tenth is enough to be noticed. */
+/** Tables for which a tenth of the rows is enough. */
 const FEWER = 'n where i % 10 = 0 order by i'
 
 export async function fillOldStore(engine: Engine, old: OldStore): Promise<void> {
   await engine.transaction(async (tx) => {
-    // Made at the end, which takes a fraction of the time.
+    // Created at the end, which is much faster.
     const { rows: indexes } = await run(tx, engine.dialect.isRemote ? POSTGRES_INDEXES : SQLITE_INDEXES)
     for (const { name } of indexes) await run(tx, `drop index ${name}`)
     await fillTables(tx, old)
@@ -201,7 +201,7 @@ async function fillTables(tx: Tx, { turns, folder, jids, at }: OldStore): Promis
     },
     FEWER,
   )
-  // Others' conversations: of links that each visitor has for themselves.
+  // Conversations of other visitors, each with a separate link.
   await fill(
     'conversations',
     {

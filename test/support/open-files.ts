@@ -1,4 +1,4 @@
-// How many files this process may have open, and has: so that a test can be the machine that has no more to give.
+// Limits the open files of this process, to simulate a machine that has run out of them.
 import { closeSync, openSync, readdirSync } from 'node:fs'
 import { loadFfi } from '../../src/lib/ffi.ts'
 
@@ -9,8 +9,8 @@ export function openFileCount(): number {
 }
 
 /**
- * Lets this process open exactly `spare` more files, until the answer is called. Sets the soft limit, which a process may
- * raise again by itself; descriptors below it that are free are filled.
+ * Lets this process open exactly `spare` more files until the returned function is called. Sets the soft limit, which a process
+ * may raise again, and fills free descriptors below it.
  */
 export function leaveOpenFiles(spare: number): () => void {
   const limit = openLimit()
@@ -21,7 +21,7 @@ export function leaveOpenFiles(spare: number): () => void {
   try {
     for (;;) fillers.push(openSync('/dev/null', 'r'))
   } catch {
-    // All are taken.
+    // No free descriptor is left.
   }
   for (const filler of fillers.splice(0, spare)) closeSync(filler)
   return () => {

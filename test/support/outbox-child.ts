@@ -1,4 +1,4 @@
-// A process that sends what is in the outbox of a store, until it is killed. Prints `ready`.
+// A process that sends the outbox of a store until it is killed. Prints `ready`.
 
 import { openHost } from '../../src/daemons/process/host.ts'
 import { OutboxWorker } from '../../src/daemons/routd/outbox-worker.ts'
@@ -15,5 +15,5 @@ const host = await openHost({
 })
 new OutboxWorker({ host, log: { warn: () => {} } })
 console.log('ready')
-// The worker's own timers hold no process.
+// The timers of the worker do not keep the process alive.
 setInterval(() => {}, 1000)

@@ -1,4 +1,4 @@
-// How much of a store a statement reads: its plan, and what running it once has visited. What it changes is rolled back.
+// Measures how much of a store a statement reads: its plan, and the rows that one execution visits. Changes are rolled back.
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
 import pg from 'pg'
 import type { StoreAddress } from '../../src/store/index.ts'
@@ -7,9 +7,9 @@ import type { Statement } from './statements.ts'
 
 export interface Reading {
   readonly sql: string
-  /** What the plan reads from end to end, of the tables that were asked about. */
+  /** Full scans in the plan, of the given tables. */
   readonly scans: readonly string[]
-  /** SQLite: steps of its machine. PostgreSQL: rows that any part of the plan has looked at. */
+  /** SQLite: steps of the virtual machine. PostgreSQL: rows that any part of the plan visited. */
   readonly visited: number
   readonly plan: string
 }
@@ -18,12 +18,12 @@ export interface Reader extends AsyncDisposable {
   read(statement: Statement): Promise<Reading>
 }
 
-/** `tables`: those that must not be read from end to end. */
+/** `tables` must not be scanned completely. */
 export function openReader(address: StoreAddress, tables: ReadonlySet<string>): Promise<Reader> {
   return 'url' in address ? openPostgresReader(address.url, tables) : openSqliteReader(address.path, tables)
 }
 
-/** Of Node's own, and not in its types yet. */
+/** An API of Node that is not in its types yet. */
 interface Counting extends StatementSync {
   stat(counter: 'vmStep'): number
 }
@@ -36,7 +36,7 @@ async function openSqliteReader(path: string, tables: ReadonlySet<string>): Prom
       .all()
       .map(({ name, tbl_name, sql }) => [String(name), { table: String(tbl_name), sql: String(sql) }]),
   )
-  /** An index of only some rows, of which there are few, may be read from end to end. */
+  /** Small partial indexes may be scanned completely. */
   const isSmall = (index: string): boolean => {
     const known = indexes.get(index)
     const only = /\bwhere\b(.*)$/is.exec(known?.sql ?? '')?.[1]
@@ -66,7 +66,7 @@ async function openSqliteReader(path: string, tables: ReadonlySet<string>): Prom
           else statement.run(...parameters.map(bindable))
           visited = Math.max(visited, statement.stat('vmStep'))
         } catch (error) {
-          // The row is there already: it has found that out, which is what counts.
+          // The row exists already. Detecting that is the work that is measured.
           if (!/constraint/i.test(String(error))) throw new Error(`${sql}: ${error}`, { cause: error })
         } finally {
           if (db.isTransaction) db.exec('rollback')
@@ -80,7 +80,7 @@ async function openSqliteReader(path: string, tables: ReadonlySet<string>): Prom
 
 const FEW = 100
 
-/** What a table is called in a statement. */
+/** The aliases of a table in a statement. */
 function aliases(sql: string): Map<string, string> {
   const found = sql.matchAll(/\b(?:from|join|update|into)\s+([a-z_]+)(?:\s+(?:as\s+)?([a-z]\w*))?/gi)
   return new Map([...found].flatMap(([, table = '', alias]) => (alias === undefined ? [] : [[alias, table] as const])))

@@ -25,7 +25,7 @@ test('every database is new, and sorts text as an operator’s server would', ne
   assert.notEqual(one, two)
   await ask(one, 'create table words (word text)')
   await ask(one, `insert into words values ('b'), ('B'), ('a')`)
-  // Not a, b, B by accident: in byte order B comes first.
+  // In byte order, B comes before a and b.
   assert.deepEqual(await ask(one, 'select word from words order by word'), ['a', 'b', 'B'])
   assert.deepEqual(await ask(two, `select to_regclass('words')`), [null])
 })
@@ -56,7 +56,7 @@ test('a server ends when the process that opened it is killed', needs('postgres'
   const port = Number(new URL(String(line).trim()).port)
   assert.ok(await answers(port))
   owner.kill('SIGKILL')
-  // Another process ends it, so there is no event here to wait for; the test's own timeout is the limit.
+  // Another process ends it, so there is no event to wait for; the timeout of the test is the limit.
   while (await answers(port)) await wait(20)
 })
 

@@ -1,5 +1,5 @@
-// A real PostgreSQL server for tests, from the machine's own package. `npm test` starts one for the whole run and names
-// it in SVC_TEST_POSTGRES; a test file that is run by hand starts its own.
+// A real PostgreSQL server for tests, from the packages of the machine. `npm test` starts one for the whole run and sets
+// SVC_TEST_POSTGRES; a test file that is run directly starts its own.
 import { type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process'
 import { hash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -18,7 +18,7 @@ import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 
-/** Holds the address of the server that a whole run shares. */
+/** The environment variable with the URL of the shared server. */
 export const SHARED_POSTGRES = 'SVC_TEST_POSTGRES'
 
 const OLDEST = 15
@@ -26,25 +26,25 @@ const DEBIAN_FOLDER = '/usr/lib/postgresql'
 
 export interface Postgres {
   url(database?: string): string
-  /** Makes a new, empty database and answers its address. */
+  /** Creates an empty database and returns its URL. */
   createDatabase(): Promise<string>
-  /** The same as a copy of one that `fill` has filled, once for this server and this name. */
+  /** Creates a copy of a database that `fill` has filled once for this server and name. */
   copyDatabase(name: string, fill: (url: string) => Promise<void>): Promise<string>
-  /** Ends the server; of a shared one, only the databases made here. Connections still open are cut. */
+  /** Stops the server; for a shared one, removes only the databases of this process. Closes open connections. */
   stop(): Promise<void>
 }
 
 export interface PostgresOptions {
   /**
-   * `false` trades safety for speed (no fsync). `true` never shares: a server of its own, set as an operator's would be.
-   * Unsaid: the shared server, or a safe one, so that nobody measures an unsafe one unawares.
+   * `false` disables fsync for speed. `true` never shares: a separate server with the defaults of an operator.
+   * By default: the shared server, or a durable one, so that an unsafe one is never measured by accident.
    */
   readonly durable?: boolean
-  /** Settings of the server, as `name=value`. With some, the server is not shared. */
+  /** Settings of the server, as `name=value`. A server with settings is not shared. */
   readonly settings?: readonly string[]
 }
 
-/** Why no server can be had here, or nothing. */
+/** Why no server can be started here, or undefined. */
 export function postgresMissing(): string | undefined {
   return process.env[SHARED_POSTGRES] ? undefined : serverMissing()
 }
@@ -63,7 +63,7 @@ export async function openPostgres(options: PostgresOptions = {}): Promise<Postg
   for (let attempt = 1; ; attempt++) {
     const server = await start(binaries, options)
     if (!('log' in server)) return server
-    // Between choosing a free port and binding it another process may have taken it.
+    // Another process may take a free port before the server binds it.
     if (attempt === 3 || !server.log.includes('Address already in use'))
       throw new Error(`PostgreSQL did not start:\n${server.log}`)
   }
@@ -82,9 +82,9 @@ function attach(address: string): Postgres {
   }
 }
 
-// The shell outlives this process by a moment: the pipe on its stdin closes however this process ends, even by SIGKILL,
-// and then it stops the server and removes the folder. Nothing else holds that pipe (hence </dev/null), and a closed
-// stdout must not end the shell before it has cleaned up (hence the trap).
+// The shell outlives this process: the pipe on its stdin closes however this process ends, even after SIGKILL, and then it stops
+// the server and removes the directory. No other process has that pipe open (hence </dev/null), and a closed stdout must not
+// end the shell before the clean-up (hence the trap).
 const KEEPER = `
 trap '' PIPE
 { "$1/initdb" --pgdata=data --username=postgres --auth=password --pwfile=password --encoding=UTF8 --no-sync \
@@ -95,7 +95,7 @@ cat >/dev/null
 rm -rf "$PWD"
 `
 
-// For databases that live for a second: what a crash would need, what later queries would gain from, is not done.
+// For short-lived databases: no crash safety and no maintenance.
 const FAST = [
   ...['fsync=off', 'full_page_writes=off', 'synchronous_commit=off', 'wal_level=minimal', 'max_wal_senders=0'],
   ...['autovacuum=off', 'jit=off', 'checkpoint_timeout=1d', 'max_wal_size=256MB'],
@@ -104,7 +104,7 @@ const FAST = [
 const MEMORY = '/dev/shm'
 const MEMORY_BYTES = 2 ** 31
 
-/** In memory where there is enough of it: a database is hundreds of files, which a disk takes long to make and to remove. */
+/** In memory if there is enough: a database has hundreds of files, which are slow to create and remove on a disk. */
 function fastFolder(): string {
   if (!existsSync(MEMORY)) return tmpdir()
   const { bavail, bsize } = statfsSync(MEMORY)
@@ -116,16 +116,16 @@ async function start(
   { durable = true, settings: more = [] }: PostgresOptions,
 ): Promise<Postgres | { log: string }> {
   const folder = mkdtempSync(join(durable ? tmpdir() : fastFolder(), 'svc-postgres-'))
-  // Not `trust`: any local user could then run programs as this one (copy … from program).
+  // Not `trust`: any local user could run programs as this one (copy … from program).
   const password = randomBytes(12).toString('hex')
-  // As the server keeps it. Its usual way to keep one takes milliseconds of each connection to check.
+  // The MD5 form, as the server stores it. Checking the default (SCRAM) takes milliseconds for each connection.
   const kept = `md5${hash('md5', `${password}postgres`, 'hex')}`
   writeFileSync(join(folder, 'password'), kept, { mode: 0o600 })
   const account = isRoot() ? findAccount() : undefined
   if (account) for (const path of [join(folder, 'password'), folder]) chownSync(path, account.uid, account.gid)
 
   const port = await findFreePort()
-  // No unix socket: its path may not be longer than 107 bytes, and a temp dir's may.
+  // No unix socket: its path is limited to 107 bytes, and a temporary directory may have a longer one.
   const settings = ['max_connections=200', 'unix_socket_directories=', ...(durable ? [] : FAST), ...more]
   const serverOptions = `-h 127.0.0.1 -p ${port} ${settings.map((setting) => `-c ${setting}`).join(' ')}`
   const keeper = spawn('sh', ['-c', KEEPER, 'sh', binaries, serverOptions], {
@@ -147,7 +147,7 @@ async function start(
     await stop()
     return { log: said }
   }
-  // A test file that forgets to stop must still be able to end.
+  // A test file that does not stop the server must still exit.
   keeper.unref()
   for (const pipe of [keeper.stdin, keeper.stdout]) if (pipe instanceof Socket) pipe.unref()
   return { ...databases(`postgres://postgres:${password}@127.0.0.1:${port}/postgres`), stop }
@@ -182,10 +182,10 @@ function databases(address: string, made: string[] = []): Omit<Postgres, 'stop'>
   return { url, createDatabase: () => connected(address, (run) => create(run, 'template0')), copyDatabase }
 }
 
-/** The databases that this process has seen filled. */
+/** Databases that are known to be filled. */
 const filled = new Set<string>()
 
-/** Test files run side by side: one of them fills it, and the others wait. */
+/** Test files run in parallel: one of them fills it, and the others wait. */
 async function fillOnce(run: Run, name: string, fill: () => Promise<void>): Promise<void> {
   await run('select pg_advisory_lock(1)')
   if ((await run(`select 1 from pg_database where datname = '${name}'`)).length === 0) {
@@ -199,7 +199,7 @@ async function fillOnce(run: Run, name: string, fill: () => Promise<void>): Prom
 type Run = (sql: string) => Promise<unknown[]>
 
 async function connected<T>(address: string, work: (run: Run) => Promise<T>): Promise<T> {
-  // Loaded late: every test file that only asks what is missing would pay for it.
+  // Loaded lazily, because many test files only check the requirements.
   const { Client } = await import('pg')
   const client = new Client({ connectionString: address })
   await client.connect()
@@ -229,7 +229,7 @@ function isRoot(): boolean {
   return process.getuid?.() === 0
 }
 
-/** Whom the server runs as when the tests run as root. */
+/** The user of the server if root runs the tests. */
 function findAccount(): { uid: number; gid: number } | undefined {
   for (const name of ['postgres', 'nobody']) {
     try {
@@ -237,7 +237,7 @@ function findAccount(): { uid: number; gid: number } | undefined {
         Number(execFileSync('id', [flag, name], { stdio: ['ignore', 'pipe', 'ignore'] }))
       return { uid: id('-u'), gid: id('-g') }
     } catch {
-      // `id` fails for a name that does not exist; the next one may.
+      // `id` fails for a missing user; try the next one.
     }
   }
   return undefined

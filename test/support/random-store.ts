@@ -1,4 +1,4 @@
-// Stores full of rows that nobody would think of, for laws that must hold of every store.
+// Stores with random rows, for properties that must hold for every store.
 import fc from 'fast-check'
 import type { ManifestRow } from '../../src/faces/manifest/manifest-resource.ts'
 import type { InstanceHost } from '../../src/registry/context.ts'
@@ -7,7 +7,7 @@ import { run } from './sql.ts'
 
 export type RandomStore = Readonly<Record<string, readonly ManifestRow[]>>
 
-/** What a careless writer of YAML would trip over. */
+/** Texts that a naive YAML writer would break. */
 const AWKWARD = [
   ...'~ null true No on 1 -0 0x1F 1e3 .inf 1:20 2024-01-01 #a &a *a !a | > %a @a `a "a" \'a\' {a} [a] a,b << = --- ...'.split(
     ' ',
@@ -16,7 +16,7 @@ const AWKWARD = [
   ...['\u0085', '\u00a0', '\u2028', '\ufeff', '\uffff'],
 ]
 
-/** One line: any characters but those that the schemas refuse. */
+/** One line: any characters that the schemas accept. */
 const line = fc
   .oneof(fc.constantFrom(...AWKWARD), fc.string({ unit: 'binary', minLength: 1, maxLength: 12 }))
   .map((text) => text.replace(/[\u0000-\u001f\u007f]/g, '_'))
@@ -79,12 +79,12 @@ const someGroups = rows(
 
 const MAIN = { name: 'main', product: 'assistant', open: true, added_at: '2026-01-01T00:00:00.000Z' }
 
-/** The root is always there. */
+/** The root always exists. */
 const groups = someGroups.map((rows) =>
   rows.some(({ folder }) => folder === 'main') ? rows : [{ ...MAIN, folder: 'main' }, ...rows],
 )
 
-/** Roles lead only to higher ones, so that there is no circle. */
+/** Roles only include higher ones, so that there is no cycle. */
 const membership = fc
   .record({
     subject: fc.oneof(
@@ -102,7 +102,7 @@ const membership = fc
 
 const redirect = fc.constantFrom('/', '/pub/a/', '/x')
 
-/** Every exported resource; what refers to groups names some that are there. */
+/** Every exported resource; references to groups name existing ones. */
 export const randomStore: fc.Arbitrary<RandomStore> = groups.chain((groups) =>
   fc.record({
     groups: fc.constant(groups),
@@ -202,7 +202,7 @@ export const randomStore: fc.Arbitrary<RandomStore> = groups.chain((groups) =>
   }),
 )
 
-/** Makes the exported tables exactly this; rows come in the order of the lists. */
+/** Replaces the exported tables by these rows, inserted in the order of the lists. */
 export async function fillStore({ engine }: InstanceHost, store: RandomStore): Promise<void> {
   await engine.transaction(async (tx) => {
     for (const { name } of SHAPES.toReversed()) await run(tx, `delete from ${name}`)

@@ -157,14 +157,14 @@ export function portOf(server: Server): number {
   return at.port
 }
 
-/** A port of this machine on which nobody listens, and nobody can meanwhile: it is that of somebody who has connected. */
+/** A loopback port that no process listens on or can listen on: the local port of a connection. */
 export async function unusedPort(t: SocketEnding): Promise<number> {
   const { port } = await openPeerServer(t)
   const { socket } = await connectPeer(t, port)
   return socket.localPort ?? 0
 }
 
-/** Noise of this length, which no codec and no copy of a page makes right by chance. It does not begin as TLS does. */
+/** Random bytes that cannot be reproduced by chance. They do not start like TLS. */
 export function noise(count: number): Buffer {
   const block = randomBytes(Math.max(1, Math.min(count, 1_048_583)))
   block.writeUInt8(0x80 | block.readUInt8())
@@ -177,7 +177,7 @@ export function digestOf(...parts: readonly Uint8Array[]): string {
   return hash.digest('hex')
 }
 
-/** The number, once it has not changed for many looks. */
+/** Waits until the number is stable, and returns it. */
 export async function untilStill(look: () => number | Promise<number>): Promise<number> {
   let [last, times] = [Number.NaN, 0]
   await until(async () => {
@@ -189,7 +189,7 @@ export async function untilStill(look: () => number | Promise<number>): Promise<
   return last
 }
 
-/** Until so much time has passed: for what must not happen meanwhile. */
+/** Waits for this time, for events that must not happen. */
 export async function passMs(ms: number): Promise<void> {
   const from = performance.now()
   await until(() => performance.now() - from >= ms)

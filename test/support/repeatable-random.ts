@@ -1,13 +1,13 @@
-// Randomness of a test that can be had again: it prints its seed, and SVC_TEST_SEED=<seed> repeats it.
+// Repeatable randomness: a test prints its seed, and SVC_TEST_SEED=<seed> repeats it.
 import { randomBytes } from 'node:crypto'
 import type { TestContext } from 'node:test'
 import type { Random } from '../../src/lib/clock.ts'
 import { seededRandom } from './clock.ts'
 
 export interface RepeatableRandom extends Random {
-  /** A whole number from 0 to one below the limit. */
+  /** An integer from 0 to the limit, exclusive. */
   below(limit: number): number
-  /** A whole number from the one to the other, both included. */
+  /** An integer in this range, inclusive. */
   between(least: number, most: number): number
 }
 

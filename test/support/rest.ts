@@ -1,5 +1,5 @@
-// The REST face over a test's host, without a port. A bearer here is the sub itself, with the folder that it names behind
-// an "@": `Bearer github:1@team`.
+// The REST face of a test host, without a port. A bearer is the sub itself, followed by "@" and its folder:
+// `Bearer github:1@team`.
 import { Hono } from 'hono'
 import { mountRest } from '../../src/faces/rest.ts'
 import { createErrorHandler, createNotFoundHandler } from '../../src/lib/http/http.ts'
@@ -11,7 +11,7 @@ export function restApp(host: InstanceHost, resources: readonly Resource[]): Hon
   const app = new Hono()
   app.onError(
     createErrorHandler((_, error) => {
-      // In a test nobody waits for a log.
+      // Tests do not read this log.
       console.error(error)
     }),
   )
@@ -29,9 +29,9 @@ function asking(host: InstanceHost, authorization: string | undefined): RequestC
 export interface Answer {
   status: number
   headers: Headers
-  /** The JSON of the body; nothing when it is empty. */
+  /** The JSON of the body; undefined if it is empty. */
   body: unknown
-  /** The sentence of a problem document. */
+  /** The detail of a problem document. */
   detail: string
 }
 

@@ -1,4 +1,4 @@
-// Rows of links and messages for tests that look at the tables alone.
+// Rows of links and messages for tests of the tables.
 
 import type { Reach } from '../../src/core/access/reach.ts'
 import { hashToken } from '../../src/core/links/link-token.ts'
@@ -7,7 +7,7 @@ import type { LinkPost } from '../../src/core/messages/link-inbound.ts'
 import { type Clock, timestamp, uuidv7 } from '../../src/lib/clock.ts'
 import type { InstanceHost } from '../../src/registry/context.ts'
 
-/** A link in the store: the hash of its token as posts name it, a letter for each byte. */
+/** A stored link: the hash of its token as in posts, one character per byte. */
 export async function addLink(
   { host, clock }: { readonly host: InstanceHost; readonly clock: Clock },
   jid: string,

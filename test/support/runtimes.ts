@@ -1,4 +1,4 @@
-// A runtime with the settings of a test, on a tool socket of its own.
+// A runtime with the settings of a test, on its own tool socket.
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import { systemClock } from '../../src/lib/clock.ts'
@@ -10,7 +10,7 @@ import { agentDir } from './agent-files.ts'
 import { type CellNetworkOptions, cellNetwork } from './cell-network.ts'
 
 export interface OpenRuntimeOptions extends CellNetworkOptions {
-  /** Hosts that runs may reach. */
+  /** Hosts that runs may connect to. */
   readonly allow?: readonly string[]
   /** The directory of all workspaces. */
   readonly groups?: string

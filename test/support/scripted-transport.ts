@@ -1,5 +1,4 @@
-// Wires on strings: whatever make they are of and whichever thread they live in, a test says what they do, one call after
-// the other, and sees what they tell.
+// Drives a TCP transport of either kind, in this thread or another: a test sends commands one by one and sees the events.
 import { closeSync, writeSync } from 'node:fs'
 import { isMainThread, type MessagePort, parentPort, receiveMessageOnPort, Worker } from 'node:worker_threads'
 import { EpollTransport } from '../../src/egress/transport/epoll-transport.ts'
@@ -14,10 +13,10 @@ import type {
 } from '../../src/egress/transport/transport.ts'
 import { until } from './until.ts'
 
-/** What becomes of an accepted connection: it is told of, or held before its first byte, or it goes on to another place. */
-export type AcceptPolicy = 'tell' | 'hold' | SocketAddress
+/** What to do with an accepted connection: report it, pause it before its first byte, or relay it to another address. */
+export type AcceptPolicy = 'report' | 'pause' | SocketAddress
 
-export interface Facts {
+export interface ConnectionState {
   readonly remote: SocketAddress
   readonly local: SocketAddress
   readonly bytesIn: number
@@ -26,25 +25,25 @@ export interface Facts {
   readonly hasEnded: boolean
 }
 
-/** What is done to a connection before it is connected. */
-export interface Connecting {
-  readonly first?: string
-  readonly ends?: boolean
-  readonly gives?: 'reset' | 'close'
+/** Actions before the connection is established. */
+export interface ConnectOptions {
+  readonly data?: string
+  readonly isEnded?: boolean
+  readonly abort?: 'reset' | 'close'
 }
 
-type Order =
-  | { readonly kind: 'listen'; readonly host: string; readonly fate: AcceptPolicy }
+type Command =
+  | { readonly kind: 'listen'; readonly host: string; readonly policy: AcceptPolicy }
   | { readonly kind: 'unlisten'; readonly port: number }
-  | ({ readonly kind: 'connect'; readonly to: SocketAddress } & Connecting)
+  | ({ readonly kind: 'connect'; readonly to: SocketAddress } & ConnectOptions)
   | { readonly kind: 'write'; readonly id: number; readonly bytes: Uint8Array }
-  | { readonly kind: 'end' | 'reset' | 'close' | 'pause' | 'resume' | 'facts'; readonly id: number }
+  | { readonly kind: 'end' | 'reset' | 'close' | 'pause' | 'resume' | 'state'; readonly id: number }
   | { readonly kind: 'pump'; readonly from: number; readonly to: number }
   | { readonly kind: 'after'; readonly ms: number; readonly name: string }
   | { readonly kind: 'cancel'; readonly name: string }
   | { readonly kind: 'stop' }
 
-type News =
+type TransportEvent =
   | { readonly kind: 'open'; readonly wakeFd: number }
   | { readonly kind: 'reply'; readonly number: number; readonly value: unknown; readonly error?: string | undefined }
   | { readonly kind: 'accepted'; readonly id: number; readonly port: number }
@@ -53,73 +52,72 @@ type News =
   | { readonly kind: 'drained'; readonly id: number }
   | { readonly kind: 'bytes'; readonly id: number; readonly bytes: Uint8Array }
   | { readonly kind: 'closed'; readonly id: number; readonly error: string | undefined }
-  | { readonly kind: 'rang'; readonly name: string; readonly ms: number }
+  | { readonly kind: 'timer'; readonly name: string; readonly ms: number }
   | { readonly kind: 'failed'; readonly message: string }
   | { readonly kind: 'starved' }
 
-/** Where the transport are. */
-class Hand {
+/** Executes commands on a transport, in its thread. */
+class TransportDriver {
   readonly #transport: TcpTransport
-  readonly #tell: (news: News) => void
-  readonly #held = new Map<number, TcpConnection>()
-  readonly #bounds = new Map<number, BoundListener>()
+  readonly #report: (event: TransportEvent) => void
+  readonly #connections = new Map<number, TcpConnection>()
+  readonly #listeners = new Map<number, BoundListener>()
   readonly #timers = new Map<string, Timer>()
   #count = 0
 
-  constructor(transport: TcpTransport, tell: (news: News) => void) {
+  constructor(transport: TcpTransport, report: (event: TransportEvent) => void) {
     this.#transport = transport
-    this.#tell = tell
+    this.#report = report
   }
 
-  obey(order: Order): unknown {
-    switch (order.kind) {
+  execute(command: Command): unknown {
+    switch (command.kind) {
       case 'listen':
-        return this.#listen(order.host, order.fate)
+        return this.#listen(command.host, command.policy)
       case 'unlisten':
-        return this.#bounds.get(order.port)?.close()
+        return this.#listeners.get(command.port)?.close()
       case 'connect':
-        return this.#connect(order.to, order)
+        return this.#connect(command.to, command)
       case 'pump':
-        return this.#transport.pump(this.#connection(order.from), this.#connection(order.to))
+        return this.#transport.pump(this.#connection(command.from), this.#connection(command.to))
       case 'after':
-        return this.#after(order.ms, order.name)
+        return this.#after(command.ms, command.name)
       case 'cancel':
-        return this.#timers.get(order.name)?.cancel()
+        return this.#timers.get(command.name)?.cancel()
       case 'write':
-        return this.#connection(order.id).write(order.bytes)
-      case 'facts':
-        return factsOf(this.#connection(order.id))
+        return this.#connection(command.id).write(command.bytes)
+      case 'state':
+        return readConnectionState(this.#connection(command.id))
       case 'stop':
         return undefined
       default:
-        return this.#connection(order.id)[order.kind]()
+        return this.#connection(command.id)[command.kind]()
     }
   }
 
-  /** Everything. */
-  drop(): void {
-    for (const bound of this.#bounds.values()) bound.close()
-    for (const connection of this.#held.values()) connection.close()
+  closeAll(): void {
+    for (const bound of this.#listeners.values()) bound.close()
+    for (const connection of this.#connections.values()) connection.close()
   }
 
-  #listen(host: string, fate: AcceptPolicy): unknown {
-    const bound: { port?: number } = {}
-    const accepted = (connection: TcpConnection): void => this.#accept(connection, fate, bound.port ?? 0)
-    const keep = (made: BoundListener): SocketAddress => {
-      bound.port = made.port
-      this.#bounds.set(made.port, made)
-      return { address: made.address, port: made.port }
+  #listen(host: string, policy: AcceptPolicy): unknown {
+    const listener: { port?: number } = {}
+    const accepted = (connection: TcpConnection): void => this.#accept(connection, policy, listener.port ?? 0)
+    const add = (bound: BoundListener): SocketAddress => {
+      listener.port = bound.port
+      this.#listeners.set(bound.port, bound)
+      return { address: bound.address, port: bound.port }
     }
-    // In the thread that waits in the kernel no promise is ever kept.
-    if (this.#transport instanceof EpollTransport) return keep(this.#transport.listenNow({ host, port: 0 }, accepted))
-    return this.#transport.listen({ host, port: 0 }, accepted).then(keep)
+    // Promises never settle in the thread that waits in the kernel.
+    if (this.#transport instanceof EpollTransport) return add(this.#transport.listenNow({ host, port: 0 }, accepted))
+    return this.#transport.listen({ host, port: 0 }, accepted).then(add)
   }
 
-  #accept(connection: TcpConnection, fate: AcceptPolicy, port: number): void {
-    if (fate === 'hold') connection.pause()
-    const id = this.#keep(connection)
-    this.#tell({ kind: 'accepted', id, port })
-    if (typeof fate === 'object') this.#relay(connection, fate)
+  #accept(connection: TcpConnection, policy: AcceptPolicy, port: number): void {
+    if (policy === 'pause') connection.pause()
+    const id = this.#add(connection)
+    this.#report({ kind: 'accepted', id, port })
+    if (typeof policy === 'object') this.#relay(connection, policy)
   }
 
   #relay(client: TcpConnection, to: SocketAddress): void {
@@ -150,56 +148,56 @@ class Hand {
     }
   }
 
-  #connect(to: SocketAddress, { first, ends, gives }: Connecting): number {
+  #connect(to: SocketAddress, { data, isEnded, abort }: ConnectOptions): number {
     const id = ++this.#count
     const connection = this.#transport.connect(to, {
-      ...this.#ownerOf(id),
-      connected: () => this.#tell({ kind: 'connected', id }),
+      ...this.#createOwner(id),
+      connected: () => this.#report({ kind: 'connected', id }),
     })
-    this.#held.set(id, connection)
-    if (first !== undefined) connection.write(Buffer.from(first, 'latin1'))
-    if (ends) connection.end()
-    if (gives) connection[gives]()
+    this.#connections.set(id, connection)
+    if (data !== undefined) connection.write(Buffer.from(data, 'latin1'))
+    if (isEnded) connection.end()
+    if (abort) connection[abort]()
     return id
   }
 
-  #keep(connection: TcpConnection): number {
+  #add(connection: TcpConnection): number {
     const id = ++this.#count
-    this.#held.set(id, connection)
-    connection.owner = this.#ownerOf(id)
+    this.#connections.set(id, connection)
+    connection.owner = this.#createOwner(id)
     return id
   }
 
-  #ownerOf(id: number): TcpConnection['owner'] {
+  #createOwner(id: number): TcpConnection['owner'] {
     return {
-      received: (bytes) => this.#tell({ kind: 'bytes', id, bytes: new Uint8Array(bytes) }),
-      ended: () => this.#tell({ kind: 'ended', id }),
-      drained: () => this.#tell({ kind: 'drained', id }),
-      closed: (error) => this.#tell({ kind: 'closed', id, error }),
+      received: (bytes) => this.#report({ kind: 'bytes', id, bytes: new Uint8Array(bytes) }),
+      ended: () => this.#report({ kind: 'ended', id }),
+      drained: () => this.#report({ kind: 'drained', id }),
+      closed: (error) => this.#report({ kind: 'closed', id, error }),
     }
   }
 
   #after(ms: number, name: string): void {
     const from = this.#transport.now()
-    const rang = (): void => this.#tell({ kind: 'rang', name, ms: this.#transport.now() - from })
-    this.#timers.set(name, this.#transport.after(ms, rang))
+    const fire = (): void => this.#report({ kind: 'timer', name, ms: this.#transport.now() - from })
+    this.#timers.set(name, this.#transport.after(ms, fire))
   }
 
   #connection(id: number): TcpConnection {
-    const connection = this.#held.get(id)
-    if (!connection) throw new Error(`there is no connection ${id}`)
+    const connection = this.#connections.get(id)
+    if (!connection) throw new Error(`no connection with id ${id}`)
     return connection
   }
 }
 
-function factsOf({ remote, local, bytesIn, bytesOut, unsent, hasEnded }: TcpConnection): Facts {
+function readConnectionState({ remote, local, bytesIn, bytesOut, unsent, hasEnded }: TcpConnection): ConnectionState {
   return { remote, local, bytesIn, bytesOut, unsent, hasEnded }
 }
 
 /** One connection, as the test sees it. */
 export class ScriptedConnection {
   readonly id: number
-  readonly #puppet: ScriptedTransport
+  readonly #transport: ScriptedTransport
   readonly pieces: Uint8Array[] = []
   isConnected = false
   endedTimes = 0
@@ -207,8 +205,8 @@ export class ScriptedConnection {
   closedTimes = 0
   error: string | undefined
 
-  constructor(puppet: ScriptedTransport, id: number) {
-    this.#puppet = puppet
+  constructor(transport: ScriptedTransport, id: number) {
+    this.#transport = transport
     this.id = id
   }
 
@@ -226,102 +224,102 @@ export class ScriptedConnection {
 
   async write(bytes: string | Uint8Array): Promise<boolean> {
     const all = typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes
-    return (await this.#puppet.order({ kind: 'write', id: this.id, bytes: all })) === true
+    return (await this.#transport.execute({ kind: 'write', id: this.id, bytes: all })) === true
   }
 
-  async do(kind: 'end' | 'reset' | 'close' | 'pause' | 'resume'): Promise<void> {
-    await this.#puppet.order({ kind, id: this.id })
+  async perform(kind: 'end' | 'reset' | 'close' | 'pause' | 'resume'): Promise<void> {
+    await this.#transport.execute({ kind, id: this.id })
   }
 
   async pumpTo(to: ScriptedConnection): Promise<void> {
-    await this.#puppet.order({ kind: 'pump', from: this.id, to: to.id })
+    await this.#transport.execute({ kind: 'pump', from: this.id, to: to.id })
   }
 
-  async facts(): Promise<Facts> {
-    // The hand answers this order with nothing else.
-    return (await this.#puppet.order({ kind: 'facts', id: this.id })) as Facts
+  async readState(): Promise<ConnectionState> {
+    // The reply to this command has this type.
+    return (await this.#transport.execute({ kind: 'state', id: this.id })) as ConnectionState
   }
 }
 
-/** The transport, as the test sees them. */
+/** The transport, as the test sees it. */
 export class ScriptedTransport {
-  readonly rung: { readonly name: string; readonly ms: number }[] = []
+  readonly firedTimers: { readonly name: string; readonly ms: number }[] = []
   readonly accepted: ScriptedConnection[] = []
-  readonly faults: string[] = []
+  readonly failures: string[] = []
   starvedTimes = 0
-  /** How an order gets to the hand. */
-  send: (number: number, order: Order) => void = () => {}
+  /** Sends a command to the driver. */
+  send: (number: number, execute: Command) => void = () => {}
   readonly #transport = new Map<number, ScriptedConnection>()
   readonly #waiting = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>()
   #number = 0
 
-  order(order: Order): Promise<unknown> {
+  execute(command: Command): Promise<unknown> {
     const { promise, resolve, reject } = Promise.withResolvers<unknown>()
     this.#waiting.set(++this.#number, { resolve, reject })
-    this.send(this.#number, order)
+    this.send(this.#number, command)
     return promise
   }
 
-  async listen(host: string, fate: AcceptPolicy = 'tell'): Promise<SocketAddress> {
-    // The hand answers this order with nothing else.
-    return (await this.order({ kind: 'listen', host, fate })) as SocketAddress
+  async listen(host: string, policy: AcceptPolicy = 'report'): Promise<SocketAddress> {
+    // The reply to this command has this type.
+    return (await this.execute({ kind: 'listen', host, policy })) as SocketAddress
   }
 
   async unlisten({ port }: SocketAddress): Promise<void> {
-    await this.order({ kind: 'unlisten', port })
+    await this.execute({ kind: 'unlisten', port })
   }
 
-  async connect(to: SocketAddress, connecting: Connecting = {}): Promise<ScriptedConnection> {
-    return this.connection(Number(await this.order({ kind: 'connect', to, ...connecting })))
+  async connect(to: SocketAddress, options: ConnectOptions = {}): Promise<ScriptedConnection> {
+    return this.connection(Number(await this.execute({ kind: 'connect', to, ...options })))
   }
 
   async after(ms: number, name: string): Promise<void> {
-    await this.order({ kind: 'after', ms, name })
+    await this.execute({ kind: 'after', ms, name })
   }
 
   async cancel(name: string): Promise<void> {
-    await this.order({ kind: 'cancel', name })
+    await this.execute({ kind: 'cancel', name })
   }
 
   /** The `count`th connection that was accepted. */
   async acceptedConnection(count = 1): Promise<ScriptedConnection> {
     await until(() => this.accepted.length >= count)
     const connection = this.accepted[count - 1]
-    if (!connection) throw new Error('nothing was accepted')
+    if (!connection) throw new Error('no connection was accepted')
     return connection
   }
 
-  /** News of a connection may come before the order that made it is answered. */
+  /** Events of a connection may arrive before the reply to its `connect`. */
   connection(id: number): ScriptedConnection {
-    const known = this.#transport.get(id)
-    if (known) return known
+    const existing = this.#transport.get(id)
+    if (existing) return existing
     const connection = new ScriptedConnection(this, id)
     this.#transport.set(id, connection)
     return connection
   }
 
-  hear(news: News): void {
-    if (news.kind === 'reply') this.#answer(news)
-    else if (news.kind === 'rang') this.rung.push(news)
-    else if (news.kind === 'failed') this.faults.push(news.message)
-    else if (news.kind === 'starved') this.starvedTimes++
-    else if (news.kind !== 'open') this.#note(news)
+  receive(event: TransportEvent): void {
+    if (event.kind === 'reply') this.#settle(event)
+    else if (event.kind === 'timer') this.firedTimers.push(event)
+    else if (event.kind === 'failed') this.failures.push(event.message)
+    else if (event.kind === 'starved') this.starvedTimes++
+    else if (event.kind !== 'open') this.#record(event)
   }
 
-  #note(news: Extract<News, { readonly id: number }>): void {
-    const connection = this.connection(news.id)
-    if (news.kind === 'accepted') this.accepted.push(connection)
-    else if (news.kind === 'connected') connection.isConnected = true
-    else if (news.kind === 'bytes') connection.pieces.push(news.bytes)
-    else if (news.kind === 'ended') connection.endedTimes++
-    else if (news.kind === 'drained') connection.drainedTimes++
+  #record(event: Extract<TransportEvent, { readonly id: number }>): void {
+    const connection = this.connection(event.id)
+    if (event.kind === 'accepted') this.accepted.push(connection)
+    else if (event.kind === 'connected') connection.isConnected = true
+    else if (event.kind === 'bytes') connection.pieces.push(event.bytes)
+    else if (event.kind === 'ended') connection.endedTimes++
+    else if (event.kind === 'drained') connection.drainedTimes++
     else {
       connection.closedTimes++
-      connection.error = news.error
+      connection.error = event.error
     }
   }
 
-  #answer({ number, value, error }: Extract<News, { kind: 'reply' }>): void {
+  #settle({ number, value, error }: Extract<TransportEvent, { kind: 'reply' }>): void {
     const waiting = this.#waiting.get(number)
     this.#waiting.delete(number)
     if (error === undefined) waiting?.resolve(value)
@@ -329,81 +327,84 @@ export class ScriptedTransport {
   }
 }
 
-export type Make = 'epoll' | 'net'
+export type TransportKind = 'epoll' | 'net'
 
-/** Ends with the test. */
+/** Runs clean-up work at the end of a test. */
 export interface AsyncCleanupScope {
   after(work: () => Promise<void> | void): void
 }
 
-export function openScriptedTransport(make: Make, t: AsyncCleanupScope): Promise<ScriptedTransport> {
-  return make === 'net' ? Promise.resolve(openNetPuppet(t)) : openEpollPuppet(t)
+export function openScriptedTransport(kind: TransportKind, t: AsyncCleanupScope): Promise<ScriptedTransport> {
+  return kind === 'net' ? Promise.resolve(openNetTransport(t)) : openEpollTransport(t)
 }
 
-function openNetPuppet(t: AsyncCleanupScope): ScriptedTransport {
-  const puppet = new ScriptedTransport()
-  const hand = new Hand(openNodeTransport(), (news) => puppet.hear(news))
-  t.after(() => hand.drop())
-  puppet.send = (number, order) => {
-    const done = (value: unknown): void => puppet.hear({ kind: 'reply', number, value })
-    const failed = (error: unknown): void => puppet.hear({ kind: 'reply', number, value: undefined, error: `${error}` })
-    // As in a thread: nothing is answered before the order has returned.
-    new Promise((resolve) => resolve(hand.obey(order))).then(done, failed)
+function openNetTransport(t: AsyncCleanupScope): ScriptedTransport {
+  const scripted = new ScriptedTransport()
+  const driver = new TransportDriver(openNodeTransport(), (event) => scripted.receive(event))
+  t.after(() => driver.closeAll())
+  scripted.send = (number, command) => {
+    const done = (value: unknown): void => scripted.receive({ kind: 'reply', number, value })
+    const failed = (error: unknown): void =>
+      scripted.receive({ kind: 'reply', number, value: undefined, error: `${error}` })
+    // As with a thread, the reply comes after this call returns.
+    new Promise((resolve) => resolve(driver.execute(command))).then(done, failed)
   }
-  return puppet
+  return scripted
 }
 
-const ONE = Buffer.alloc(8)
-ONE.writeBigUInt64LE(1n)
+const WAKE_COUNT = Buffer.alloc(8)
+WAKE_COUNT.writeBigUInt64LE(1n)
 
-async function openEpollPuppet(t: AsyncCleanupScope): Promise<ScriptedTransport> {
-  const puppet = new ScriptedTransport()
+async function openEpollTransport(t: AsyncCleanupScope): Promise<ScriptedTransport> {
+  const scripted = new ScriptedTransport()
   const worker = new Worker(new URL(import.meta.url))
   const ended = new Promise<void>((resolve) => worker.on('exit', () => resolve()))
   const { promise: opened, resolve: open, reject } = Promise.withResolvers<number>()
   worker.on('error', reject)
-  worker.on('message', (news: News) => (news.kind === 'open' ? open(news.wakeFd) : puppet.hear(news)))
+  worker.on('message', (event: TransportEvent) =>
+    event.kind === 'open' ? open(event.wakeFd) : scripted.receive(event),
+  )
   const wakeFd = await opened
-  puppet.send = (number, order) => {
-    worker.postMessage({ number, order })
-    writeSync(wakeFd, ONE)
+  scripted.send = (number, command) => {
+    worker.postMessage({ number, command })
+    writeSync(wakeFd, WAKE_COUNT)
   }
   t.after(async () => {
-    puppet.send(0, { kind: 'stop' })
+    scripted.send(0, { kind: 'stop' })
     await ended
     closeSync(wakeFd)
   })
-  return puppet
+  return scripted
 }
 
-/** In the thread. */
-function runHand(port: MessagePort): void {
-  const tell = (news: News): void => port.postMessage(news)
+/** Runs in the thread. */
+function runDriver(port: MessagePort): void {
+  const report = (event: TransportEvent): void => port.postMessage(event)
   const kernel = openKernel()
-  if (!kernel) throw new Error('this Node cannot call the kernel')
+  if (!kernel) throw new Error('this version of Node cannot call the kernel')
   const transport = new EpollTransport(kernel, {
     woken: () => {
-      for (let got = receiveMessageOnPort(port); got; got = receiveMessageOnPort(port)) obey(got.message)
+      for (let got = receiveMessageOnPort(port); got; got = receiveMessageOnPort(port)) run(got.message)
     },
-    failed: (error) => tell({ kind: 'failed', message: `${error}` }),
-    starved: () => tell({ kind: 'starved' }),
+    failed: (error) => report({ kind: 'failed', message: `${error}` }),
+    starved: () => report({ kind: 'starved' }),
   })
-  const hand = new Hand(transport, tell)
-  const obey = ({ number, order }: { readonly number: number; readonly order: Order }): void => {
-    if (order.kind === 'stop') {
+  const driver = new TransportDriver(transport, report)
+  const run = ({ number, command }: { readonly number: number; readonly command: Command }): void => {
+    if (command.kind === 'stop') {
       transport.stop()
       return
     }
     try {
-      tell({ kind: 'reply', number, value: hand.obey(order) })
+      report({ kind: 'reply', number, value: driver.execute(command) })
     } catch (error) {
-      tell({ kind: 'reply', number, value: undefined, error: `${error}` })
+      report({ kind: 'reply', number, value: undefined, error: `${error}` })
     }
   }
-  tell({ kind: 'open', wakeFd: transport.wakeFd })
+  report({ kind: 'open', wakeFd: transport.wakeFd })
   transport.run()
   transport.close()
   port.close()
 }
 
-if (!isMainThread && parentPort) runHand(parentPort)
+if (!isMainThread && parentPort) runDriver(parentPort)

@@ -1,5 +1,5 @@
-// A process that fills an index of a store and closes it a moment later, each time another one: `<store> <folder>`. Nothing
-// else keeps it running.
+// A process that opens, fills and closes search indexes of a store, one after the other: `<store> <directory>`. Nothing else
+// keeps it alive.
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'

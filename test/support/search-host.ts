@@ -1,4 +1,4 @@
-// An instance in which things were said: messages that are routed by hand, an index of them, and agents that look.
+// An instance with messages that the test routes, a search index, and agents that search.
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import type { Caller } from '../../src/core/access/caller.ts'
@@ -24,13 +24,13 @@ import { run } from './sql.ts'
 import { tempDir } from './temp.ts'
 import { openTools, type ToolSession } from './tools.ts'
 
-/** The room of `team`, and the one of `other`. */
+/** The rooms of `team` and `other`. */
 export const ROOM = 'fake:room/1'
 export const OTHER_ROOM = 'fake:room/2'
 
 export interface InboundMessageOptions extends Partial<Omit<InboundMessage, 'jid' | 'content'>> {
   readonly jid?: string
-  /** Who has it; nothing where it is not routed yet. */
+  /** Its folder; undefined if it is not routed yet. */
   readonly folder?: string | undefined
   readonly state?: InboxRow['state']
   readonly reason?: string
@@ -40,17 +40,17 @@ export interface SearchHost extends Omit<TestHost, 'host'> {
   readonly host: InstanceHost
   readonly search: SearchIndex
   readonly searchPath: string
-  /** Something is said in a chat; its number and id. A millisecond passes first. */
+  /** Adds a message to a chat and returns its number and id. Advances the clock by a millisecond first. */
   receive(content: string | Uint8Array, hearing?: InboundMessageOptions): Promise<{ seq: number; id: string }>
-  /** Many at once and in one millisecond, which nobody routes. */
+  /** Adds many unrouted messages in one millisecond. */
   receiveAll(contents: readonly string[], jid?: string): Promise<void>
   say(content: string, out?: Partial<OutboundMessage>): Promise<{ seq: number; id: string }>
-  /** What the router would write. */
+  /** Writes what the router would write. */
   route(seq: number, folder: string | undefined, state?: InboxRow['state'], reason?: string): Promise<void>
-  /** The router itself; whom it has told. */
+  /** Runs the router and returns the keys that it notified. */
   routeAll(): Promise<readonly string[]>
   addRoute(match: string, target: string, seq?: number): Promise<void>
-  /** The id of the person. */
+  /** Returns the id of the person. */
   claim(sub: string, as: { name: string } | { id: string }): Promise<string>
   open(folder?: string): Promise<ToolSession>
   openAs(caller: Caller, on?: InstanceHost): Promise<ToolSession>
@@ -72,7 +72,7 @@ export async function openSearchHost(
   const { channel, searchPath = join(tempDir(t), 'store', 'search.db'), on, ...rest } = options
   const here = on ?? (await testHost(t, engine))
   const search = openSearchIndex(here.host.engine, searchPath, rest)
-  // Before the engine under it: hooks run in the order in which they were given.
+  // Before closing the engine: hooks run in the order of registration.
   const close = here.host.close
   t.after(() => search.close())
   const addRoute: SearchHost['addRoute'] = async (match, target, seq = 0) => {

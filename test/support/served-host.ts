@@ -1,4 +1,4 @@
-// A served instance for one test, and a client that says exactly what it is told to say.
+// A served instance for one test, and a raw HTTP client.
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import type { TestContext } from 'node:test'
@@ -19,7 +19,7 @@ export interface ServedHostOptions {
 export interface ServedHost extends TestHost {
   url(daemon?: DaemonName): string
   readonly printed: readonly string[]
-  /** What was logged so far, as objects. */
+  /** The log so far, as objects. */
   logged(): Record<string, unknown>[]
   bearer(request: BearerRequest): Promise<string>
   /** A request with a bearer. */
@@ -44,7 +44,7 @@ export async function serveHost(t: TestContext, options: ServedHostOptions = {})
     ...on,
     url,
     printed,
-    // What is logged in one turn may be written in one go.
+    // Several log lines may arrive in one write.
     logged: () =>
       lines.flatMap((text) =>
         text
@@ -59,7 +59,7 @@ export async function serveHost(t: TestContext, options: ServedHostOptions = {})
   }
 }
 
-/** Sends these bytes on a connection of its own and answers with all that comes back. */
+/** Sends these bytes on a new connection and returns everything that the server sends. */
 export async function sendRaw(url: string, ...parts: (string | Uint8Array)[]): Promise<string> {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname)
@@ -68,14 +68,14 @@ export async function sendRaw(url: string, ...parts: (string | Uint8Array)[]): P
   socket.on('data', (chunk) => {
     answer += chunk
   })
-  // The server may cut the connection while we are still sending.
+  // The server may close the connection during the write.
   socket.on('error', () => {})
   for (const part of parts) socket.write(part)
   await once(socket, 'close')
   return answer
 }
 
-/** The status of the first answer in such a text. */
+/** The status of the first response. */
 export function statusOf(answer: string): number {
   return Number(/^HTTP\/1\.1 (\d{3}) /.exec(answer)?.[1] ?? 0)
 }

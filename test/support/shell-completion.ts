@@ -1,18 +1,18 @@
-// Asks a real shell what may follow what was typed, with the completions of a program.
+// Asks a real shell for completions.
 import { execFileSync } from 'node:child_process'
 import { SHELLS, type Shell } from '../../src/lib/command-line/completion.ts'
 
 export { SHELLS, type Shell }
 
 export interface CompletionOptions {
-  /** The file with the script of this shell. */
+  /** The completion script of this shell. */
   readonly script: string
-  /** Of bash and zsh. */
+  /** Only for bash and zsh. */
   readonly fn: string
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** The words, sorted and with blanks between. */
+/** Returns the words, sorted and separated by blanks. */
 export function completeInShell(shell: Shell, line: string, { script, fn, env = {} }: CompletionOptions): string {
   const args = ARGUMENTS[shell](line, script, fn)
   const said = execFileSync(shell, args, { encoding: 'utf8', env: { PATH: process.env.PATH, ...env } })

@@ -1,4 +1,4 @@
-// Stands before a server and hands on what it says in slices of a few bytes, as a bad line would.
+// A proxy that forwards responses in slices of a few bytes, like a bad connection.
 import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 import type { TestContext } from 'node:test'
@@ -7,7 +7,7 @@ import type { RepeatableRandom } from './repeatable-random.ts'
 
 const LARGEST = 40
 
-/** The same URL, through the proxy. */
+/** Returns the same URL, through the proxy. */
 export async function slicing(t: TestContext, by: RepeatableRandom, url: string): Promise<string> {
   const { hostname, port } = new URL(url)
   const sockets = new Set<Socket>()
@@ -16,7 +16,7 @@ export async function slicing(t: TestContext, by: RepeatableRandom, url: string)
     for (const socket of [client, back]) {
       sockets.add(socket)
       socket.setNoDelay(true)
-      // Either side may break off.
+      // Either side may disconnect.
       socket.on('error', () => {})
       socket.on('close', () => sockets.delete(socket))
     }
@@ -50,7 +50,7 @@ async function hand(from: Socket, to: Socket, by: RepeatableRandom): Promise<voi
     }
     to.end()
   } catch {
-    // Broken off, so that the other side is too.
+    // Reset, so that the other side is reset too.
     to.destroy()
   }
 }

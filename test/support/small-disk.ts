@@ -1,11 +1,11 @@
-// A disk of two megabytes of its own. Needs root.
+// A file system of two megabytes. Needs root.
 import { execFileSync } from 'node:child_process'
 import { closeSync, openSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 
 const KIB = 1024
 
-/** Runs `work` in the root of a small file system; its end is not a hook, because the folder's own removal is one. */
+/** Runs `work` in the root of a small file system. It is not unmounted in a hook, because the removal of the directory is one. */
 export async function onSmallDisk(
   folder: string,
   kind: 'tmpfs' | 'ext4',
@@ -27,7 +27,7 @@ export async function onSmallDisk(
   }
 }
 
-/** Takes all the room that is left but so much. */
+/** Fills the disk except for this many bytes. */
 export function fillUp(root: string, leaveBytes = 0): string {
   const path = join(root, 'ballast')
   const file = openSync(path, 'w')

@@ -1,4 +1,4 @@
-// The official client at a folder's tool socket, as an agent's own client would be.
+// The official client on the tool socket of a folder, like the client of an agent.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -10,7 +10,7 @@ import type { Generation } from './tools.ts'
 export interface SocketToolAnswer {
   readonly isError: boolean
   readonly text: string
-  /** What the text holds, where it is JSON. */
+  /** The parsed text, if it is JSON. */
   readonly json: unknown
 }
 
@@ -19,13 +19,13 @@ export interface SocketSession {
   readonly socket: Socket
   call(name: string, args?: Record<string, unknown>): Promise<SocketToolAnswer>
   list(): Promise<Tool[]>
-  /** Any method, the hidden ones too. An error of the protocol is thrown, with its `code`. */
+  /** Calls any method, also hidden ones. Throws protocol errors with their `code`. */
   rpc(method: string, params?: Record<string, unknown>): Promise<Record<string, unknown>>
   close(): Promise<void>
 }
 
 export interface SocketSessionOptions {
-  /** The turn that the connection names. */
+  /** The turn of the connection. */
   readonly turn?: string
   readonly fence?: number
   readonly generation?: Generation
@@ -69,7 +69,7 @@ function jsonOf(text: string): unknown {
   }
 }
 
-/** A line each way for each message; what the connection names of its turn goes with `initialize`. */
+/** One line per message; the turn of the connection is sent with `initialize`. */
 function socketTransport(socket: Socket, named: Record<string, unknown>): Transport {
   const transport: Transport = {
     start: async () => {},
@@ -92,7 +92,7 @@ function socketTransport(socket: Socket, named: Record<string, unknown>): Transp
   return transport
 }
 
-/** The generation without a handshake names it with every request. */
+/** The protocol generation without a handshake sends it with every request. */
 function naming(message: JSONRPCMessage, named: Record<string, unknown>): JSONRPCMessage {
   if (Object.keys(named).length === 0 || !('method' in message)) return message
   const meta = message.params?._meta

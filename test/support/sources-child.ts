@@ -1,5 +1,5 @@
-// A registry in a process of its own, to be killed. Speaks in lines: `ready`, then waits for one; then it registers
-// `10.0.0.1`, `10.0.0.2`, … and says each as soon as it is answered, or `refused: …` and what it has then; `over` at the end.
+// A registry in a process that the test kills. Protocol by lines: prints `ready` and waits for a line; then registers `10.0.0.1`,
+// `10.0.0.2`, … and prints each after its response, or `refused: …` with its entries; prints `over` at the end.
 import { writeFile } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
 import { SourceRegistry } from '../../src/egress/policy/source-registry.ts'
@@ -7,9 +7,9 @@ import { SourceRegistry } from '../../src/egress/policy/source-registry.ts'
 export interface SourcesOrders {
   readonly path: string
   readonly count: number
-  /** Of each entry: a large file is written in several parts. */
+  /** Size of each entry: a large file is written in several parts. */
   readonly hosts: number
-  /** The control: writes into the file itself, as the promise forbids. */
+  /** For the control test: writes into the file directly, which must be detected. */
   readonly inPlace?: boolean
 }
 

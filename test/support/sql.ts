@@ -1,4 +1,4 @@
-// SQL of tests: raw rows, as the engine returns them.
+// Runs SQL in tests and returns raw rows.
 import type { QueryResult, Tx, Value } from '../../src/store/engine.ts'
 
 export function run(tx: Tx, sql: string, parameters: readonly Value[] = []): Promise<QueryResult> {

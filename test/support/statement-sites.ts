@@ -1,4 +1,4 @@
-// Every call in src/ that runs SQL, and which of them were run.
+// Finds every call in src/ that runs SQL, and records which of them were executed.
 import { readFileSync } from 'node:fs'
 import { glob } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -71,7 +71,7 @@ export function recordStatementSites(t: { after(then: () => void): void }): Read
   return reached
 }
 
-/** The first frame of the stack in src/ that is not the store's. */
+/** The first stack frame in src/ outside the store. */
 function callSite(): string {
   const { stackTraceLimit } = Error
   Error.stackTraceLimit = 20

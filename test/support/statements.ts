@@ -1,4 +1,4 @@
-// What an engine is asked to do, as it is asked: every statement once, with the parameters of its first and last runs.
+// Records the statements of an engine: each once, with the parameters of its first and last executions.
 import type { Engine, Tx, Value } from '../../src/store/engine.ts'
 
 export interface Statement {
@@ -9,7 +9,7 @@ export interface Statement {
 
 const RECORDED = Symbol('recorded')
 
-/** Records from now on, also what lanes write. */
+/** Starts recording, including lanes. */
 export function recordStatements(engine: Engine): ReadonlyMap<string, Statement> {
   const statements = new Map<string, Statement>()
   const note = (sql: string, parameters: readonly unknown[]): void => {

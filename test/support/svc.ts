@@ -1,4 +1,4 @@
-// The command itself, as a process of its own, on an instance that lives as long as the test.
+// Runs svc as a process, on an instance that is removed after the test.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -16,22 +16,22 @@ export interface SvcExit {
 }
 
 export interface ServedProcess {
-  /** `<daemon>` to its URL, as printed. */
+  /** The printed URL of each daemon. */
   readonly urls: ReadonlyMap<string, string>
   readonly child: ChildProcess
   readonly ended: Promise<SvcExit>
-  /** Sends SIGTERM, and waits for the end. */
+  /** Sends SIGTERM and waits for the exit. */
   stop(): Promise<SvcExit>
 }
 
 export interface Instance {
   readonly root: string
   run(...args: string[]): Promise<SvcExit>
-  /** `svc serve`, until it says ready. Ends with the test at the latest. `stderr` is a file that takes its log. */
+  /** Starts `svc serve` and waits until it is ready. It ends with the test at the latest. `stderr` is a file for its log. */
   serve(daemons?: readonly string[], env?: Record<string, string>, stderr?: number): Promise<ServedProcess>
 }
 
-/** A new instance `demo`, whose daemons listen on any free port; each of its processes has these settings. `bin` is the program. */
+/** Creates an instance `demo` whose daemons listen on free ports; all of its processes get these settings. `bin` is the program. */
 export async function instance(
   t: TestContext,
   settings: Record<string, string> = {},

@@ -1,17 +1,17 @@
-// Folders that live as long as a test.
+// Temporary directories of tests.
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** Holds the folder of a whole run, for what its processes share; it is removed when the run ends. */
+/** The environment variable with the directory of a whole run, which its processes share; it is removed when the run ends. */
 export const SHARED_FOLDER = 'SVC_TEST_FOLDER'
 
-/** What has an end to clean up at: a test's context, or `{ after }` of node:test for a whole file. */
+/** Runs clean-up work at its end: the context of a test, or `{ after }` of node:test for a whole file. */
 export interface CleanupScope {
   after(work: () => void): void
 }
 
-/** An empty folder of its own, removed after the test. Others may enter it, as agents of a svc that root started must. */
+/** Creates an empty directory that is removed after the test. Other users can enter it, as agents need if root runs svc. */
 export function tempDir(t: CleanupScope, under = tmpdir()): string {
   const path = mkdtempSync(join(under, 'svc-test-'))
   chmodSync(path, 0o711)

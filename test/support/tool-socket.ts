@@ -1,5 +1,5 @@
-// A folder's tool socket as a runtime meets it: JSON-RPC by lines, with the tools that a test gives it. It writes down what
-// was asked.
+// The tool socket of a folder for tests of runtimes: JSON-RPC by lines, with the tools of the test. It records the
+// calls.
 import { once } from 'node:events'
 import { constants, existsSync, readFileSync, rmSync } from 'node:fs'
 import { open } from 'node:fs/promises'
@@ -14,24 +14,24 @@ import type { CleanupScope } from './temp.ts'
 
 type Args = Readonly<Record<string, unknown>>
 
-/** What a tool answers: text, an object as JSON, or a refusal. */
+/** The result of a tool: text, an object as JSON, or a refusal. */
 export type FakeTool = (args: Args) => unknown
 
 export class ToolRefusal extends Error {}
 
-/** The same for a reason that passes. */
+/** A transient refusal. */
 export class PassingToolRefusal extends ToolRefusal {}
 
 export interface ToolSocket {
   readonly home: string
   readonly path: string
-  /** `reply {"chatJid": …}`, `submit_status …`, in their order. */
+  /** `reply {"chatJid": …}`, `submit_status …`, in order. */
   readonly asked: string[]
-  /** The texts that were replied. */
+  /** The texts of all replies. */
   readonly said: string[]
-  /** What each connection has named as its turn. */
+  /** The turn of each connection. */
   readonly turns: unknown[]
-  /** Closes every connection, as a gated that ends does. */
+  /** Closes all connections, as gated does when it stops. */
   drop(): void
   job(given?: Partial<Job>): Job
 }
@@ -114,7 +114,7 @@ export async function toolSocket(t: CleanupScope, tools: Readonly<Record<string,
   return { home, path, asked, said, turns, drop, job: (given) => jobOf(home, path, given) }
 }
 
-/** The directory of a visitors' chat, as a run gets it. */
+/** The directory of a visitor chat, as a run gets it. */
 export function chatDirectory(t: CleanupScope): ChatDirectory {
   const path = agentDir(t)
   return { path, open: () => open(path, constants.O_RDONLY | constants.O_DIRECTORY), children: new Set() }
@@ -147,7 +147,7 @@ function jobOf(home: string, socket: string, given: Partial<Job> = {}): Job {
   }
 }
 
-/** One message, as the turn hears it. */
+/** One message, as in the prompt of a turn. */
 export function messagesOf(text: string): Pick<Job, 'messages'> {
   return { messages: [{ id: 'm1', sender: 'anon:1', text, jid: 'web:main' }] }
 }

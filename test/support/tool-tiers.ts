@@ -1,4 +1,4 @@
-// The tiers that each tool declares, by the tool's name.
+// The tiers of each tool, by its name.
 import type { DeclaredTiers } from '../../src/core/access/policy.ts'
 import { defaultRule, bracketFault as faultOf, type Tier, type ToolTiers } from '../../src/core/access/tiers.ts'
 import { resources } from '../../src/resources/index.ts'
@@ -10,7 +10,7 @@ const DECLARED = new Map(
     .map(({ toolName, tiers = {} }) => [toolName, tiers]),
 )
 
-/** The tools that the specification names; the name of any other is `<resource>.<verb>`. */
+/** The tools of the specification; all others are named `<resource>.<verb>`. */
 export const SPECIFIED_TIERS: Readonly<Record<string, ToolTiers>> = Object.fromEntries(
   [...DECLARED].filter(([name]) => !name.includes('.')),
 )

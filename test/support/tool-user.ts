@@ -1,5 +1,5 @@
-// An agent that does what a visitor tells it: it calls the tool of each line `/tool <name> <arguments>`, and says what came of
-// it. As `claude` it speaks like that client; else its stdout is its answer.
+// An agent that executes the commands of a visitor: it calls a tool for each line `/tool <name> <arguments>` and replies with the
+// results. As `claude` it speaks the protocol of that client; otherwise its stdout is the reply.
 import { createConnection } from 'node:net'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'

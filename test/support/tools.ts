@@ -1,4 +1,4 @@
-// The tool face as the official client sees it: over an in-memory transport, in both protocol generations.
+// The tool face, as the official client sees it: over an in-memory transport, in both protocol generations.
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import { Client, InMemoryTransport, StreamableHTTPClientTransport, type Tool } from '@modelcontextprotocol/client'
@@ -15,13 +15,13 @@ import { resources } from '../../src/resources/index.ts'
 import { tools } from '../../src/tools/index.ts'
 import type { TestHost } from './host.ts'
 
-/** Those that are a row's. */
+/** Tools of resources. */
 export const ROW_TOOLS: ToolList = createToolList(resourceTools(resources))
 
 /** Every tool of the product. */
 export const PRODUCT_TOOLS: ToolList = createToolList([...resourceTools(resources), ...standaloneTools(tools)])
 
-/** The verb behind each of those that are a row's. */
+/** The verb of each resource tool. */
 export const TOOL_VERBS: ReadonlyMap<string, NamedVerb> = new Map(
   resources.flatMap(({ verbs }) =>
     Object.values(verbs).flatMap((verb) => (verb.when === undefined ? [] : [[verb.toolName, verb]])),
@@ -36,23 +36,23 @@ export interface ToolSession {
   readonly client: Client
   tools(): Promise<Tool[]>
   names(): Promise<string[]>
-  /** The answer of a call that succeeds: JSON as what it holds, other text as it is. */
+  /** The result of a successful call: parsed JSON, or text. */
   call(name: string, args?: Record<string, unknown>): Promise<unknown>
-  /** The text of a call that is refused. */
+  /** The text of a refused call. */
   refusal(name: string, args?: Record<string, unknown>): Promise<string>
 }
 
 export interface SessionOptions {
   list?: ToolList
   generation?: Generation
-  /** The turn that the connection names. */
+  /** The turn of the connection. */
   turn?: RequestContext['turn']
-  /** What the person who asked may use; all unless said. */
+  /** The reach of the person who asked; everything by default. */
   reach?: Reach
   onError?(error: unknown, what: string): void
 }
 
-/** An open session of this caller. */
+/** Opens a session of this caller. */
 export async function openTools(
   t: TestContext,
   host: InstanceHost,
@@ -62,7 +62,7 @@ export async function openTools(
   const { list = PRODUCT_TOOLS, generation = 'handshake', turn, reach, onError = rethrow } = options
   const [ours, theirs] = InMemoryTransport.createLinkedPair()
   const asking = () => ({ host, caller, face: 'tool' as const, ...(turn ? { turn } : {}), ...(reach ? { reach } : {}) })
-  // The official entry for sockets: it decides which generation a connection speaks.
+  // The official entry for sockets, which detects the protocol generation of a connection.
   const served = serveStdio(() => createToolServer({ list, requestContext: asking, onError }), { transport: theirs })
   const client = clientOf(generation)
   await client.connect(ours)
@@ -107,7 +107,7 @@ function session(client: Client): ToolSession {
       const { text, isError, structured } = await ask(name, args)
       assert.ok(!isError, `${name} was refused: ${text}`)
       const answer: unknown = /^[[{]/.test(text) ? JSON.parse(text) : text
-      // What clients may read as an object is the same object.
+      // The structured content must equal the text.
       assert.deepEqual(structured, text.startsWith('{') ? answer : undefined)
       return answer
     },
@@ -124,7 +124,7 @@ function rethrow(error: unknown): never {
   throw error
 }
 
-/** Takes back what `grant` and `operator` of the test host gave. */
+/** Removes the permissions of `grant` and `operator` of the test host. */
 export function revoking({ cli }: TestHost) {
   return {
     ungrant: (principal: string, action: string, scope: string, effect: 'allow' | 'deny' = 'allow') =>

@@ -1,4 +1,4 @@
-// A turn that runs, for tests of what an agent does in one.
+// A running turn, for tests of the actions of an agent.
 import type { TestContext } from 'node:test'
 import type { Turn } from '../../src/core/turns/turns.ts'
 import { openConversationHost, type TestMessageOptions } from './conversation-host.ts'
@@ -9,7 +9,7 @@ export interface StartTurnOptions extends TestMessageOptions {
   readonly content?: string
 }
 
-/** A message arrives in the chat, is routed to the folder as the router would, and its turn is claimed. */
+/** Adds a message to the chat, routes it to the folder and claims its turn. */
 export async function startTurn(
   t: TestContext,
   here: TestHost,
@@ -20,7 +20,7 @@ export async function startTurn(
   return (await talk.mustClaim()).turn
 }
 
-/** Ends it, so that another one of the same conversation may start. */
+/** Ends it, so that another turn of the same conversation can start. */
 export async function finishTurn(t: TestContext, here: TestHost, turn: Turn): Promise<void> {
   await (await openConversationHost(t, 'sqlite', here)).end(turn)
 }

@@ -1,8 +1,8 @@
-// Waits for what nothing announces, but not for ever.
+// Waits for a condition, with a time limit.
 import { setTimeout as pause } from 'node:timers/promises'
 
 const LOOK_MS = 5
-/** Shorter than the runner's, so that it is this that says what did not come; long, because a busy machine may need it. */
+/** Shorter than the timeout of the runner, so that the error names the condition; long enough for a busy machine. */
 const PATIENCE_MS = 5 * 60_000
 
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {

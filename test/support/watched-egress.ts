@@ -1,4 +1,4 @@
-// egress-proxy as a process that is watched from outside, through what the kernel knows about it, and may be kept short of files.
+// Runs egress-proxy as a process and observes it through the kernel; the number of its open files can be limited.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
@@ -10,12 +10,12 @@ import { tempDir } from './temp.ts'
 
 export interface WatchedEgress {
   readonly pid: number
-  /** Of the forward listener. */
+  /** Port of the forward listener. */
   readonly port: number
   /** The warnings in its log so far. */
   readonly warnings: readonly string[]
   register(ip: string, allowlist: readonly string[]): Promise<void>
-  /** Sends SIGTERM, and waits for the end; its exit code. */
+  /** Sends SIGTERM, waits for the exit and returns the exit code. */
   stop(): Promise<number | null>
 }
 
@@ -23,7 +23,7 @@ export interface WatchedOptions {
   readonly env?: Readonly<Record<string, string>>
   /** Flags for its Node. */
   readonly flags?: readonly string[]
-  /** How many files it may have open, instead of as many as this machine gives. */
+  /** The limit of open files; the maximum of the machine by default. */
   readonly files?: number
 }
 
@@ -70,7 +70,7 @@ export function openFiles(pid: number): number {
   return readdirSync(`/proc/${pid}/fd`).length
 }
 
-/** Its connections over IPv4 as the kernel lists them: addresses and state in hexadecimal. */
+/** Its IPv4 connections, as listed by the kernel: addresses and state in hexadecimal. */
 export function connectionsOf(pid: number): string[] {
   const links = readdirSync(`/proc/${pid}/fd`).map((fd) => linkOf(`/proc/${pid}/fd/${fd}`))
   return readFileSync('/proc/net/tcp', 'utf8')
@@ -80,7 +80,7 @@ export function connectionsOf(pid: number): string[] {
     .map(([, local, remote, state]) => `${local} ${remote} ${state}`)
 }
 
-/** A descriptor may be closed between being listed and being looked at. */
+/** A descriptor may be closed between listing and reading. */
 function linkOf(path: string): string {
   try {
     return readlinkSync(path)

@@ -26,7 +26,6 @@ interface FiringTest extends TestHost {
 async function open(t: TestContext, engine: EngineName = 'sqlite', timeZone = 'UTC'): Promise<FiringTest> {
   const fixture = await testHost(t, engine)
   const { host, clock } = fixture
-  let number = 0
   await host.engine.transaction((tx) =>
     groups.insert(tx, { folder: 'main', name: 'main', product: 'assistant', open: true, added_at: timestamp(START) }),
   )

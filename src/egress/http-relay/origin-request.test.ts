@@ -2,15 +2,15 @@ import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import { test } from 'node:test'
 import {
-  ask,
   get,
   OK,
   openHttpFixture,
   openHttpParts,
-  originReplying,
-  plainVia,
+  openReplyingOrigin,
+  removeViaSuffix,
   requestFor,
-  suiteOnBoth,
+  sendRequest,
+  suiteOnEachIo,
 } from '../../../test/support/http-fixture.ts'
 import { answerEach, rawOrigin } from '../../../test/support/raw-http.ts'
 import type { Peer } from '../../../test/support/raw-socket.ts'
@@ -27,11 +27,11 @@ function answerAfter(end: Peer, part: string, answer: string): void {
   }
 }
 
-suiteOnBoth('a request body', (io) => {
+suiteOnEachIo('a request body', (io) => {
   test('with a length passes unchanged, and the next request is found after it', async (t) => {
     const fixture = await openHttpFixture(t, io)
     const origin = await rawOrigin(t, (end) => answerEach(end, () => OK))
-    const client = await fixture.client()
+    const client = await fixture.connectClient()
     const post = requestFor('POST', origin.port, '/', 'Content-Length: 5\r\n', 'hello')
     client.send(post + get(origin.port, '/next', 'Connection: close\r\n'))
     const answer = await client.over()
@@ -45,11 +45,11 @@ suiteOnBoth('a request body', (io) => {
   test('with Chunked in any case is chunked: the content passes without extensions and trailers', async (t) => {
     const fixture = await openHttpFixture(t, io)
     const origin = await rawOrigin(t, (end) => answerAfter(end, '0\r\n\r\n', OK))
-    const client = await fixture.client()
+    const client = await fixture.connectClient()
     const body = '3;a=b\r\nabc\r\n00002\r\nde\r\n0\r\nX-Trailer: 1\r\n\r\n'
     client.send(requestFor('POST', origin.port, '/', 'Transfer-Encoding: cHunKed\r\n', body))
     await client.says('ok')
-    const [, sent] = plainVia(origin.peers[0]?.text ?? '').split('egress-proxy\r\n\r\n')
+    const [, sent] = removeViaSuffix(origin.peers[0]?.text ?? '').split('egress-proxy\r\n\r\n')
     assert.equal(sent, '5\r\nabcde\r\n0\r\n\r\n')
     assert.match(origin.peers[0]?.text ?? '', /Transfer-Encoding: chunked\r\n/)
   })
@@ -71,7 +71,7 @@ suiteOnBoth('a request body', (io) => {
     test(name, async (t) => {
       const fixture = await openHttpFixture(t, io)
       const origin = await rawOrigin(t, () => {})
-      const client = await fixture.client()
+      const client = await fixture.connectClient()
       client.send(requestFor('POST', origin.port, '/', 'Transfer-Encoding: chunked\r\n', `1\r\nx\r\n${body}`))
       const answer = await client.over()
       assert.match(answer, /^HTTP\/1\.1 400 [\s\S]*Connection: close/)
@@ -98,7 +98,7 @@ suiteOnBoth('a request body', (io) => {
         })
         socket.on('drain', () => socket.resume())
       })
-      const client = await fixture.client()
+      const client = await fixture.connectClient()
       const isChunked = framing.includes('chunked')
       client.send(requestFor('PUT', origin.port, '/', `${framing}\r\nConnection: close\r\n`))
       let rest = Buffer.alloc(0)
@@ -128,7 +128,7 @@ suiteOnBoth('a request body', (io) => {
       for (const cut of ['end', 'resetAndDestroy'] as const) {
         const fixture = await openHttpFixture(t, io)
         const origin = await rawOrigin(t, () => {})
-        const client = await fixture.client()
+        const client = await fixture.connectClient()
         client.send(requestFor('POST', origin.port, '/', `${framing}\r\n`, '3\r\nabc\r\n'))
         await until(() => origin.peers[0]?.text.includes('abc') === true)
         client.socket[cut]()
@@ -146,7 +146,7 @@ suiteOnBoth('a request body', (io) => {
         if (end.text.includes('abc') && !end.socket.writableEnded) end.socket.end(OK)
       }
     })
-    const client = await fixture.client()
+    const client = await fixture.connectClient()
     client.send(requestFor('POST', origin.port, '/', 'Transfer-Encoding: chunked\r\n', '3\r\nabc\r\n'))
     assert.match(await client.over(), /ok$/)
     await until(() => origin.peers[0]?.isClosed === true)
@@ -157,13 +157,13 @@ suiteOnBoth('a request body', (io) => {
     const fixture = await openHttpFixture(t, io)
     const origin = await rawOrigin(t, (end) => answerAfter(end, 'abc\r\n0\r\n\r\n', OK))
     const post = requestFor('POST', origin.port, '/', 'Transfer-Encoding: chunked\r\n', '3\r\nabc\r\n0\r\n\r\n')
-    assert.match(await ask(fixture, post), /ok$/)
+    assert.match(await sendRequest(fixture, post), /ok$/)
   })
 
   test('is not read faster than the origin reads, nor a response faster than the client', async (t) => {
     const fixture = await openHttpFixture(t, io)
     const deaf = await rawOrigin(t, ({ socket }) => void socket.pause())
-    const client = await fixture.client()
+    const client = await fixture.connectClient()
     client.send(requestFor('PUT', deaf.port, '/', 'Content-Length: 200000000\r\n'))
     const piece = Buffer.alloc(1_000_000)
     let sent = 0
@@ -187,7 +187,7 @@ suiteOnBoth('a request body', (io) => {
         pour()
       }
     })
-    const reader = await fixture.client()
+    const reader = await fixture.connectClient()
     reader.send(get(flood.port))
     reader.socket.pause()
     await until(() => (flood.peers[0]?.socket.bytesWritten ?? 0) > 0)
@@ -206,7 +206,7 @@ suiteOnBoth('a request body', (io) => {
   })
 })
 
-suiteOnBoth('100-continue', (io) => {
+suiteOnEachIo('100-continue', (io) => {
   const EXPECT = 'Expect: 100-continue\r\nContent-Length: 5\r\n'
 
   test('the 100 of the origin reaches the client, then the body the origin', async (t) => {
@@ -214,7 +214,7 @@ suiteOnBoth('100-continue', (io) => {
     const origin = await rawOrigin(t, (end) => {
       answerAfter(end, '\r\n\r\n', 'HTTP/1.1 100 Continue\r\n\r\n')
     })
-    const client = await fixture.client()
+    const client = await fixture.connectClient()
     client.send(requestFor('POST', origin.port, '/', EXPECT))
     assert.equal(await client.says('\r\n\r\n'), 'HTTP/1.1 100 Continue\r\n\r\n')
     assert.match(origin.peers[0]?.text ?? '', /Expect: 100-continue\r\n/)
@@ -227,16 +227,16 @@ suiteOnBoth('100-continue', (io) => {
 
   test('an origin that refuses at once ends the connection, because the body may or may not follow', async (t) => {
     const fixture = await openHttpFixture(t, io)
-    const origin = await originReplying(t, 'HTTP/1.1 417 No\r\nContent-Length: 0\r\n\r\n')
-    const client = await fixture.client()
+    const origin = await openReplyingOrigin(t, 'HTTP/1.1 417 No\r\nContent-Length: 0\r\n\r\n')
+    const client = await fixture.connectClient()
     client.send(requestFor('POST', origin.port, '/', EXPECT))
     assert.match(await client.over(), /^HTTP\/1\.1 417 No\r\nContent-Length: 0\r\nConnection: close\r\n/)
   })
 
   test('an origin that responds early and goes on reading gets the whole body', async (t) => {
     const fixture = await openHttpFixture(t, io)
-    const origin = await originReplying(t, OK)
-    const client = await fixture.client()
+    const origin = await openReplyingOrigin(t, OK)
+    const client = await fixture.connectClient()
     client.send(requestFor('POST', origin.port, '/', 'Content-Length: 10\r\n', 'hello'))
     await client.says('ok')
     client.send(`world${get(origin.port, '/next')}`)
@@ -244,7 +244,7 @@ suiteOnBoth('100-continue', (io) => {
   })
 })
 
-suiteOnBoth('an unknown expectation', (io) => {
+suiteOnEachIo('an unknown expectation', (io) => {
   for (const fields of [
     'Expect: foo\r\n',
     'Expect: 100-continue, foo\r\n',
@@ -252,27 +252,27 @@ suiteOnBoth('an unknown expectation', (io) => {
   ]) {
     test(`${JSON.stringify(fields)} is 417 and does not reach the origin`, async (t) => {
       const fixture = await openHttpFixture(t, io)
-      const origin = await originReplying(t, OK)
-      const answer = await ask(fixture, get(origin.port, '/', fields) + get(origin.port, '/next'))
+      const origin = await openReplyingOrigin(t, OK)
+      const answer = await sendRequest(fixture, get(origin.port, '/', fields) + get(origin.port, '/next'))
       assert.match(answer, /^HTTP\/1\.1 417 Expectation Failed\r\n[\s\S]*X-Proxy-Error: bad-request\r\n/)
       assert.match(answer, /egress-proxy: the only supported Expect header is 100-continue\.\n/)
       assert.match(answer, /HTTP\/1\.1 200 OK/)
       assert.match(origin.peers[0]?.text ?? '', /^GET \/next /)
       const denied = `GET http://denied.test/ HTTP/1.1\r\nHost: denied.test\r\n${fields}\r\n`
-      assert.match(await ask(fixture, denied), /^HTTP\/1\.1 403 /)
+      assert.match(await sendRequest(fixture, denied), /^HTTP\/1\.1 403 /)
     })
   }
 
   test('is ignored and removed in HTTP/1.0', async (t) => {
     const fixture = await openHttpFixture(t, io)
-    const origin = await originReplying(t, OK)
+    const origin = await openReplyingOrigin(t, OK)
     const request = get(origin.port, '/', 'Expect: foo\r\n').replace('HTTP/1.1', 'HTTP/1.0')
-    assert.match(await ask(fixture, request), /^HTTP\/1\.1 200 /)
+    assert.match(await sendRequest(fixture, request), /^HTTP\/1\.1 200 /)
     assert.doesNotMatch(origin.peers[0]?.text ?? '', /expect/i)
   })
 })
 
-suiteOnBoth('an origin that does not respond', (io) => {
+suiteOnEachIo('an origin that does not respond', (io) => {
   test('a kept connection that was closed is replaced once if the request can be retried', async (t) => {
     const fixture = await openHttpFixture(t, io)
     const origin = await rawOrigin(t, (end, number) => {
@@ -282,7 +282,7 @@ suiteOnBoth('an origin that does not respond', (io) => {
         return ''
       })
     })
-    const client = await fixture.client()
+    const client = await fixture.connectClient()
     client.send(get(origin.port))
     await client.says('ok')
     client.send(get(origin.port, '/', 'Connection: close\r\n'))
@@ -300,7 +300,7 @@ suiteOnBoth('an origin that does not respond', (io) => {
           return ''
         })
       })
-      const client = await fixture.client()
+      const client = await fixture.connectClient()
       client.send(get(origin.port))
       await client.says('ok')
       client.send(requestFor(method, origin.port, '/', 'Connection: close\r\n'))
@@ -311,8 +311,8 @@ suiteOnBoth('an origin that does not respond', (io) => {
 
   test('a refused connection is 502, and the client may go on', async (t) => {
     const fixture = await openHttpFixture(t, io)
-    const origin = await originReplying(t, OK)
-    const client = await fixture.client()
+    const origin = await openReplyingOrigin(t, OK)
+    const client = await fixture.connectClient()
     client.send(get(1) + get(origin.port, '/', 'Connection: close\r\n'))
     const answer = await client.over()
     assert.deepEqual(answer.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 502', 'HTTP/1.1 200'])
@@ -322,7 +322,7 @@ suiteOnBoth('an origin that does not respond', (io) => {
   test('a timeout is 504, counted from the end of the request', async (t) => {
     const fixture = await openHttpFixture(t, io, { limits: { responseMs: 200 } })
     const origin = await rawOrigin(t, () => {})
-    assert.match(await ask(fixture, get(origin.port)), /^HTTP\/1\.1 504 [\s\S]*X-Proxy-Error: read-timeout/)
+    assert.match(await sendRequest(fixture, get(origin.port)), /^HTTP\/1\.1 504 [\s\S]*X-Proxy-Error: read-timeout/)
     await until(() => origin.peers[0]?.isClosed === true)
   })
 
@@ -336,22 +336,22 @@ suiteOnBoth('an origin that does not respond', (io) => {
         t.after(() => clearInterval(timer))
       }
     })
-    const client = await fixture.client()
+    const client = await fixture.connectClient()
     client.send(get(origin.port))
     await client.says('event 30')
     await until(() => client.isClosed)
-    assert.equal((await fixture.records())[0]?.reason, 'idle')
+    assert.equal((await fixture.waitForRecords())[0]?.reason, 'idle')
   })
 })
 
-suiteOnBoth('an upgrade', (io) => {
+suiteOnEachIo('an upgrade', (io) => {
   const UPGRADE = 'Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\n'
   const SWITCH = 'HTTP/1.1 101 Switching Protocols\r\nupgrade: WebSocket\r\nConnection: Upgrade\r\n\r\n'
 
   test('a websocket handshake is forwarded, and bytes pass both ways after 101', async (t) => {
     const fixture = await openHttpFixture(t, io)
     const origin = await rawOrigin(t, (end) => answerAfter(end, '\r\n\r\n', `${SWITCH}first`))
-    const client = await fixture.client()
+    const client = await fixture.connectClient()
     client.send(get(origin.port, '/chat', UPGRADE))
     const answer = await client.says('first')
     assert.match(
@@ -367,29 +367,29 @@ suiteOnBoth('an upgrade', (io) => {
     await until(() => origin.peers[0]?.hasEnded === true)
     origin.peers[0]?.socket.end('last')
     assert.match(await client.over(), /last$/)
-    await fixture.empty()
-    assert.equal((await fixture.records())[0]?.status, 101)
+    await fixture.untilEmpty()
+    assert.equal((await fixture.waitForRecords())[0]?.status, 101)
   })
 
   test('an origin that declines gets its normal response through', async (t) => {
     const fixture = await openHttpFixture(t, io)
-    const origin = await originReplying(t, OK)
-    const client = await fixture.client()
+    const origin = await openReplyingOrigin(t, OK)
+    const client = await fixture.connectClient()
     client.send(get(origin.port, '/', UPGRADE) + get(origin.port, '/', 'Connection: close\r\n'))
     assert.equal((await client.over()).match(/HTTP\/1\.1 200/g)?.length, 2)
   })
 
   test('an unrequested 101 is 502, and so is another protocol', async (t) => {
     const fixture = await openHttpFixture(t, io)
-    const origin = await originReplying(t, SWITCH)
-    assert.match(await ask(fixture, get(origin.port)), /^HTTP\/1\.1 502 [\s\S]*X-Proxy-Error: bad-response/)
+    const origin = await openReplyingOrigin(t, SWITCH)
+    assert.match(await sendRequest(fixture, get(origin.port)), /^HTTP\/1\.1 502 [\s\S]*X-Proxy-Error: bad-response/)
     const other = get(origin.port, '/', 'Connection: upgrade\r\nUpgrade: h2c\r\n')
-    assert.match(await ask(fixture, other), /^HTTP\/1\.1 502 /)
+    assert.match(await sendRequest(fixture, other), /^HTTP\/1\.1 502 /)
   })
 })
 
 test('a request that times out during its retry is not sent', async (t) => {
-  const options = { responseMs: 500, asksLong: true }
+  const options = { responseMs: 500, hasManualLookups: true }
   const parts = await openHttpParts(t, { mode: 'http', readTarget: forwardTarget }, options)
   const origin = await rawOrigin(t, (end, number) => {
     answerEach(end, (_, count) => {
@@ -398,10 +398,10 @@ test('a request that times out during its retry is not sent', async (t) => {
       return ''
     })
   })
-  const client = await parts.client()
+  const client = await parts.connectClient()
   client.send(get(origin.port))
   await until(() => {
-    parts.resolve()
+    parts.completeLookups()
     return client.text.endsWith('ok')
   })
   client.send(get(origin.port, '/late'))
@@ -409,7 +409,7 @@ test('a request that times out during its retry is not sent', async (t) => {
   // Runs after the timeout of the previous one.
   client.send(get(origin.port, '/next', 'Connection: close\r\n'))
   await until(() => {
-    parts.resolve()
+    parts.completeLookups()
     return client.hasEnded
   })
   assert.deepEqual(client.text.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 200', 'HTTP/1.1 504', 'HTTP/1.1 200'])

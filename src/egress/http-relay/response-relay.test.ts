@@ -2,28 +2,28 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import {
-  ask,
-  askThrice,
   get,
   OK,
   openHttpFixture,
-  originReplying,
-  plainVia,
+  openReplyingOrigin,
+  removeViaSuffix,
   requestFor,
-  suiteOnBoth,
+  sendRequest,
+  sendThreeRequests,
+  suiteOnEachIo,
 } from '../../../test/support/http-fixture.ts'
 import { answerEach, rawOrigin } from '../../../test/support/raw-http.ts'
 import { until } from '../../../test/support/until.ts'
 
-suiteOnBoth('hop-by-hop fields', (io) => {
+suiteOnEachIo('hop-by-hop fields', (io) => {
   test('are removed from requests, also with several Connection fields', async (t) => {
     const fixture = await openHttpFixture(t, io)
-    const origin = await originReplying(t, OK)
+    const origin = await openReplyingOrigin(t, OK)
     const hops =
       'Connection: X-Secret, close\r\nX-Secret: 1\r\nProxy-Authorization: Basic x\r\nProxy-Connection: keep-alive\r\n' +
       'TE: gzip\r\nKeep-Alive: 5\r\nUpgrade: foo\r\nTrailer: X\r\nconnection: x-other\r\nX-OTHER: 2\r\nX-Kept: 3\r\n'
-    await ask(fixture, get(origin.port, '/', hops))
-    const [, ...fields] = plainVia(origin.peers[0]?.text ?? '').split('\r\n')
+    await sendRequest(fixture, get(origin.port, '/', hops))
+    const [, ...fields] = removeViaSuffix(origin.peers[0]?.text ?? '').split('\r\n')
     assert.deepEqual(fields.slice(1), ['X-Kept: 3', 'Connection: close', 'Via: 1.1 egress-proxy', '', ''])
   })
 
@@ -33,9 +33,9 @@ suiteOnBoth('hop-by-hop fields', (io) => {
       'Connection: X-Secret\r\nX-Secret: 1\r\nKeep-Alive: timeout=5\r\nProxy-Authenticate: Basic\r\nTrailer: X\r\n' +
       'Upgrade: h2c\r\nX-Proxy-Error: blocked-by-allowlist\r\nProxy-Status: egress-proxy; error=x\r\n' +
       'Proxy-Status: cdn; hit\r\nVia: 1.1 cdn\r\n'
-    const origin = await originReplying(t, OK.replace('\r\n', `\r\n${hops}`))
-    const answer = await ask(fixture, get(origin.port))
-    const [head] = plainVia(answer).split('\r\n\r\n')
+    const origin = await openReplyingOrigin(t, OK.replace('\r\n', `\r\n${hops}`))
+    const answer = await sendRequest(fixture, get(origin.port))
+    const [head] = removeViaSuffix(answer).split('\r\n\r\n')
     assert.deepEqual(head?.split('\r\n').slice(1), [
       'Proxy-Status: cdn; hit',
       'Via: 1.1 cdn',
@@ -47,21 +47,21 @@ suiteOnBoth('hop-by-hop fields', (io) => {
   test('200 Set-Cookie fields pass one by one', async (t) => {
     const fixture = await openHttpFixture(t, io)
     const cookies = Array.from({ length: 200 }, (_, at) => `Set-Cookie: c${at}=${at}\r\n`).join('')
-    const origin = await originReplying(t, OK.replace('\r\n', `\r\n${cookies}`))
-    assert.ok((await ask(fixture, get(origin.port))).includes(cookies))
+    const origin = await openReplyingOrigin(t, OK.replace('\r\n', `\r\n${cookies}`))
+    assert.ok((await sendRequest(fixture, get(origin.port))).includes(cookies))
   })
 
   test('nothing is decoded, and nothing is added to a request', async (t) => {
     const fixture = await openHttpFixture(t, io)
     const packed = gzipSync('hello'.repeat(100))
     const head = `HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: ${packed.length}\r\n\r\n`
-    const origin = await originReplying(t, head + packed.toString('latin1'))
-    assert.ok((await ask(fixture, get(origin.port))).endsWith(packed.toString('latin1')))
+    const origin = await openReplyingOrigin(t, head + packed.toString('latin1'))
+    assert.ok((await sendRequest(fixture, get(origin.port))).endsWith(packed.toString('latin1')))
     assert.doesNotMatch(origin.peers[0]?.text ?? '', /accept-encoding|user-agent|forwarded|date/i)
   })
 })
 
-suiteOnBoth('responses of old servers', (io) => {
+suiteOnEachIo('responses of old servers', (io) => {
   for (const [name, answer] of [
     ['a folded field', 'HTTP/1.1 200 OK\r\nX-A: 1,\r\n\t2\r\nContent-Length: 5\r\n\r\nhello'],
     ['line feeds only', 'HTTP/1.1 200 OK\nX-A: 1, 2\nContent-Length: 5\n\nhello'],
@@ -69,15 +69,15 @@ suiteOnBoth('responses of old servers', (io) => {
   ] as const) {
     test(`${name} reaches the client with one field per line, ending in CRLF`, async (t) => {
       const fixture = await openHttpFixture(t, io)
-      const origin = await originReplying(t, answer)
+      const origin = await openReplyingOrigin(t, answer)
       const one = 'HTTP/1\\.1 200 OK\r\nX-A: 1, 2\r\nContent-Length: 5\r\nVia: [^\r]*\r\n\r\nhello'
       // The next request is served, so the proxy knows where the response ends.
-      assert.match(await ask(fixture, get(origin.port) + get(origin.port)), new RegExp(`^${one}${one}$`))
+      assert.match(await sendRequest(fixture, get(origin.port) + get(origin.port)), new RegExp(`^${one}${one}$`))
     })
   }
 })
 
-suiteOnBoth('invalid responses', (io) => {
+suiteOnEachIo('invalid responses', (io) => {
   const CL5 = 'Content-Length: 5\r\n'
   const BAD: readonly [name: string, answer: string][] = [
     ['a status of 099', 'HTTP/1.1 099 No\r\n\r\n'],
@@ -99,14 +99,14 @@ suiteOnBoth('invalid responses', (io) => {
   for (const [name, answer] of BAD) {
     test(name, async (t) => {
       const fixture = await openHttpFixture(t, io)
-      const origin = await originReplying(t, answer)
-      const response = await ask(fixture, get(origin.port))
+      const origin = await openReplyingOrigin(t, answer)
+      const response = await sendRequest(fixture, get(origin.port))
       assert.match(response, /(?:^|\r\n\r\n)HTTP\/1\.1 502 [\s\S]*\r\nX-Proxy-Error: bad-response\r\n/)
       assert.ok(response.split('HTTP/1.1 102').length <= 17)
       await until(() => origin.peers[0]?.isClosed === true)
-      assert.equal((await fixture.records())[0]?.reason, 'bad-response')
-      const good = await originReplying(t, OK)
-      assert.match(await ask(fixture, get(good.port)), /^HTTP\/1\.1 200/)
+      assert.equal((await fixture.waitForRecords())[0]?.reason, 'bad-response')
+      const good = await openReplyingOrigin(t, OK)
+      assert.match(await sendRequest(fixture, get(good.port)), /^HTTP\/1\.1 200/)
     })
   }
 
@@ -115,7 +115,7 @@ suiteOnBoth('invalid responses', (io) => {
     const origin = await rawOrigin(t, (end) => {
       end.onData = () => end.socket.end('HTTP/1.1 200 OK\r\nConte')
     })
-    assert.match(await ask(fixture, get(origin.port)), /^HTTP\/1\.1 502 /)
+    assert.match(await sendRequest(fixture, get(origin.port)), /^HTTP\/1\.1 502 /)
   })
 
   const CUT: readonly [name: string, answer: string, isReset: boolean][] = [
@@ -129,12 +129,12 @@ suiteOnBoth('invalid responses', (io) => {
       const origin = await rawOrigin(t, (end) => {
         end.onData = () => end.socket.end(answer)
       })
-      const client = await fixture.client()
+      const client = await fixture.connectClient()
       client.send(get(origin.port))
       const response = await client.over()
       assert.match(response, /^HTTP\/1\.1 200/)
       assert.doesNotMatch(response, /0\r\n\r\n$|HTTP\/1\.1 502/)
-      assert.equal((await fixture.records())[0]?.verdict, 'error')
+      assert.equal((await fixture.waitForRecords())[0]?.verdict, 'error')
     })
   }
 
@@ -143,7 +143,7 @@ suiteOnBoth('invalid responses', (io) => {
     const origin = await rawOrigin(t, (end) => {
       end.onData = () => end.send('HTTP/1.1 200 OK\r\n\r\npart')
     })
-    const client = await fixture.client()
+    const client = await fixture.connectClient()
     client.send(get(origin.port))
     await client.says('part')
     origin.peers[0]?.socket.resetAndDestroy()
@@ -154,17 +154,17 @@ suiteOnBoth('invalid responses', (io) => {
   test('excess bytes after a response are never the response to the next request', async (t) => {
     const fixture = await openHttpFixture(t, io)
     const evil = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil'
-    const origin = await originReplying(t, OK + evil)
-    const client = await fixture.client()
-    await askThrice(client, origin.port)
+    const origin = await openReplyingOrigin(t, OK + evil)
+    const client = await fixture.connectClient()
+    await sendThreeRequests(client, origin.port)
     assert.doesNotMatch(client.text, /evil/)
     assert.equal(origin.peers.length, 3)
   })
 
   test('bytes between two requests end the origin connection', async (t) => {
     const fixture = await openHttpFixture(t, io)
-    const origin = await originReplying(t, OK)
-    const client = await fixture.client()
+    const origin = await openReplyingOrigin(t, OK)
+    const client = await fixture.connectClient()
     client.send(get(origin.port))
     await client.says('ok')
     const before = performance.now()
@@ -178,7 +178,7 @@ suiteOnBoth('invalid responses', (io) => {
   })
 })
 
-suiteOnBoth('the end of a response', (io) => {
+suiteOnEachIo('the end of a response', (io) => {
   test('HEAD, 204 and 304 have no body, whatever their fields say', async (t) => {
     const fixture = await openHttpFixture(t, io)
     const answers = [
@@ -188,13 +188,13 @@ suiteOnBoth('the end of a response', (io) => {
     answers.push('HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\nETag: x\r\n\r\n', OK)
     let count = 0
     const origin = await rawOrigin(t, (end) => answerEach(end, () => answers[count++] ?? OK))
-    const client = await fixture.client()
+    const client = await fixture.connectClient()
     const close = 'Connection: close\r\n'
     client.send(requestFor('HEAD', origin.port) + get(origin.port).repeat(2) + get(origin.port, '/', close))
     const response = await client.over()
     const via = 'Via: 1.1 egress-proxy\r\n'
     assert.equal(
-      plainVia(response),
+      removeViaSuffix(response),
       `HTTP/1.1 200 OK\r\nContent-Length: 9\r\n${via}\r\nHTTP/1.1 204 No\r\n${via}\r\n` +
         `HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\nETag: x\r\n${via}\r\n` +
         `HTTP/1.1 200 OK\r\nContent-Length: 2\r\n${close}${via}\r\nok`,
@@ -204,14 +204,14 @@ suiteOnBoth('the end of a response', (io) => {
   test('trailers pass to a client that accepts them, and chunks are rewritten', async (t) => {
     const fixture = await openHttpFixture(t, io)
     const body = '3;x=y\r\nabc\r\n1\r\nd\r\n0\r\nX-Sum: 1\r\nContent-Length: 3\r\n\r\n'
-    const origin = await originReplying(
+    const origin = await openReplyingOrigin(
       t,
       `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n${body}`,
     )
-    const wanting = await ask(fixture, get(origin.port, '/', 'TE: trailers\r\nConnection: TE\r\n'))
+    const wanting = await sendRequest(fixture, get(origin.port, '/', 'TE: trailers\r\nConnection: TE\r\n'))
     assert.match(wanting, /\r\nTrailer: X-Sum\r\n[\s\S]*\r\n\r\n4\r\nabcd\r\n0\r\nX-Sum: 1\r\n\r\n$/)
     assert.match(origin.peers[0]?.text ?? '', /Connection: TE\r\nTE: trailers\r\n/)
-    const plain = await ask(fixture, get(origin.port))
+    const plain = await sendRequest(fixture, get(origin.port))
     assert.doesNotMatch(plain, /X-Sum/)
     assert.match(plain, /\r\n\r\n4\r\nabcd\r\n0\r\n\r\n$/)
   })
@@ -221,13 +221,13 @@ suiteOnBoth('the end of a response', (io) => {
     const origin = await rawOrigin(t, (end) => {
       end.onData = () => end.socket.end('HTTP/1.0 200 OK\r\nContent-Type: x\r\n\r\nall of it')
     })
-    const client = await fixture.client()
+    const client = await fixture.connectClient()
     client.send(get(origin.port))
     assert.equal(
-      plainVia(await client.over()),
+      removeViaSuffix(await client.over()),
       'HTTP/1.1 200 OK\r\nContent-Type: x\r\nConnection: close\r\nVia: 1.0 egress-proxy\r\n\r\nall of it',
     )
-    assert.equal((await fixture.records())[0]?.verdict, 'allow')
+    assert.equal((await fixture.waitForRecords())[0]?.verdict, 'allow')
   })
 
   test('a response that arrives byte by byte is the same', async (t) => {
@@ -243,9 +243,9 @@ suiteOnBoth('the end of a response', (io) => {
         }
       }
     })
-    const client = await fixture.client()
+    const client = await fixture.connectClient()
     client.send(get(origin.port))
-    const response = plainVia(await client.says('0\r\n\r\n'))
+    const response = removeViaSuffix(await client.says('0\r\n\r\n'))
     assert.match(response, /^HTTP\/1\.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP\/1\.1 200 OK\r\n/)
     const body = response.slice(response.lastIndexOf('egress-proxy\r\n\r\n') + 16)
     assert.equal(body.replace(/[0-9a-f]+\r\n|\r\n/g, ''), 'xyz')

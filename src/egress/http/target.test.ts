@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { ask, OK, openHttpParts, originReplying } from '../../../test/support/http-fixture.ts'
+import { OK, openHttpParts, openReplyingOrigin, sendRequest } from '../../../test/support/http-fixture.ts'
 import { type RequestHead, readRequestHead } from './head.ts'
 import { forwardTarget, transparentTarget } from './target.ts'
 
@@ -68,10 +68,10 @@ suite('the target of a request on the transparent port', () => {
   }
 
   test('checks the second Host on a connection on its own and refuses CONNECT with 400', async (t) => {
-    const origin = await originReplying(t, OK)
+    const origin = await openReplyingOrigin(t, OK)
     const targetOf = (head: RequestHead) => transparentTarget(head, origin.port)
     const fixture = await openHttpParts(t, { mode: 'transparent-http', readTarget: targetOf })
-    const answer = await ask(
+    const answer = await sendRequest(
       fixture,
       'GET / HTTP/1.1\r\nHost: allowed.test:80\r\n\r\nGET / HTTP/1.1\r\nHost: denied.test\r\n\r\n' +
         'CONNECT allowed.test:443 HTTP/1.1\r\nHost: allowed.test\r\n\r\n',

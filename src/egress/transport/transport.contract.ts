@@ -83,20 +83,20 @@ function connectionContract(open: OpenTransport): void {
       await peer.has(down.length)
       assert.equal(digestOf(connection.bytes), digestOf(up))
       assert.equal(peer.digest(), digestOf(down))
-      const { bytesIn, bytesOut, hasEnded } = await connection.facts()
+      const { bytesIn, bytesOut, hasEnded } = await connection.readState()
       assert.deepEqual({ bytesIn, bytesOut, hasEnded }, { bytesIn: up.length, bytesOut: down.length, hasEnded: false })
     })
   }
 
   test('reads only a little from a client at once, however much it has sent', async (t) => {
     const transport = await open(t)
-    const { port } = await transport.listen(HERE, 'hold')
+    const { port } = await transport.listen(HERE, 'pause')
     const peer = await connectPeer(t, port)
     const connection = await transport.acceptedConnection()
     const all = noise(1_000_000)
     peer.send(all)
     await untilStill(() => peer.socket.writableLength)
-    await connection.do('resume')
+    await connection.perform('resume')
     await until(() => connection.pieces.reduce((sum, piece) => sum + piece.length, 0) >= all.length)
     assert.equal(digestOf(connection.bytes), digestOf(all))
     assert.ok(Math.max(...connection.pieces.map(({ length }) => length)) <= 65_536)
@@ -117,26 +117,26 @@ function connectionContract(open: OpenTransport): void {
 
   test('delivers nothing while paused', async (t) => {
     const { connection, peer } = await accept(t, await open(t))
-    await connection.do('pause')
+    await connection.perform('pause')
     peer.send('one ')
-    await connection.facts()
+    await connection.readState()
     peer.send('two')
     await until(() => peer.socket.writableLength === 0)
-    await connection.facts()
+    await connection.readState()
     assert.equal(connection.text, '')
-    await connection.do('resume')
+    await connection.perform('resume')
     await until(() => connection.text === 'one two')
   })
 
   test('loses no bytes when paused before the first one', async (t) => {
     const transport = await open(t)
-    const { port } = await transport.listen(HERE, 'hold')
+    const { port } = await transport.listen(HERE, 'pause')
     const peer = await connectPeer(t, port)
     peer.sendLast('early')
     const connection = await transport.acceptedConnection()
-    await connection.facts()
+    await connection.readState()
     assert.equal(connection.text, '')
-    await connection.do('resume')
+    await connection.perform('resume')
     await until(() => connection.endedTimes === 1)
     assert.equal(connection.text, 'early')
   })
@@ -148,7 +148,7 @@ function connectionContract(open: OpenTransport): void {
     let blocks = 1
     for (; await connection.write(block); blocks++) assert.ok(blocks < 64, 'nothing ever waits')
     assert.equal(connection.drainedTimes, 0)
-    assert.ok((await connection.facts()).unsent > 0)
+    assert.ok((await connection.readState()).unsent > 0)
     peer.socket.resume()
     await until(() => connection.drainedTimes === 1)
     // What the kernel still buffers leaves less room.
@@ -158,13 +158,16 @@ function connectionContract(open: OpenTransport): void {
     await peer.has(blocks * block.length)
     assert.equal(peer.digest(), digestOf(...Array.from({ length: blocks }, () => block)))
     assert.equal(connection.drainedTimes, 1)
-    await until(async () => (await connection.facts()).unsent === 0)
+    await until(async () => (await connection.readState()).unsent === 0)
   })
 
   test('sends what was written before the connection was established, and the end', async (t) => {
     const transport = await open(t)
     const server = await openPeerServer(t)
-    const connection = await transport.connect({ address: HERE, port: server.port }, { first: 'too early', ends: true })
+    const connection = await transport.connect(
+      { address: HERE, port: server.port },
+      { data: 'too early', isEnded: true },
+    )
     const peer = await server.peer()
     assert.equal(await peer.over(), 'too early')
     peer.sendLast('late')
@@ -176,10 +179,10 @@ function connectionContract(open: OpenTransport): void {
     const transport = await open(t)
     const { connection, peer } = await accept(t, transport)
     const { localPort = 0, remotePort = 0 } = peer.socket
-    const { remote, local } = await connection.facts()
+    const { remote, local } = await connection.readState()
     assert.deepEqual([remote, local], [at(HERE, localPort), at(HERE, remotePort)])
     const other = await connect(t, transport)
-    const facts = await other.connection.facts()
+    const facts = await other.connection.readState()
     assert.deepEqual(facts.local, at(HERE, other.peer.socket.remotePort ?? 0))
     assert.deepEqual(facts.remote, at(HERE, other.peer.socket.localPort ?? 0))
   })
@@ -196,10 +199,10 @@ function endContract(open: OpenTransport): void {
       peer.sendLast('question')
       await until(() => connection.endedTimes === 1)
       assert.equal(connection.text, 'question')
-      assert.equal((await connection.facts()).hasEnded, true)
+      assert.equal((await connection.readState()).hasEnded, true)
       assert.equal(connection.closedTimes, 0)
       await connection.write('answer')
-      await connection.do('end')
+      await connection.perform('end')
       assert.equal(await peer.over(), 'answer')
       await until(() => connection.isClosed)
       assert.deepEqual([connection.endedTimes, connection.closedTimes, connection.error], [1, 1, undefined])
@@ -208,8 +211,8 @@ function endContract(open: OpenTransport): void {
     test(`a connection that has ended still receives, by ${make.name}`, async (t) => {
       const { connection, peer } = await make(t, await open(t))
       await connection.write('last')
-      await connection.do('end')
-      await connection.do('end')
+      await connection.perform('end')
+      await connection.perform('end')
       assert.equal(await peer.over(), 'last')
       peer.send('and yet')
       await until(() => connection.text === 'and yet')
@@ -229,17 +232,17 @@ function endContract(open: OpenTransport): void {
 
     test(`reset() resets the peer and is not reported to the owner, by ${make.name}`, async (t) => {
       const { connection, peer } = await make(t, await open(t))
-      await connection.do('reset')
+      await connection.perform('reset')
       await peer.closed()
       assert.equal(peer.error, 'ECONNRESET')
-      for (const kind of ['reset', 'close', 'end', 'resume'] as const) await connection.do(kind)
+      for (const kind of ['reset', 'close', 'end', 'resume'] as const) await connection.perform(kind)
       assert.equal(await connection.write('nobody reads this'), true)
       assert.equal(connection.closedTimes, 0)
     })
 
     test(`close() ends the peer and is not reported to the owner, by ${make.name}`, async (t) => {
       const { connection, peer } = await make(t, await open(t))
-      await connection.do('close')
+      await connection.perform('close')
       await peer.over()
       assert.deepEqual([peer.error, connection.closedTimes], [undefined, 0])
     })
@@ -250,7 +253,7 @@ function endContract(open: OpenTransport): void {
     peer.socket.pause()
     const all = noise(TOO_MUCH)
     assert.equal(await connection.write(all), false)
-    await connection.do('end')
+    await connection.perform('end')
     peer.keepsBytes = false
     peer.socket.resume()
     await peer.over()
@@ -264,12 +267,12 @@ function endContract(open: OpenTransport): void {
     blocked.peer.socket.pause()
     await blocked.connection.write(noise(TOO_MUCH))
     const paused = await connect(t, transport)
-    await paused.connection.do('pause')
+    await paused.connection.perform('pause')
     for (const { peer } of [blocked, paused]) peer.socket.resetAndDestroy()
     await until(() => blocked.connection.isClosed)
     assert.match(blocked.connection.error ?? '', /^(ECONNRESET|EPIPE)$/)
     // A paused connection reports it now or after resume.
-    await paused.connection.do('resume')
+    await paused.connection.perform('resume')
     await until(() => paused.connection.isClosed)
     assert.equal(paused.connection.closedTimes, 1)
   })
@@ -294,11 +297,11 @@ function listenContract(open: OpenTransport): void {
     const server = await openPeerServer(t)
     for (const gives of ['reset', 'close'] as const) {
       const connections = [
-        await transport.connect(at('255.255.255.255', 80), { gives }),
-        await transport.connect(at(HERE, server.port), { gives }),
+        await transport.connect(at('255.255.255.255', 80), { abort: gives }),
+        await transport.connect(at(HERE, server.port), { abort: gives }),
       ]
       await transport.after(50, gives)
-      await until(() => transport.rung.some(({ name }) => name === gives))
+      await until(() => transport.firedTimers.some(({ name }) => name === gives))
       for (const { isConnected, closedTimes } of connections) assert.deepEqual([isConnected, closedTimes], [false, 0])
     }
   })
@@ -309,14 +312,14 @@ function listenContract(open: OpenTransport): void {
     assert.equal(six.address, '::1')
     await connectPeer(t, six.port, { host: '::1' })
     const first = await transport.acceptedConnection(1)
-    const facts = await first.facts()
+    const facts = await first.readState()
     assert.deepEqual([facts.remote.address, facts.local], ['::1', at('::1', six.port)])
     const both = await transport.listen('::')
     await connectPeer(t, both.port)
-    const second = await (await transport.acceptedConnection(2)).facts()
+    const second = await (await transport.acceptedConnection(2)).readState()
     assert.deepEqual([second.remote.address, second.local], [HERE, at(HERE, both.port)])
     await connectPeer(t, both.port, { host: '::1' })
-    assert.equal((await (await transport.acceptedConnection(3)).facts()).remote.address, '::1')
+    assert.equal((await (await transport.acceptedConnection(3)).readState()).remote.address, '::1')
   })
 
   test('connects to IPv6, and to IPv4 in mapped form', async (t) => {
@@ -324,7 +327,7 @@ function listenContract(open: OpenTransport): void {
     const six = await openPeerServer(t, { host: '::1', serve: echo })
     const four = await openPeerServer(t, { serve: echo })
     for (const to of [at('::1', six.port), at('::ffff:127.0.0.1', four.port)]) {
-      const connection = await transport.connect(to, { first: 'hello' })
+      const connection = await transport.connect(to, { data: 'hello' })
       await until(() => connection.text === 'hello')
     }
   })
@@ -366,7 +369,7 @@ function listenContract(open: OpenTransport): void {
     }
     await Promise.all(Array.from({ length: 32 }, worker))
     await until(() => openFileCount() <= before + 16)
-    assert.deepEqual(transport.faults, [])
+    assert.deepEqual(transport.failures, [])
   })
 }
 
@@ -400,7 +403,7 @@ function pumpContract(open: OpenTransport): void {
     from.peer.sendLast()
     await to.peer.over()
     assert.equal(to.peer.digest(), digestOf(...bursts))
-    const [one, other] = [await from.connection.facts(), await to.connection.facts()]
+    const [one, other] = [await from.connection.readState(), await to.connection.readState()]
     assert.deepEqual([one.bytesIn, other.bytesOut], [sent, sent])
     assert.deepEqual([from.connection.pieces.length, from.connection.endedTimes, to.connection.drainedTimes], [0, 0, 0])
   })
@@ -413,7 +416,7 @@ function pumpContract(open: OpenTransport): void {
     to.peer.socket.pause()
     const all = noise(TOO_MUCH)
     from.peer.sendLast(all)
-    const moved = await untilStill(async () => (await from.connection.facts()).bytesIn)
+    const moved = await untilStill(async () => (await from.connection.readState()).bytesIn)
     assert.ok(moved < TOO_MUCH / 2, `${moved} bytes were read that no one consumes`)
     const slowly = setInterval(() => (to.peer.socket.isPaused() ? to.peer.socket.resume() : to.peer.socket.pause()), 2)
     t.after(() => clearInterval(slowly))
@@ -434,9 +437,9 @@ function pumpContract(open: OpenTransport): void {
     for (const piece of pieces) {
       from.peer.send(piece)
       // So that the previous piece is read first, if it is read at all.
-      await from.connection.facts()
+      await from.connection.readState()
     }
-    const { bytesIn } = await from.connection.facts()
+    const { bytesIn } = await from.connection.readState()
     assert.ok(bytesIn < 500_000, `${bytesIn} bytes were read that no one consumes`)
     from.peer.sendLast()
     to.peer.socket.resume()
@@ -467,7 +470,7 @@ function pumpContract(open: OpenTransport): void {
     to.peer.keepsBytes = false
     const [first, second] = [noise(TOO_MUCH), noise(3_000_000)]
     assert.equal(await to.connection.write(first), false)
-    await from.connection.do('pause')
+    await from.connection.perform('pause')
     from.peer.sendLast(second)
     await from.connection.pumpTo(to.connection)
     to.peer.socket.resume()
@@ -479,10 +482,10 @@ function pumpContract(open: OpenTransport): void {
   test('sends bytes that arrived earlier on a paused connection', async (t) => {
     const transport = await open(t)
     const { from, to } = await pair(t, transport)
-    await from.connection.do('pause')
+    await from.connection.perform('pause')
     from.peer.send('before ')
     await until(() => from.peer.socket.writableLength === 0)
-    await from.connection.facts()
+    await from.connection.readState()
     await from.connection.pumpTo(to.connection)
     from.peer.sendLast('behind')
     assert.equal(await to.peer.over(), 'before behind')
@@ -492,14 +495,14 @@ function pumpContract(open: OpenTransport): void {
     const transport = await open(t)
     const to = await connect(t, transport)
     for (const count of [1, 2]) {
-      const { port } = await transport.listen(HERE, 'hold')
+      const { port } = await transport.listen(HERE, 'pause')
       const sender = openUrgentSender(t, port)
       await sender.send(Buffer.from('before '))
       await sender.send(Buffer.from('!'), MSG_OOB)
       await sender.send(Buffer.from('behind'))
       const connection = await transport.acceptedConnection(count)
       if (count === 1) {
-        await connection.do('resume')
+        await connection.perform('resume')
         await until(() => connection.text === 'before behind')
       } else {
         await connection.pumpTo(to.connection)
@@ -567,11 +570,11 @@ function pumpContract(open: OpenTransport): void {
     await to.connection.pumpTo(from.connection)
     to.peer.socket.pause()
     from.peer.send(noise(TOO_MUCH))
-    await untilStill(async () => (await from.connection.facts()).bytesIn)
+    await untilStill(async () => (await from.connection.readState()).bytesIn)
     to.peer.socket.resetAndDestroy()
     await until(() => to.connection.isClosed)
     assert.match(to.connection.error ?? '', /^(ECONNRESET|EPIPE)$/)
-    await from.connection.do('reset')
+    await from.connection.perform('reset')
     await from.peer.closed()
     assert.deepEqual([from.connection.closedTimes, to.connection.closedTimes], [0, 1])
   })
@@ -668,7 +671,7 @@ function starvedContract(open: OpenTransport): void {
     await until(() => connection.isClosed)
     restore()
     assert.equal(connection.error, 'EMFILE')
-    const next = await transport.connect(at(HERE, server.port), { first: 'hello' })
+    const next = await transport.connect(at(HERE, server.port), { data: 'hello' })
     await until(() => next.text === 'hello')
   })
 
@@ -715,9 +718,9 @@ function timersContract(open: OpenTransport): void {
     await transport.after(30_000, 'cancelled')
     for (const ms of asked) await transport.after(ms, `${ms}`)
     await transport.cancel('cancelled')
-    await until(() => transport.rung.length >= asked.length)
+    await until(() => transport.firedTimers.length >= asked.length)
     await transport.cancel('40')
-    assert.deepEqual(transport.rung.map(({ name }) => Number(name)).sort(), asked.sort())
-    for (const { name, ms } of transport.rung) assert.ok(ms >= Number(name) - 1, `${name} rang after ${ms} ms`)
+    assert.deepEqual(transport.firedTimers.map(({ name }) => Number(name)).sort(), asked.sort())
+    for (const { name, ms } of transport.firedTimers) assert.ok(ms >= Number(name) - 1, `${name} rang after ${ms} ms`)
   })
 }

@@ -13,7 +13,7 @@ import { buildShim, type DiskFaults, UNSYNCED, type Unsynced, watchDisk } from '
 
 const ROUNDS = 6
 
-/** Writes rows, each in a commit of its own, and says the number of a row when its commit has returned. */
+/** Inserts rows, each in its own commit, and prints the number of a row after its commit. */
 const WRITER = `
 const { writeSync } = require('node:fs')
 const { DatabaseSync } = require('node:sqlite')
@@ -47,7 +47,7 @@ async function loseThePower(t: TestContext, shim: string, by: RepeatableRandom, 
   const disk = watchDisk(t, shim, folder, trial.weakness)
   const child = spawn(process.execPath, ['--eval', WRITER, path, trial.synchronous], {
     env: { ...process.env, ...disk.env },
-    // Node prints what the writer dies of when its disk fails.
+    // Node prints the error that ends the writer when its disk fails.
     stdio: ['ignore', 'pipe', trial.weakness?.fail ? 'ignore' : 'inherit'],
   })
   const enough = by.between(50, 600)
@@ -59,7 +59,7 @@ async function loseThePower(t: TestContext, shim: string, by: RepeatableRandom, 
   return { acknowledged, lost: acknowledged - rowsIn(disk.cut(trial.unsynced, by), acknowledged) }
 }
 
-/** How many of the rows are there; the file must be sound. */
+/** Counts the rows and checks the integrity of the file. */
 function rowsIn(folder: string, upTo: number): number {
   const db = new DatabaseSync(join(folder, 'test.db'))
   try {
@@ -89,7 +89,7 @@ suite('the shim that cuts the power', needs('compiler'), () => {
       const [shim, by] = [buildShim(t), repeatableRandom(t)]
       const outcomes: Outcome[] = []
       for (let round = 0; round < 4; round++) outcomes.push(await loseThePower(t, shim, by, trial))
-      // A cut right behind a checkpoint loses none, so not in every round.
+      // A power cut just after a checkpoint loses none, so not in every round.
       assert.ok(
         outcomes.some(({ lost }) => lost > 0),
         JSON.stringify(outcomes),

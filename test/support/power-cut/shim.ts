@@ -1,4 +1,4 @@
-// A disk that loses its power: shim.c, compiled here and loaded before a process that then believes in its disk.
+// Simulates a power cut: compiles shim.c and preloads it into a process, to record writes and syncs.
 import { execFileSync } from 'node:child_process'
 import {
   closeSync,
@@ -17,22 +17,22 @@ import { type CleanupScope, tempDir } from '../temp.ts'
 
 const SOURCE = join(import.meta.dirname, 'shim.c')
 const SECTOR = 4096
-/** What a disk writes whole, whatever happens. */
+/** The unit that a disk writes atomically. */
 const ATOM = 512
 
 export interface DiskFaults {
-  /** Syncs of files with this ending are believed and not done, as SQLite's `synchronous=NORMAL` leaves them out. */
+  /** Syncs of files with this suffix are ignored, like those that SQLite omits with `synchronous=NORMAL`. */
   readonly lazy?: string
-  /** The k-th sync of files with this ending fails with EIO. */
+  /** The k-th sync of files with this suffix fails with EIO. */
   readonly fail?: { readonly ending: string; readonly at: number }
 }
 
 export interface WatchedDisk {
-  /** For the process that writes below the folder. It must be the only one that does. */
+  /** The environment of the process that writes below the directory. It must be the only writer. */
   readonly env: Record<string, string>
   /**
-   * The folder as the disk has it when the power is gone; only after the process was killed. Of what was not synced:
-   * `none` is kept, or `some` sectors at random, or all up to one that is `torn`.
+   * Restores the directory as after a power cut; call it after the process was killed. Of the writes without a sync, `none` are
+   * kept, or `some` random sectors, or all up to one that is `torn`.
    */
   cut(unsynced: Unsynced, chance: RepeatableRandom): string
 }
@@ -40,14 +40,14 @@ export interface WatchedDisk {
 export type Unsynced = 'none' | 'some' | 'torn'
 export const UNSYNCED: readonly Unsynced[] = ['none', 'some', 'torn']
 
-/** The compiled shim; it lives as long as the test. */
+/** The compiled shim, removed after the test. */
 export function buildShim(t: CleanupScope): string {
   const shim = join(tempDir(t), 'power-cut.so')
   execFileSync('cc', ['-shared', '-fPIC', '-O1', '-Wall', '-Werror', '-o', shim, SOURCE, '-ldl'], { stdio: 'inherit' })
   return shim
 }
 
-/** What lies in the folder now counts as synced. */
+/** The current files of the directory count as synced. */
 export function watchDisk(t: CleanupScope, shim: string, folder: string, weakness: DiskFaults = {}): WatchedDisk {
   const real = realpathSync(folder)
   const shadow = join(tempDir(t), basename(real))
@@ -68,12 +68,12 @@ export function watchDisk(t: CleanupScope, shim: string, folder: string, weaknes
   }
 }
 
-/** The index of a log is in shared memory, and rebuilt. */
+/** The index of the write-ahead log is in shared memory and is rebuilt. */
 function isKept(path: string): boolean {
   return !path.endsWith('-shm')
 }
 
-/** The killed process left in the folder what it wrote, so what differs was not synced. */
+/** The directory contains all writes of the killed process, so differences were not synced. */
 function keepUnsynced(real: string, shadow: string, unsynced: 'some' | 'torn', chance: RepeatableRandom): void {
   for (const name of readdirSync(real, { recursive: true, encoding: 'utf8' })) {
     const path = join(real, name)
