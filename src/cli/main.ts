@@ -3,14 +3,12 @@ import { runProgram } from '../lib/command-line/program.ts'
 import type { ArgumentValues } from '../lib/command-line/usage.ts'
 import { openSvcContext, type SvcCommand, type SvcIo } from './command.ts'
 import { svcCommands } from './commands/index.ts'
-import { SVC_HELP } from './help-page.ts'
 
 /** Returns the exit code: 0 done, 1 refused or wrong usage, or the code of the command. See docs/decisions.md#exit-codes. */
 export function runSvc(argv: readonly string[], io: SvcIo): Promise<number> {
-  const { name } = SVC_HELP
   const words = argv[0] === '--version' ? ['version', ...argv.slice(1)] : argv
   return runProgram(
-    { name, commands: svcCommands, misuse: 1, run: (command, args) => run(command, args, io) },
+    { name: 'svc', commands: svcCommands, misuse: 1, run: (command, args) => run(command, args, io) },
     words,
     io,
   )

@@ -26,7 +26,7 @@ export const GOLDEN: readonly Golden[] = [
   ['tools.json', toolsText],
   ['export.yaml', exportGolden],
   ['../../src/daemons/schema-steps.ts', schemaStepsText],
-  // Beside each program's front, which prints it without loading anything.
+  // Next to the launcher, which prints it without loading anything.
   ['../../bin/help.txt', svcHelpText],
   ['../../bin/help-egress-proxy.txt', egressHelpText],
 ]

@@ -3,7 +3,7 @@ import { groupsResource } from '../../resources/groups.ts'
 import { usersResource } from '../../resources/users.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { parseInteger } from '../input/integer-argument.ts'
-import { formatCents } from '../output/cents.ts'
+import { formatCents } from '../output/text-format.ts'
 
 interface Budget {
   readonly spent: number

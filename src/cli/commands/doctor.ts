@@ -8,7 +8,7 @@ import { readSettings } from '../../lib/settings.ts'
 import { RUNTIME_SETTINGS } from '../../runtimes/settings.ts'
 import type { Engine } from '../../store/engine.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
-import { type DoctorFinding, runCheck } from '../doctor/findings.ts'
+import { type DoctorFinding, makeFinding, runCheck } from '../doctor/findings.ts'
 import { checkStoreContents, readStoreContents } from '../doctor/store-checks.ts'
 import {
   type ConfiguredInstance,
@@ -84,9 +84,8 @@ async function checkDirectory(location: InstanceLocation, svc: SvcContext): Prom
     () => true,
     () => false,
   )
-  if (isWritable) return { check: 'directory', status: 'ok', detail: root }
-  const detail = `this user cannot read and write ${root}`
-  return { check: 'directory', status: 'wrong', detail, next: `sudo chown -R "$USER" ${root}` }
+  const faults = isWritable ? [] : [`this user cannot read and write ${root}`]
+  return makeFinding('directory', faults, root, `sudo chown -R "$USER" ${root}`)
 }
 
 async function checkEnv({ layout: { env } }: InstanceLocation): Promise<DoctorFinding> {
@@ -105,9 +104,8 @@ async function checkPrivacy({ layout }: ConfiguredInstance): Promise<DoctorFindi
   const { isOpenToOthers, privateDirectories } = await import('../../core/groups/private-directories.ts')
   const open: string[] = []
   for (const path of privateDirectories(layout)) if (await isOpenToOthers(layout, path)) open.push(path)
-  if (open.length === 0) return { check: 'privacy', status: 'ok', detail: 'other users cannot read the workspaces' }
-  const detail = `other users of this machine can read ${open.join(' and ')}`
-  return { check: 'privacy', status: 'wrong', detail, next: `chmod 700 ${open.join(' ')}` }
+  const faults = open.length === 0 ? [] : [`other users of this machine can read ${open.join(' and ')}`]
+  return makeFinding('privacy', faults, 'other users cannot read the workspaces', `chmod 700 ${open.join(' ')}`)
 }
 
 async function checkSettings(location: InstanceLocation, svc: SvcContext): Promise<DoctorFinding> {
@@ -190,10 +188,8 @@ async function checkStore(engine: Engine, { layout, settings }: ConfiguredInstan
   if (settings.DATABASE_URL !== undefined) return { check: 'store', status: 'ok', detail: 'PostgreSQL answers' }
   const { query, text } = await import('../../store/statement.ts')
   const [row] = await engine.read((tx) => query(tx, { quick_check: text }, 'pragma quick_check(1)'))
-  const verdict = row?.quick_check
-  if (verdict === 'ok') return { check: 'store', status: 'ok', detail: `${layout.store} is intact` }
-  const detail = `${layout.store} is damaged: ${verdict}`
-  return { check: 'store', status: 'wrong', detail, next: 'restore it from a backup' }
+  const faults = row?.quick_check === 'ok' ? [] : [`${layout.store} is damaged: ${row?.quick_check}`]
+  return makeFinding('store', faults, `${layout.store} is intact`, 'restore it from a backup')
 }
 
 async function runRowChecks(engine: Engine, configured: ConfiguredInstance, nowMs: number): Promise<DoctorFinding[]> {
@@ -202,9 +198,8 @@ async function runRowChecks(engine: Engine, configured: ConfiguredInstance, nowM
   const { countPendingSteps } = await import('../../store/migrate.ts')
   const schema = await runCheck('schema', async () => {
     const behind = await countPendingSteps(engine, PRODUCT_TABLES)
-    if (behind === 0) return { check: 'schema', status: 'ok', detail: 'up to date' }
-    const detail = `${behind} ${behind === 1 ? 'step' : 'steps'} behind this version`
-    return { check: 'schema', status: 'wrong', detail, next: `svc group ${name} list makes a copy and migrates it` }
+    const faults = behind === 0 ? [] : [`${behind} ${behind === 1 ? 'step' : 'steps'} behind this version`]
+    return makeFinding('schema', faults, 'up to date', `svc group ${name} list makes a copy and migrates it`)
   })
   if (schema.status === 'wrong') return [schema]
   const { LINK_QUOTA, FOLDER_QUOTA } = readSettings(LINK_SETTINGS, sources)

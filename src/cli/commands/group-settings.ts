@@ -6,7 +6,7 @@ import { nearest } from '../../lib/text/nearest-word.ts'
 import { groupsResource } from '../../resources/groups.ts'
 import { RUNTIME_NAMES } from '../../runtimes/settings.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
-import { formatCents } from '../output/cents.ts'
+import { formatCents } from '../output/text-format.ts'
 
 const groups = groupsResource.verbs
 

@@ -6,8 +6,8 @@ import { inboxResource } from '../../resources/inbox.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { resolveIdPrefix } from '../input/id-prefix.ts'
 import { parseInteger } from '../input/integer-argument.ts'
-import { formatCents } from '../output/cents.ts'
 import { type MessageFilter, messageTable } from '../output/message-table.ts'
+import { formatCents } from '../output/text-format.ts'
 
 type Answer = MessageDetails['answers'][number]
 

@@ -32,7 +32,7 @@ onEveryEngine('svc identity', (engine) => {
     assert.equal(await cli.ok('identity demo unlink google:7'), 'no claim to remove for google:7\n')
   })
 
-  test('uses the sub as default name and ignores --name for an existing person', async (t) => {
+  test('names a person after the sub by default and ignores --name for an existing person', async (t) => {
     const cli = await demoCliOn(t, engine)
     const id = /identity (\S+) \(github:42\)/.exec(await cli.ok('identity demo link github:42'))?.[1] ?? ''
     const { code, stderr } = await cli.run(`identity demo link google:7 -i ${id} -n Bob`)

@@ -6,7 +6,7 @@ import { Refusal } from '../../lib/refusal.ts'
 import type { SettingSource } from '../../lib/settings.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
 import type { StartLinks } from '../link/start-links.ts'
-import { shellQuote } from '../output/shell-quote.ts'
+import { shellQuote } from '../output/text-format.ts'
 import { runDaemons } from './serve.ts'
 
 const INSTANCE = 'demo'

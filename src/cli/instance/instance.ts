@@ -26,7 +26,7 @@ import { readSettings, type SettingSource, sourceOf, unknownKeys } from '../../l
 import { parseDotenv } from '../../lib/text/dotenv.ts'
 import { nearest } from '../../lib/text/nearest-word.ts'
 import type { StoreAddress } from '../../store/index.ts'
-import { shellQuote } from '../output/shell-quote.ts'
+import { shellQuote } from '../output/text-format.ts'
 
 export const ENV_MAX_BYTES = 1_048_576
 const READABLE_BY_OTHERS = 0o004

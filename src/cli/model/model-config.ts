@@ -68,82 +68,59 @@ export async function readModelConfig(tx: Tx, query: ModelConfigQuery): Promise<
   const { env } = folder === undefined ? { env: {} } : await readRunSecrets(tx, keyring, { folder, reach: 'all' }, warn)
   const ownRuntime = config.runtime
   const runtime = query.runtime ?? (typeof ownRuntime === 'string' ? ownRuntime : settings.AGENT_RUNTIME)
-  const base = {
-    folder,
-    runtime,
-    runtimeFrom: typeof ownRuntime === 'string' ? `config of ${folder}` : describeSource(sources, 'AGENT_RUNTIME'),
-    settings,
-    env,
-    config,
-    warnings,
-  }
-  if (runtime === 'openai') return { ...base, ...(await readOpenaiParts(tx, base, sources)) }
-  if (runtime === 'claude') return { ...base, ...(await readClaudeParts(tx, base, sources)) }
-  if (runtime === 'command') return { ...base, ...readCommandParts(base, sources) }
+  const describe = (key: string): string => describeSource(sources, key)
+  const runtimeFrom = typeof ownRuntime === 'string' ? `config of ${folder}` : describe('AGENT_RUNTIME')
+  const base = { folder, runtime, runtimeFrom, settings, env, config, warnings }
+  if (runtime === 'openai') return { ...base, ...(await readOpenaiParts(tx, base, describe)) }
+  if (runtime === 'claude') return { ...base, ...(await readClaudeParts(tx, base, describe)) }
+  if (runtime === 'command') return { ...base, ...readCommandParts(base, describe) }
   return base
 }
 
 type Base = Pick<ModelConfig, 'folder' | 'settings' | 'env' | 'config'>
 type Parts = Partial<ModelConfig>
+/** Describes where a setting is set. */
+type Describe = (key: string) => string
 
-async function readOpenaiParts(
-  tx: Tx,
-  { folder, settings, env, config }: Base,
-  sources: readonly SettingSource[],
-): Promise<Parts> {
+async function readOpenaiParts(tx: Tx, base: Base, describe: Describe): Promise<Parts> {
+  const { folder, settings, env } = base
   const owner = await findEndpointOwner(tx, folder, env, OPENAI_VARIABLES)
   const from = owner === undefined ? settings : env
-  const endpointFrom = owner === undefined ? describeSource(sources, 'OPENAI_BASE_URL') : `secrets of ${owner}`
   return {
     endpoint: from.OPENAI_BASE_URL ?? OPENAI_PUBLIC_URL,
     key: from.OPENAI_API_KEY || undefined,
-    endpointFrom,
+    endpointFrom: owner === undefined ? describe('OPENAI_BASE_URL') : `secrets of ${owner}`,
     endpointOwner: owner,
-    ...readModelParts(
-      folder,
-      config,
-      from.OPENAI_MODEL,
-      owner === undefined ? describeSource(sources, 'OPENAI_MODEL') : endpointFrom,
-    ),
+    ...readModelParts(base, from.OPENAI_MODEL, owner === undefined ? describe('OPENAI_MODEL') : `secrets of ${owner}`),
   }
 }
 
-async function readClaudeParts(
-  tx: Tx,
-  { folder, settings, env, config }: Base,
-  sources: readonly SettingSource[],
-): Promise<Parts> {
+async function readClaudeParts(tx: Tx, base: Base, describe: Describe): Promise<Parts> {
+  const { folder, settings, env } = base
   const owner = await findEndpointOwner(tx, folder, env, ANTHROPIC_VARIABLES)
   const from = owner === undefined ? settings : env
   const key = from.ANTHROPIC_API_KEY || from.CLAUDE_CODE_OAUTH_TOKEN || (owner && env.ANTHROPIC_AUTH_TOKEN)
   const keyName = settings.CLAUDE_CODE_OAUTH_TOKEN ? 'CLAUDE_CODE_OAUTH_TOKEN' : 'ANTHROPIC_API_KEY'
-  const [model, modelFrom] =
-    owner === undefined
-      ? [settings.AGENT_MODEL, describeSource(sources, 'AGENT_MODEL')]
-      : [env.ANTHROPIC_MODEL, `secrets of ${owner}`]
   return {
     program: settings.AGENT_CLI,
     endpoint: from.ANTHROPIC_BASE_URL ?? ANTHROPIC_PUBLIC_URL,
     key: key || undefined,
-    endpointFrom: owner === undefined ? describeSource(sources, keyName) : `secrets of ${owner}`,
+    endpointFrom: owner === undefined ? describe(keyName) : `secrets of ${owner}`,
     endpointOwner: owner,
-    ...readModelParts(folder, config, model, modelFrom),
+    ...(owner === undefined
+      ? readModelParts(base, settings.AGENT_MODEL, describe('AGENT_MODEL'))
+      : readModelParts(base, env.ANTHROPIC_MODEL, `secrets of ${owner}`)),
   }
 }
 
-function readCommandParts({ folder, settings, config }: Base, sources: readonly SettingSource[]): Parts {
+function readCommandParts({ folder, settings, config }: Base, describe: Describe): Parts {
   if (config.command !== undefined) return { command: config.command, commandFrom: `config of ${folder}` }
   if (settings.AGENT_COMMAND === undefined) return {}
-  return { command: settings.AGENT_COMMAND, commandFrom: describeSource(sources, 'AGENT_COMMAND') }
+  return { command: settings.AGENT_COMMAND, commandFrom: describe('AGENT_COMMAND') }
 }
 
 /** `model` in the config of the group overrides the others. */
-function readModelParts(
-  folder: string | undefined,
-  config: Readonly<Record<string, unknown>>,
-  model: string | undefined,
-  modelFrom: string,
-): Parts {
+function readModelParts({ folder, config }: Base, model: string | undefined, modelFrom: string): Parts {
   if (typeof config.model === 'string') return { model: config.model, modelFrom: `config of ${folder}` }
   return model ? { model, modelFrom } : {}
 }
