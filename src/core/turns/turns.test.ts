@@ -467,26 +467,26 @@ onEveryEngineQuickly('turns', (engine) => {
       fc.asyncProperty(fc.array(step, { maxLength: 25 }), async (steps) => {
         const on = await openConversationHost(t, engine, shared)
         const prefix = `r${run++}`
-        const asked: string[] = []
-        let held: { id: string; fence: number }[] = []
+        const ids: string[] = []
+        let running: { id: string; fence: number }[] = []
         const claim = async () => {
           const claimed = await on.claim({ turnsMax: 1000, turnsPerFolder: 1000 })
-          if (claimed) held.push(claimed.turn)
+          if (claimed) running.push(claimed.turn)
           return claimed !== undefined
         }
         for (const each of steps) {
-          const one = 'at' in each ? held[each.at % Math.max(held.length, 1)] : undefined
+          const one = 'at' in each ? running[each.at % Math.max(running.length, 1)] : undefined
           if (each.do === 'ask')
-            asked.push(await on.ask('?', { folder: `${prefix}-${each.folder}`, topic: `${each.topic}` }))
+            ids.push(await on.ask('?', { folder: `${prefix}-${each.folder}`, topic: `${each.topic}` }))
           else if (each.do === 'claim') await claim()
           else if (each.do === 'die') {
             on.clock.advance(LEASE_MS)
           } else if (one && each.do === 'end') {
             await on.end(one)
-            held = held.filter((other) => other !== one)
+            running = running.filter((other) => other !== one)
           } else if (one) {
             await on.write((tx) => retryTurn(tx, one, on.clock.now(), 'again'))
-            held = held.filter((other) => other !== one)
+            running = running.filter((other) => other !== one)
           }
           const open = await on.read((tx) => turns.list(tx, { state: 'running' }))
           const keys = open.map(({ folder, topic }) => `${folder} ${topic}`)
@@ -494,8 +494,8 @@ onEveryEngineQuickly('turns', (engine) => {
         }
         // Longer than the pause after the most deaths.
         on.clock.advance(LEASE_MS + 1000 * steps.length ** 2)
-        while (await claim()) for (const turn of held.splice(0)) await on.end(turn)
-        for (const id of asked) assert.equal((await on.state(id)).state, 'answered')
+        while (await claim()) for (const turn of running.splice(0)) await on.end(turn)
+        for (const id of ids) assert.equal((await on.state(id)).state, 'answered')
       }),
       { numRuns: engine === 'sqlite' ? 30 : 5 },
     )
