@@ -22,7 +22,11 @@ interface PromptTest extends TestHost {
   write<T>(work: (tx: Tx) => Promise<T>): Promise<T>
   ask(content: string | Uint8Array, over?: Partial<InboundMessage>, envelope?: Partial<Envelope>): Promise<TurnMessage>
   observe(content: string): Promise<TurnMessage>
-  gather(asked: readonly TurnMessage[], turn?: Partial<Turn>, context?: Partial<PromptContext>): Promise<GatheredPrompt>
+  gather(
+    incoming: readonly TurnMessage[],
+    turn?: Partial<Turn>,
+    context?: Partial<PromptContext>,
+  ): Promise<GatheredPrompt>
 }
 
 const JID = 'telegram:42'
@@ -62,8 +66,8 @@ async function open(t: TestContext, engine: EngineName): Promise<PromptTest> {
         'running',
       ),
     observe: (content) => add({ jid: JID, sender: 'telegram:8', content, reach: 'all' }, 'observed'),
-    gather: (asked, over = {}, context = {}) => {
-      const last = asked.at(-1)
+    gather: (incoming, over = {}, context = {}) => {
+      const last = incoming.at(-1)
       const turn: Turn = {
         id: last?.row.id ?? 'none',
         folder: 'team',
@@ -73,7 +77,7 @@ async function open(t: TestContext, engine: EngineName): Promise<PromptTest> {
         sender: 'telegram:7',
         first_seq: 1,
         last_seq: 1,
-        message_count: asked.length,
+        message_count: incoming.length,
         state: 'running',
         attempts: 1,
         fence: 1,
@@ -97,7 +101,7 @@ async function open(t: TestContext, engine: EngineName): Promise<PromptTest> {
         files: {},
         ...context,
       }
-      return host.engine.read((tx) => gatherPromptParts(tx, promptContext, { turn, messages: asked }))
+      return host.engine.read((tx) => gatherPromptParts(tx, promptContext, { turn, messages: incoming }))
     },
   }
 }
@@ -109,15 +113,15 @@ onEveryEngine('prompt parts', (engine) => {
   test('include the messages of the turn and the observed ones, with the last number', async (t) => {
     const on = await open(t, engine)
     await on.observe('lunch?')
-    const asked = await on.ask('how much?')
+    const incoming = await on.ask('how much?')
     const last = await on.observe('soup!')
-    const gathered = await on.gather([asked])
+    const gathered = await on.gather([incoming])
     assert.deepEqual(
       gathered.parts.rows.toSorted((a, b) => a.seq - b.seq).map(({ seq, observedBy }) => [seq, observedBy]),
       [
-        [asked.message.seq - 1, 'team'],
-        [asked.message.seq, undefined],
-        [asked.message.seq + 1, 'team'],
+        [incoming.message.seq - 1, 'team'],
+        [incoming.message.seq, undefined],
+        [incoming.message.seq + 1, 'team'],
       ],
     )
     assert.equal(gathered.observed_seq, last.message.seq)
@@ -125,9 +129,9 @@ onEveryEngine('prompt parts', (engine) => {
 
   test('include the event of a verified webhook', async (t) => {
     const on = await open(t, engine)
-    const asked = await on.ask('{}', { jid: 'hook:team/github', sender: 'github' })
-    const message = { ...asked.message, event: 'push' }
-    const { parts } = await on.gather([{ ...asked, message }])
+    const incoming = await on.ask('{}', { jid: 'hook:team/github', sender: 'github' })
+    const message = { ...incoming.message, event: 'push' }
+    const { parts } = await on.gather([{ ...incoming, message }])
     assert.deepEqual(
       parts.rows.map(({ event }) => event),
       ['push'],
@@ -137,18 +141,18 @@ onEveryEngine('prompt parts', (engine) => {
   test('of a visitor include no observed messages and no notes of the agent', async (t) => {
     const on = await open(t, engine)
     await on.observe('lunch?')
-    const asked = await on.ask('how much?', { jid: 'web:team', sender: 'anon:1', reach: 'chat' })
+    const incoming = await on.ask('how much?', { jid: 'web:team', sender: 'anon:1', reach: 'chat' })
     const files = {
       persona: { name: 'Ann', summary: 'brief' },
       work: 'the plan',
       diary: [{ name: 'd', text: 'diary' }],
     }
     const turn = { jid: 'web:team', topic: 'visitor:web:team#bills', reach: 'chat' as const }
-    const gathered = await on.gather([asked], turn, { files })
+    const gathered = await on.gather([incoming], turn, { files })
     const { parts } = gathered
     assert.deepEqual([textsOf(gathered), parts.knowledge, parts.topic], [['how much?'], [], 'bills'])
     assert.deepEqual(parts.persona, files.persona)
-    const all = await on.gather([asked], { ...turn, topic: 'bills', reach: 'all' }, { files })
+    const all = await on.gather([incoming], { ...turn, topic: 'bills', reach: 'all' }, { files })
     assert.deepEqual(textsOf(all).sort(), ['how much?', 'lunch?'])
     assert.deepEqual(
       all.parts.knowledge?.map(({ layer }) => layer),
@@ -158,12 +162,12 @@ onEveryEngine('prompt parts', (engine) => {
 
   test('use the assistant name for a persona without a name', async (t) => {
     const on = await open(t, engine)
-    const asked = await on.ask('who are you?')
+    const incoming = await on.ask('who are you?')
     const named = async (name: string) =>
-      (await on.gather([asked], {}, { assistantName: 'Kim', files: { persona: { name, summary: 'brief' } } })).parts
+      (await on.gather([incoming], {}, { assistantName: 'Kim', files: { persona: { name, summary: 'brief' } } })).parts
     assert.deepEqual((await named('')).persona, { name: 'Kim', summary: 'brief' })
     assert.deepEqual((await named('Ann')).persona, { name: 'Ann', summary: 'brief' })
-    const { parts } = await on.gather([asked], {}, { assistantName: 'Kim', files: {} })
+    const { parts } = await on.gather([incoming], {}, { assistantName: 'Kim', files: {} })
     assert.equal(parts.persona, undefined)
   })
 
@@ -239,11 +243,11 @@ onEveryEngine('prompt parts', (engine) => {
     await on.write((tx) => upsertChat(tx, JID, { name: 'Shop' }))
     const attachments = JSON.stringify([{ path: '/home/node/media/a.png', mime: 'image/png', extra: 1 }])
     const metadata = { platform_id: '7', sender_name: 'Joe', forwarded_from: 'news', verb: 'mention', attachments }
-    const asked = [
+    const incoming = [
       await on.ask('look', { topic: 'thread' }, metadata),
       await on.ask('x', {}, { attachments: 'nonsense' }),
     ]
-    const [row, other] = (await on.gather(asked)).parts.rows
+    const [row, other] = (await on.gather(incoming)).parts.rows
     assert.deepEqual([row?.platformId, row?.senderName, row?.chatName, row?.thread], ['7', 'Joe', 'Shop', 'thread'])
     assert.deepEqual([row?.forwardedFrom, row?.verb], ['news', 'mention'])
     assert.deepEqual(row?.attachments, [{ path: '/home/node/media/a.png', mime: 'image/png' }])
@@ -252,13 +256,13 @@ onEveryEngine('prompt parts', (engine) => {
 
   test('note a retry and its reason, which visitors do not see', async (t) => {
     const on = await open(t, engine)
-    const asked = [await on.ask('how much?')]
-    assert.equal((await on.gather(asked)).parts.note, undefined)
-    const { parts } = await on.gather(asked, { attempts: 2, reason: 'it hung' })
+    const incoming = [await on.ask('how much?')]
+    assert.equal((await on.gather(incoming)).parts.note, undefined)
+    const { parts } = await on.gather(incoming, { attempts: 2, reason: 'it hung' })
     assert.match(parts.note ?? '', /attempt 2 .*\(it hung\)/)
     const visitor = { jid: 'web:team', reach: 'chat' as const, attempts: 2, reason: 'no answer of model.internal' }
     assert.match(
-      (await on.gather(asked, visitor)).parts.note ?? '',
+      (await on.gather(incoming, visitor)).parts.note ?? '',
       /attempt 2 at the same messages: the previous attempt failed\./,
     )
     assert.equal(parts.rows[0]?.hasFailed, true)
@@ -266,11 +270,11 @@ onEveryEngine('prompt parts', (engine) => {
 
   test('name the folder that delegated a question', async (t) => {
     const on = await open(t, engine)
-    const asked = await on.ask('how much?')
-    const { parts } = await on.gather([asked])
+    const incoming = await on.ask('how much?')
+    const { parts } = await on.gather([incoming])
     assert.equal(parts.origin, undefined)
-    await on.write((tx) => turns.insert(tx, turnOf(asked)))
-    const envelope = { verb: 'delegate', depth: 2, from_turn: asked.row.id, return_jid: 'web:main' }
+    await on.write((tx) => turns.insert(tx, turnOf(incoming)))
+    const envelope = { verb: 'delegate', depth: 2, from_turn: incoming.row.id, return_jid: 'web:main' }
     const delegated = await on.ask('how much?', { jid: 'team', sender: 'delegate' }, envelope)
     const origin = (await on.gather([delegated], { jid: 'web:main' })).parts.origin
     assert.deepEqual(origin, { kind: 'delegation', folder: 'main', jid: 'web:main', depth: 2 })
@@ -278,8 +282,8 @@ onEveryEngine('prompt parts', (engine) => {
 
   test('report a new day and a new session', async (t) => {
     const on = await open(t, engine)
-    const asked = [await on.ask('how much?')]
-    const events = async (over?: Partial<Turn>) => (await on.gather(asked, over)).parts.events
+    const incoming = [await on.ask('how much?')]
+    const events = async (over?: Partial<Turn>) => (await on.gather(incoming, over)).parts.events
     assert.deepEqual(await events(), [])
     const started_at = timestamp(on.clock.now())
     const log = {
@@ -317,16 +321,16 @@ onEveryEngine('prompt parts', (engine) => {
 
   test('include the files of the workspace unless they are blank', async (t) => {
     const on = await open(t, engine)
-    const asked = [await on.ask('how much?')]
+    const incoming = [await on.ask('how much?')]
     const diary = [{ name: '20260101', text: 'a quiet day' }]
     const files = { persona: { name: 'Ann', summary: 'calm' }, work: 'the plan', diary }
-    const { parts } = await on.gather(asked, { money_cents: 5 }, { files })
+    const { parts } = await on.gather(incoming, { money_cents: 5 }, { files })
     assert.deepEqual(parts.knowledge, [
       { layer: 'work', text: 'the plan' },
       { layer: 'diary', text: '20260101\na quiet day' },
     ])
     assert.deepEqual([parts.persona, parts.moneyCents], [files.persona, 5])
-    assert.deepEqual((await on.gather(asked, {}, { files: { work: ' \n' } })).parts.knowledge, [])
+    assert.deepEqual((await on.gather(incoming, {}, { files: { work: ' \n' } })).parts.knowledge, [])
   })
 })
 

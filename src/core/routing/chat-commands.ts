@@ -86,7 +86,7 @@ async function startRootTurn(tx: Tx, origin: CommandContext, rest: string): Prom
 }
 
 async function describePing(tx: Tx, { folder, placement }: CommandContext, isFromOperator: boolean): Promise<string> {
-  const session = (await conversations.find(tx, { folder: folder, topic: placement.topic }))?.session_id
+  const session = (await conversations.find(tx, { folder, topic: placement.topic }))?.session_id
   const lines = ['pong', `folder: ${folder}`, `session: ${session?.slice(0, 8) ?? 'none'}`]
   if (!isFromOperator) return lines.join('\n')
   const { running, groups: all } = await countWork(tx)
@@ -140,8 +140,8 @@ async function decideApproval(
   isApproved: boolean,
   id: string,
 ): Promise<string> {
-  const waiting = await listHeldCalls(tx, writeContext.clock.now())
   if (id === '') {
+    const waiting = await listHeldCalls(tx, writeContext.clock.now())
     if (waiting.length === 0) return 'No tool call is waiting for approval.'
     return waiting.map((action) => `${action.id}: ${action.tool} by ${action.folder} ${action.summary}`).join('\n')
   }
@@ -150,7 +150,7 @@ async function decideApproval(
   return `${isApproved ? 'Approved' : 'Rejected'}: ${action.tool} by ${action.folder}.`
 }
 
-/** Does not create the invite: its link makes the bearer an administrator, and everyone in the chat would see it. */
+/** Does not create the invite: everyone in the chat could use its link to become an administrator. */
 function describeInvite({ instance }: RoutingContext, folder: string, rest: string): string {
   if (!/^([1-9]\d{0,5})?$/.test(rest)) return 'The number of uses must be between 1 and 999999. Usage: /invite [n]'
   const uses = rest === '' ? '' : ` -n ${rest}`

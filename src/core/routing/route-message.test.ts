@@ -187,7 +187,7 @@ onEveryEngine('routing a message', (engine) => {
     const on = await open(t, engine)
     await on.route(['', 'other'])
     assert.equal(summarize(await on.decide('hello', { jid: 'team' })), 'turn team')
-    assert.equal(summarize(await on.decide('hello', { jid: 'nobody' })), 'failed')
+    assert.equal(summarize(await on.decide('hello', { jid: 'missing' })), 'failed')
   })
 
   test('routes each message separately, so a message after a mention does not affect the mention', async (t) => {
@@ -307,7 +307,7 @@ onEveryEngine('routing a message', (engine) => {
     assert.equal(summarize(await on.decide('hello')), 'turn team/support')
   })
 
-  test('ignores a selected folder that is no longer allowed or was removed', async (t) => {
+  test('ignores a selected folder that was removed or is not allowed any more', async (t) => {
     const on = await open(t, engine)
     await on.route(['', 'team'])
     await on.write((tx) => upsertChat(tx, JID, { sticky_folder: 'other' }))
@@ -390,7 +390,7 @@ onEveryEngine('routing a message', (engine) => {
     assert.equal(summarize(await on.decide('/chatid')), `answered: ${JID}`)
   })
 
-  test('a chat without a route enters onboarding and is told so once', async (t) => {
+  test('a chat without a route enters onboarding and gets one notice', async (t) => {
     const on = await open(t, engine)
     assert.match(
       summarize(await on.decide('hello')),

@@ -150,9 +150,9 @@ export async function readRoundHeads(
 }
 
 /** Pending rounds of the turn in this chat, and of the turn that delegated its question to it. */
-const ANSWERED_ROUNDS = `with asked as (select cast($1 as text) as turn_id union select e.from_turn from inbox q
+const ANSWERED_ROUNDS = `with answered as (select cast($1 as text) as turn_id union select e.from_turn from inbox q
     join envelopes e on e.message_seq = q.message_seq where q.turn_id = $1 and e.return_jid = $2)
-  select r.id, ${SHOWN_TURN} as shown_turn from asked a join inbox i on i.turn_id = a.turn_id
+  select r.id, ${SHOWN_TURN} as shown_turn from answered a join inbox i on i.turn_id = a.turn_id
     join rounds r on r.id = i.id where r.status = 'pending' and r.jid = $2 order by i.message_seq`
 
 const ADD_FRAME = `insert into frames (turn_id, seq, message_seq) values ($1, 1 + ${LAST_FRAME('$1')}, $2)`

@@ -12,7 +12,7 @@ import { endTurn } from './turns.ts'
 
 // SQLite has only one writer at a time.
 suite('concurrent claims on postgres', needs('postgres'), () => {
-  test('P24: of two concurrent claims one gets the turn and the other nothing', async (t) => {
+  test('of two concurrent claims one gets the turn and the other nothing', async (t) => {
     const on = await openConversationHost(t, 'postgres')
     const id = await on.ask()
     // With many turns the planner uses the index; then inserting a turn does not conflict with reading the running ones.

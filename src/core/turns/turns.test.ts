@@ -39,7 +39,7 @@ onEveryEngineQuickly('turns', (engine) => {
     assert.deepEqual([(await on.round(other)).status, (await on.state(other)).state], ['pending', 'waiting'])
   })
 
-  test('T2: limits concurrent turns to one per conversation, two per folder and four per instance', async (t) => {
+  test('limits concurrent turns to one per conversation, two per folder and four per instance', async (t) => {
     const on = await openConversationHost(t, engine)
     for (const folder of ['a', 'b', 'c']) {
       for (const topic of ['x', 'y', 'z']) await on.ask('hi', { folder, topic })
@@ -79,7 +79,7 @@ onEveryEngineQuickly('turns', (engine) => {
     assert.equal(new Set(ids).size, 6)
   })
 
-  test('P9: an expired turn can be claimed again, and its previous process can no longer end it', async (t) => {
+  test('an expired turn can be claimed again, and its previous process can no longer end it', async (t) => {
     const on = await openConversationHost(t, engine)
     const id = await on.ask()
     const old = await on.mustClaim()
@@ -105,7 +105,7 @@ onEveryEngineQuickly('turns', (engine) => {
     assert.equal((await on.round(id)).status, 'success')
   })
 
-  test('P28: reclaims the turn of a dead process after one lease, even if the clock was set back', async (t) => {
+  test('reclaims the turn of a dead process after one lease, even if the clock was set back', async (t) => {
     const on = await openConversationHost(t, engine)
     const check = () => on.read((tx) => checkClaimable(tx, { now: on.clock.now(), leaseMs: LEASE_MS }))
     await on.ask()
@@ -124,7 +124,7 @@ onEveryEngineQuickly('turns', (engine) => {
     assert.equal((await on.mustClaim()).turn.fence, 3, 'a retry does not wait longer either')
   })
 
-  test('P28: a process does not reclaim its own turn when the clock was set forward', async (t) => {
+  test('a process does not reclaim its own turn when the clock was set forward', async (t) => {
     const on = await openConversationHost(t, engine)
     const id = await on.ask()
     await on.mustClaim()
@@ -233,7 +233,7 @@ onEveryEngineQuickly('turns', (engine) => {
     assert.equal(await on.read((tx) => findTurnOfConnection(tx, 'main')), undefined)
   })
 
-  test('P10: records only the first of several concurrent submissions', async (t) => {
+  test('records only the first of several concurrent submissions', async (t) => {
     const on = await openConversationHost(t, engine)
     const id = await on.ask()
     await on.mustClaim()
@@ -275,7 +275,7 @@ onEveryEngineQuickly('turns', (engine) => {
     assert.equal((await on.turn(isolated)).replies, 0)
   })
 
-  test('L14: every message ends with one outcome, and so does its round', async (t) => {
+  test('every message ends with one outcome, and so does its round', async (t) => {
     const on = await openConversationHost(t, engine)
     const ends = {
       answered: 'success',
@@ -320,7 +320,7 @@ onEveryEngineQuickly('turns', (engine) => {
     )
   })
 
-  test('A7: a delegated question is answered in its original chat, and its round waits for the answer', async (t) => {
+  test('a delegated question is answered in its original chat, and its round waits for the answer', async (t) => {
     const on = await openConversationHost(t, engine)
     const question = await on.ask('ask the team')
     const parent = await on.mustClaim()
@@ -467,26 +467,26 @@ onEveryEngineQuickly('turns', (engine) => {
       fc.asyncProperty(fc.array(step, { maxLength: 25 }), async (steps) => {
         const on = await openConversationHost(t, engine, shared)
         const prefix = `r${run++}`
-        const asked: string[] = []
-        let held: { id: string; fence: number }[] = []
+        const ids: string[] = []
+        let running: { id: string; fence: number }[] = []
         const claim = async () => {
           const claimed = await on.claim({ turnsMax: 1000, turnsPerFolder: 1000 })
-          if (claimed) held.push(claimed.turn)
+          if (claimed) running.push(claimed.turn)
           return claimed !== undefined
         }
         for (const each of steps) {
-          const one = 'at' in each ? held[each.at % Math.max(held.length, 1)] : undefined
+          const one = 'at' in each ? running[each.at % Math.max(running.length, 1)] : undefined
           if (each.do === 'ask')
-            asked.push(await on.ask('?', { folder: `${prefix}-${each.folder}`, topic: `${each.topic}` }))
+            ids.push(await on.ask('?', { folder: `${prefix}-${each.folder}`, topic: `${each.topic}` }))
           else if (each.do === 'claim') await claim()
           else if (each.do === 'die') {
             on.clock.advance(LEASE_MS)
           } else if (one && each.do === 'end') {
             await on.end(one)
-            held = held.filter((other) => other !== one)
+            running = running.filter((other) => other !== one)
           } else if (one) {
             await on.write((tx) => retryTurn(tx, one, on.clock.now(), 'again'))
-            held = held.filter((other) => other !== one)
+            running = running.filter((other) => other !== one)
           }
           const open = await on.read((tx) => turns.list(tx, { state: 'running' }))
           const keys = open.map(({ folder, topic }) => `${folder} ${topic}`)
@@ -494,8 +494,8 @@ onEveryEngineQuickly('turns', (engine) => {
         }
         // Longer than the pause after the most deaths.
         on.clock.advance(LEASE_MS + 1000 * steps.length ** 2)
-        while (await claim()) for (const turn of held.splice(0)) await on.end(turn)
-        for (const id of asked) assert.equal((await on.state(id)).state, 'answered')
+        while (await claim()) for (const turn of running.splice(0)) await on.end(turn)
+        for (const id of ids) assert.equal((await on.state(id)).state, 'answered')
       }),
       { numRuns: engine === 'sqlite' ? 30 : 5 },
     )
