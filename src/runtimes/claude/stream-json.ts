@@ -18,8 +18,8 @@ export class StreamJsonReader {
   #toolStatus: string | undefined
 
   push(line: string): void {
-    const event = parseObject(line)
-    if (!event) return
+    const event = tryParseJson(line)
+    if (!isObject(event)) return
     if (typeof event.session_id === 'string' && event.session_id !== '') this.#session = event.session_id
     if (event.type === 'system' && typeof event.model === 'string') this.#model = event.model
     if (event.type === 'system' && event.subtype === 'init') this.#toolStatus = findToolServerStatus(event.mcp_servers)
@@ -94,11 +94,6 @@ function toUsage(model: string, input: unknown, output: unknown, usd: unknown): 
 
 function toAmount(value: unknown): number {
   return typeof value === 'number' && value > 0 ? Math.min(value, AMOUNT_MAX) : 0
-}
-
-function parseObject(line: string): JsonObject | undefined {
-  const read = tryParseJson(line)
-  return isObject(read) ? read : undefined
 }
 
 function isObject(value: unknown): value is JsonObject {
