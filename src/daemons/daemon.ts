@@ -60,7 +60,7 @@ export interface ProcessContext {
   readonly host: InstanceHost
   readonly resources: readonly Resource[]
   readonly sources: readonly SettingSource[]
-  /** Rereads changed sources; undefined where they cannot change. */
+  /** Rereads changed sources; undefined if they cannot change. */
   readonly currentSources?: (() => Promise<readonly SettingSource[]>) | undefined
   readonly log: Log
   readonly peers: Peers

@@ -211,7 +211,7 @@ test('only the bearer identifies the caller', async (t) => {
     'two headers': [401, `Authorization: Bearer ${good}`, `Authorization: Bearer ${stranger}`],
     'two equal headers': [401, `Authorization: Bearer ${good}`, `Authorization: Bearer ${good}`],
     'a bearer in quotes': [401, `Authorization: Bearer "${good}"`],
-    'one that nobody signed': [401, `Authorization: Bearer ${new UnsecuredJWT(claims).encode()}x`],
+    'an unsigned one': [401, `Authorization: Bearer ${new UnsecuredJWT(claims).encode()}x`],
     'one signed with the public key': [401, `Authorization: Bearer ${hashed}`],
     'one of another instance': [401, `Authorization: Bearer ${foreign}`],
     'one of an unknown key': [401, `Authorization: Bearer ${otherKey}.${body}.${signature}`],
@@ -245,7 +245,7 @@ test('a revoked grant has no effect from the next request on', async (t) => {
   assert.equal(await mint(), 403)
 })
 
-test('a service is not an operator, whatever its name', async (t) => {
+test('a service is not an operator, even with the name of one', async (t) => {
   const here = await serveHost(t)
   const bearer = await here.bearer({ sub: 'service:proxyd', kind: 'service' })
   assert.equal((await here.ask('/v1/signing_keys', bearer)).status, 403)

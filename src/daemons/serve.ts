@@ -21,7 +21,7 @@ export interface ServeOptions {
   readonly host: OpenHost
   /** Sources of settings; the first with a value takes precedence. */
   readonly sources: readonly SettingSource[]
-  /** Rereads changed sources; undefined where they cannot change. */
+  /** Rereads changed sources; undefined if they cannot change. */
   readonly currentSources?: (() => Promise<readonly SettingSource[]>) | undefined
   /** All daemons if empty or undefined. */
   readonly daemons?: readonly string[]

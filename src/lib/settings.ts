@@ -65,7 +65,7 @@ export function unknownKeys(declared: SettingDeclarations, entries: ReadonlyMap<
   })
 }
 
-export interface UnknownKey {
+interface UnknownKey {
   readonly key: string
   readonly meant?: string
 }

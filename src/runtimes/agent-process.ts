@@ -14,7 +14,7 @@ import { TurnLog } from './turn-log.ts'
 
 const ERROR_LINE_MAX = 500
 
-export interface AgentProgram {
+interface AgentProgram {
   readonly argv: readonly string[]
   readonly input: string
   /** Added to the environment that every run has. */

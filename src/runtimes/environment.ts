@@ -1,14 +1,17 @@
 // The environment variables of a run: its turn, its secrets, the basics of any program, and the proxy of its cell. It
 // contains nothing from the environment of svc itself except PATH, LANG and TZ.
+import { extname } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { PROXY_PORT } from '../cell/bubblewrap/init-program.ts'
 import type { Cell } from '../cell/cell.ts'
 import type { ModelAddress } from '../cell/network.ts'
 import { isPlainValue, withoutControl } from '../core/values.ts'
 import { timestamp } from '../lib/clock.ts'
 import { readEnvironment } from '../lib/settings.ts'
-import { CONNECT_PROGRAM } from './connect-program.ts'
 import type { Job } from './runtime.ts'
 
+/** The ProxyCommand of ssh in a cell. */
+const CONNECT_PROGRAM = fileURLToPath(new URL(`./connect${extname(import.meta.url)}`, import.meta.url))
 const LOOPBACK = ['localhost', '127.0.0.1', '::1']
 /** Linux limits one variable, with its name, to 128 KiB. */
 const TEXT_MAX = 65_536

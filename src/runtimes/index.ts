@@ -32,7 +32,7 @@ export interface Runtimes {
   close(): Promise<void>
 }
 
-export interface RuntimesOptions {
+interface RuntimesOptions {
   readonly settings: RuntimeSettings
   readonly clock: Clock
   /** The directory of all workspaces. */

@@ -10,7 +10,7 @@ const SVC = fileURLToPath(new URL('../../bin/svc.js', import.meta.url))
 /** The client's name for the server; it lists the tools as `mcp__svc__<tool>`. */
 export const MCP_SERVER_NAME = 'svc'
 
-export interface McpConfigFile {
+interface McpConfigFile {
   readonly path: string
   remove(): Promise<void>
 }

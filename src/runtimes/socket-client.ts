@@ -16,7 +16,7 @@ export class SocketFault extends Error {}
 /** The server responded with an error. */
 export class RpcFault extends Error {}
 
-export interface FencedTurn {
+interface FencedTurn {
   readonly id: string
   readonly fence: number
 }

@@ -23,7 +23,7 @@ interface IdleChild {
   readonly timer: NodeJS.Timeout
 }
 
-export interface WarmPoolOptions {
+interface WarmPoolOptions {
   readonly clock: Clock
   readonly argv: readonly string[]
   /** Added to the base environment. */

@@ -37,16 +37,9 @@ export interface AdapterResponse {
   readonly text: string
 }
 
-export function sendAdapterRequest({
-  url,
-  method,
-  headers,
-  body,
-  timeoutMs,
-  addresses,
-  signal,
-}: AdapterRequest): Promise<AdapterResponse> {
+export function sendAdapterRequest(call: AdapterRequest): Promise<AdapterResponse> {
   return new Promise((resolve, reject) => {
+    const { url, method, headers, addresses, signal } = call
     if (hasForbiddenAddress(url, addresses))
       return reject(new ChannelError('transient', `${url.origin} cannot be reached (${NOT_PRIVATE})`))
     const options = {
@@ -68,7 +61,7 @@ export function sendAdapterRequest({
         isWritten = true
         clearTimeout(connectTimer)
         // Starts only now: a missing connection has its own timeout and is not a missing response.
-        responseTimer = setTimeout(() => request.destroy(new Error('no response in time')), timeoutMs)
+        responseTimer = setTimeout(() => request.destroy(new Error('no response in time')), call.timeoutMs)
       })
     })
     const clearTimers = (): void => {
@@ -90,7 +83,7 @@ export function sendAdapterRequest({
         resolve({ status: response.statusCode ?? 0, headers: response.headers, text })
       })
     })
-    writeBody(request, body).catch((error) => {
+    writeBody(request, call.body).catch((error) => {
       // An adapter that checks the length has ignored the incomplete request.
       fileError = new ChannelError('permanent', `the file cannot be read (${errnoCode(error) ?? 'it has changed'})`)
       request.destroy(fileError)

@@ -20,7 +20,7 @@ type ResponseBody = z.output<typeof ResponseBody>
 const ID_MAX = 512
 
 /** The call that a response belongs to, for error messages. */
-export interface AdapterCall {
+interface AdapterCall {
   readonly adapter: string
   readonly tool: string
   readonly platform: string

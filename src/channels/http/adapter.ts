@@ -73,12 +73,12 @@ function createActions(adapter: Adapter): ChannelActions {
     request: Omit<AdapterRequest, 'url' | 'timeoutMs' | 'addresses'>,
     timeoutMs = adapter.timeoutMs ?? RESPONSE_TIMEOUT_MS,
   ) => {
-    const headers = { ...request.headers, ...(adapter.token === undefined ? {} : bearer(adapter.token)) }
+    const authorization = adapter.token === undefined ? {} : { Authorization: `Bearer ${adapter.token}` }
     const isPane = path.startsWith('/v1/pane/')
     try {
       const response = await sendAdapterRequest({
         ...request,
-        headers,
+        headers: { ...request.headers, ...authorization },
         url: new URL(adapter.url + path),
         addresses: adapter.addresses,
         timeoutMs,
@@ -160,10 +160,6 @@ function jsonBody(members: JsonMembers): Omit<AdapterRequest, 'url' | 'timeoutMs
   const key = typeof members.key === 'string' ? keyHeader(members.key) : {}
   const headers = { 'Content-Type': 'application/json', 'Content-Length': String(body.length), ...key }
   return { method: 'POST', headers, body }
-}
-
-function bearer(token: string): Record<string, string> {
-  return { Authorization: `Bearer ${token}` }
 }
 
 function keyHeader(key: string): Record<string, string> {

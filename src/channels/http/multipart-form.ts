@@ -3,12 +3,12 @@ import { stat } from 'node:fs/promises'
 import { ChannelError } from '../../core/delivery/channel.ts'
 import type { FileBody } from './adapter-request.ts'
 
-export interface MultipartForm {
+interface MultipartForm {
   readonly headers: Readonly<Record<string, string>>
   readonly body: FileBody
 }
 
-export interface FormFile {
+interface FormFile {
   readonly path: string
   readonly filename: string
   readonly mime?: string | undefined

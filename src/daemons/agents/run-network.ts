@@ -30,7 +30,7 @@ export interface RunNetworksOptions {
 }
 
 interface ResolvedRules {
-  /** Stamp of the rules; undefined where they could not be read. */
+  /** Stamp of the rules; undefined if they could not be read. */
   readonly stamp: string | undefined
   readonly allowlist: readonly string[]
 }

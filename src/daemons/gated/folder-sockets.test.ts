@@ -52,7 +52,7 @@ suite('the path of a socket', () => {
     assert.equal(mode(join(s.host.layout?.root ?? '', 'ipc')), '700')
   })
 
-  test('is taken over from a process that died, whatever files it left', async (t) => {
+  test('is taken over from a process that died, with any files that it left', async (t) => {
     const root = tempDir(t)
     const ipc = join(root, 'ipc')
     mkdirSync(join(ipc, 'main'), { recursive: true })
@@ -205,7 +205,7 @@ test('a start that fails halfway leaves no listener and no lock', async (t) => {
   assert.ok(existsSync(socket))
 })
 
-test('a process that is slow to respond still holds its lock', async (t) => {
+test('a process that is slow to respond keeps its lock', async (t) => {
   const root = tempDir(t)
   mkdirSync(join(root, 'ipc'))
   const foreign = createServer(() => {})

@@ -60,7 +60,7 @@ test('a process that accepts the connection without responding counts as running
   assert.deepEqual(await servingProcesses(at), [{ urls: {} }])
 })
 
-test('returns nothing where this user may not read the directory', {
+test('returns nothing if this user may not read the directory', {
   skip: process.getuid?.() === 0 && 'root may look everywhere',
 }, async (t) => {
   const at = place(t)

@@ -65,7 +65,7 @@ export function urlOfProcess({ urls }: ServingProcess): string | undefined {
   return urls.proxyd ?? Object.values(urls)[0]
 }
 
-/** Undefined where no process listens on the socket. */
+/** Undefined if no process listens on the socket. */
 async function queryProcess(path: string): Promise<ServingProcess | undefined> {
   const socket = connect(path)
   try {

@@ -301,7 +301,7 @@ suite('links forwarded to another process', () => {
       last = written
       await setTimeout(20)
     }
-    assert.ok(written < total / 2, `${written} bytes were taken for a client that takes none`)
+    assert.ok(written < total / 2, `${written} bytes were read for a client that reads none`)
     let read = 0
     socket.on('data', (chunk) => {
       read += chunk.length

@@ -63,7 +63,7 @@ test('a backend gets the whole path, or the part after the prefix', async (t) =>
   assert.deepEqual([line?.status, line?.method], [200, 'GET'])
 })
 
-test('bodies are forwarded both ways, whatever the method', async (t) => {
+test('forwards bodies both ways for any method', async (t) => {
   const front = await openProxy(t, {}, (request, response) => {
     response.writeHead(201, { 'Content-Type': 'text/plain', 'X-Method': request.method ?? '' })
     request.pipe(response)

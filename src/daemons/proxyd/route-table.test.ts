@@ -87,7 +87,7 @@ suite('matching a path', () => {
     '/old/': 'public to https://new.example/x/',
     '/older/a': 'public to /pub/team/a',
     '/asked/a': 'public to /pub/team?y=1 whole',
-    // Whatever rows exist for them.
+    // Rows do not change these.
     '/chat/x': 'nothing',
     '/hook/x': 'nothing',
     '/v1/groups': 'nothing',

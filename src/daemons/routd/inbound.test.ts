@@ -178,7 +178,7 @@ onEveryEngine('an inbound message of an adapter', (engine) => {
   })
 })
 
-test('a reaction is a like or a dislike, whatever its platform name', async (t) => {
+test('maps every reaction to a like or a dislike', async (t) => {
   const { post, last } = await setUp(t)
   for (const [reaction, verb] of [
     ['👍', 'like'],
@@ -256,7 +256,7 @@ suite('an invalid message is refused without a change', () => {
 })
 
 onEveryEngine('messages of another adapter’s platform', (engine) => {
-  test('are refused, whatever source the caller names', async (t) => {
+  test('are refused for any source that the caller names', async (t) => {
     const { post, all, cli, api, token } = await setUp(t, engine)
     const { secret } = await cli.call(channelSecretsResource.verbs.add, { name: 'bridge', platforms: ['discord'] })
     const registered = { name: 'discd', url: 'http://127.0.0.1:9', jid_prefixes: ['discord:'], capabilities: {} }

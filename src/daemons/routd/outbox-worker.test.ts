@@ -270,7 +270,7 @@ suite('a failed attempt', () => {
     assert.equal(adapter.requests.length, 0)
   })
 
-  test('is retried with back-off, respects Retry-After, and is given up after a day', async (t) => {
+  test('is retried with back-off and Retry-After, and abandoned after a day', async (t) => {
     const { record, adapter, host, rows, clock } = await openRoom(t)
     adapter.behave({ status: 502 })
     const { seq } = await record('hello', leased)
@@ -323,7 +323,7 @@ suite('a failed attempt', () => {
 
 suite('an unknown outcome', () => {
   for (const how of ['dropped after', 'dropped before'] as const) {
-    test(`${how} it was delivered: retried with the same key where the adapter supports it`, async (t) => {
+    test(`${how} it was delivered: retried with the same key if the adapter supports it`, async (t) => {
       const { record, adapter, host, worker, clock, settled } = await openRoom(t, { isKeyed: true })
       adapter.behave(how, 'ok')
       const delivery = await deliver(host, await record('hello', leased))
@@ -339,7 +339,7 @@ suite('an unknown outcome', () => {
       assert.equal(adapter.requests.length, 2)
     })
 
-    test(`${how} it was delivered: left as unknown where it does not`, async (t) => {
+    test(`${how} it was delivered: left as unknown if it does not`, async (t) => {
       const { record, adapter, host, worker, clock, rows } = await openRoom(t)
       adapter.behave(how, 'ok')
       assert.equal((await deliver(host, await record('hello', leased))).state, 'unknown')

@@ -148,7 +148,7 @@ const COLUMNS = messages.columns
 const UNROUTED = `m.seq > $1 and m.seq <= $2 and m.direction = 'in'
   and not exists (select 1 from inbox i where i.message_seq = m.seq)`
 
-/** Webhook posts to existing folders: they wait for a turn whatever their content, so they are routed without being read. */
+/** Webhook posts to existing folders: their content does not affect routing, so they are routed without reading it. */
 const IS_HOOK = `substr(m.jid, 1, 5) = 'hook:' and m.topic is null and coalesce(m.reach, '${defaultReach('hook:')}') <> 'chat'
   and exists (select 1 from groups g where g.folder = m.target_folder)
   and not exists (select 1 from envelopes h where h.message_seq = m.seq)`

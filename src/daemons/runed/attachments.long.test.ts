@@ -50,7 +50,7 @@ onEveryEngine('attachments of a message', (engine) => {
     assert.deepEqual(readdirSync(home), [])
   })
 
-  test('never leave the workspace, whatever their names and whatever is in the way', async (t) => {
+  test('never leave the workspace, with any name and any existing file', async (t) => {
     const { home, keep } = await open(t, [{ filename: '../../../etc/x', data: base64('no') }])
     const outside = tempDir(t)
     symlinkSync(outside, join(home, 'media'))

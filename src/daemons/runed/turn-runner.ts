@@ -68,7 +68,7 @@ export interface TurnRunnerOptions {
   readonly host: InstanceHost
   readonly log: Log
   prepare(claimed: ClaimedTurn): Promise<PreparedTurn>
-  /** Fingerprint of the current settings of the instance; undefined where they cannot change. */
+  /** Fingerprint of the current settings of the instance; undefined if they cannot change. */
   settingsMark?(): Promise<string>
   /** Lease of a turn, renewed every third of this time. */
   readonly leaseMs?: number
@@ -259,7 +259,7 @@ export class TurnRunner {
     if (end) this.#logEnd(turn, end)
   }
 
-  /** The end of a turn whose run failed; undefined where it continues elsewhere or later. */
+  /** The end of a turn whose run failed; undefined if it continues elsewhere or later. */
   async #handleFailure(turn: Turn, error: unknown, signal: AbortSignal): Promise<TurnEnd | undefined> {
     const { host, log } = this.#options
     const abortReason: AbortReason | undefined = signal.aborted ? signal.reason : undefined

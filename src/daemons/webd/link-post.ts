@@ -103,7 +103,7 @@ async function readAdmittedBody(
   link: CachedLink,
 ): Promise<Uint8Array> {
   mustBeWithinLimit(request.incoming, bodyMax)
-  // A repeat is answered whatever the rate, and only the body can tell that it is one.
+  // A repeat is answered at any rate, and only the body shows that it is one.
   if (!hasKey(request, link)) mustBeInRate(link, host.clock.now())
   const body = await readBody(request, bodyMax, budget)
   if (!link.verify) return body
@@ -183,7 +183,7 @@ interface AppendOptions {
   readonly hasRound: boolean
   /** The raw body, which the idempotency key is compared by. */
   readonly body?: Uint8Array
-  /** Set where one request may append several messages. */
+  /** Set if one request may append several messages. */
   readonly id?: string
 }
 

@@ -369,7 +369,7 @@ function chunks<T>(all: readonly T[]): T[][] {
   return result
 }
 
-/** Keys of a notification from another process; undefined where it names none. */
+/** Keys of a notification from another process; undefined if it names none. */
 function parseKeys(payload: string): readonly string[] | undefined {
   try {
     const keys: unknown = JSON.parse(payload)

@@ -6,7 +6,7 @@ import { type CanonicalHost, parseHost } from '../address/host.ts'
 import { parseHostHeader } from '../address/host-port.ts'
 import { quoteInput } from '../policy/allowlist-entry.ts'
 
-export interface PastedHost {
+interface PastedHost {
   readonly host: CanonicalHost
   /** The text was the host alone. */
   readonly isBare: boolean

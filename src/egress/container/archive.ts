@@ -1,7 +1,7 @@
 // Packs a few small files as a tar archive, the only form in which every engine accepts files through a pipe.
 import { TAR_END, tarHead, tarPadding } from '../../lib/files/tar.ts'
 
-export interface ArchivedFile {
+interface ArchivedFile {
   /** A path with a trailing slash is a folder. */
   readonly path: string
   readonly text: string

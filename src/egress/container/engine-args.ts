@@ -25,7 +25,7 @@ export interface Workload {
   readonly seccompPath?: string | undefined
 }
 
-export interface Seed {
+interface Seed {
   readonly id: string
   readonly allowlist: readonly string[]
   readonly secret: string
@@ -40,13 +40,13 @@ const FOLDER = 'egress-run'
 const PROXY_OFFSET = 2
 const WORKLOAD_OFFSET = 3
 
-export type RunComponent = 'net' | 'proxy' | 'workload'
+type RunComponent = 'net' | 'proxy' | 'workload'
 
 export function componentName({ tag }: Pick<Run, 'tag'>, part: RunComponent): string {
   return `${PREFIX}${tag}-${part}`
 }
 
-export function workloadAddress(subnet: Subnet): string {
+function workloadAddress(subnet: Subnet): string {
   return addressAt(subnet, WORKLOAD_OFFSET)
 }
 

@@ -20,7 +20,7 @@ type FamilyResults = { four: DnsFamilyResult; six: DnsFamilyResult }
 
 const TIMED_OUT: Failure = { kind: 'failed', code: 'dns-timeout' }
 /** Says nothing about the name, so it is not cached. */
-export const OUT_OF_FILES: Failure = { kind: 'failed', code: 'out-of-files' }
+const OUT_OF_FILES: Failure = { kind: 'failed', code: 'out-of-files' }
 const NO_DATA: Failure = { kind: 'failed', code: 'dns-error', rcode: 'NODATA' }
 
 /** `hadFiles`: whether a file could be opened when the query was sent. */

@@ -14,7 +14,7 @@ export type RegistryChange =
 export type ApplyRegistryChange = (change: RegistryChange) => Promise<void>
 
 /** Every change writes all of them. */
-export const SOURCES_MAX = 100_000
+const SOURCES_MAX = 100_000
 
 interface Row {
   /** Sort key. */

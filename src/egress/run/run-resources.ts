@@ -3,13 +3,13 @@ import { type ContainerEngine, runEngine } from '../container/engine.ts'
 import { LABEL } from '../container/engine-args.ts'
 import { isOrphanedRun, runTagOf } from '../container/run-tag.ts'
 
-export interface RunResources {
+interface RunResources {
   readonly containers: readonly string[]
   readonly networks: readonly string[]
 }
 
 /** Of one run, or of all. */
-export async function findRunResources(engine: ContainerEngine, tag?: string): Promise<RunResources> {
+async function findRunResources(engine: ContainerEngine, tag?: string): Promise<RunResources> {
   const label = tag === undefined ? LABEL : `${LABEL}=${tag}`
   const filter = ['--filter', `label=${label}`]
   const containers = await runEngine(engine, ['ps', '--all', ...filter, '--format', '{{.Names}}'])

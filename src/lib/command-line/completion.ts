@@ -26,7 +26,7 @@ interface Choices {
   readonly valued: readonly string[]
 }
 
-export function choicesOf(commands: readonly CommandDescription[]): Choices {
+function choicesOf(commands: readonly CommandDescription[]): Choices {
   const words = new Map<string, Set<string>>()
   const flags = new Map<string, Set<string>>()
   const instanced = new Set<string>()

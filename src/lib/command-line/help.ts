@@ -36,7 +36,7 @@ export function unknownCommand(noun: string, known: Iterable<string>): string {
 }
 
 /** The full page: every command with an example. */
-export function helpPage({ name, head, tail }: HelpPage, groups: readonly (readonly CommandDescription[])[]): string {
+function helpPage({ name, head, tail }: HelpPage, groups: readonly (readonly CommandDescription[])[]): string {
   const entries = groups.map((commands) =>
     commands
       .map(({ usage, about, example }) => `  ${name} ${usage}\n      ${about}\n      $ ${name} ${example}\n`)

@@ -155,7 +155,7 @@ function tooLarge(max: number): never {
  * Parses the body as JSON; undefined if it is empty. A byte order mark is refused. Of duplicate members the last counts,
  * as everywhere in JavaScript; no other parser reads this body.
  */
-export async function readJson(request: Request, max: number = BODY_MAX): Promise<unknown> {
+async function readJson(request: Request, max: number = BODY_MAX): Promise<unknown> {
   const bytes = await readBodyBytes(request, max)
   if (bytes.byteLength === 0) return undefined
   const fault = typeFault(request.headers.get('content-type'))

@@ -4,7 +4,7 @@ import { ANTHROPIC_VARIABLES, hasOwnEndpoint } from '../../core/secrets/model-va
 import type { Job } from '../runtime.ts'
 import { ANTHROPIC_PUBLIC_URL, type RuntimeSettings } from '../settings.ts'
 
-export interface ClaudeCredentials {
+interface ClaudeCredentials {
   /** Added to the environment of the run, which already contains the secrets. */
   readonly env: Readonly<Record<string, string | undefined>>
   /** For the flag --model. A run with its own endpoint uses its secret ANTHROPIC_MODEL or the client's default instead. */

@@ -1,7 +1,7 @@
 // Reads the output of Claude Code with `--output-format stream-json`: one JSON object per line. Ignores lines that are not
 // JSON or have an unknown type.
 import type { ModelCost } from '../../core/turns/turns.ts'
-import { isObject, tryParseJson } from '../../lib/text/json.ts'
+import { isObject, type JsonObject, tryParseJson } from '../../lib/text/json.ts'
 import { type ModelUsage, toWholeCents } from '../cost.ts'
 import { MCP_SERVER_NAME } from '../mcp-config.ts'
 
@@ -18,8 +18,8 @@ export class StreamJsonReader {
   #toolStatus: string | undefined
 
   push(line: string): void {
-    const event = parseObject(line)
-    if (!event) return
+    const event = tryParseJson(line)
+    if (!isObject(event)) return
     if (typeof event.session_id === 'string' && event.session_id !== '') this.#session = event.session_id
     if (event.type === 'system' && typeof event.model === 'string') this.#model = event.model
     if (event.type === 'system' && event.subtype === 'init') this.#toolStatus = findToolServerStatus(event.mcp_servers)
@@ -94,9 +94,4 @@ function toUsage(model: string, input: unknown, output: unknown, usd: unknown): 
 
 function toAmount(value: unknown): number {
   return typeof value === 'number' && value > 0 ? Math.min(value, AMOUNT_MAX) : 0
-}
-
-function parseObject(line: string): JsonObject | undefined {
-  const read = tryParseJson(line)
-  return isObject(read) ? read : undefined
 }

@@ -162,33 +162,33 @@ function createHeartbeat(): () => void {
 
 class CostMeter {
   readonly #task: OpenaiTask
-  #used: ModelUsage
+  #input = 0
+  #output = 0
 
   constructor(task: OpenaiTask) {
     this.#task = task
-    this.#used = { model: task.endpoint.model, input: 0, output: 0, cents: 0 }
   }
 
   add(input: number, output: number): void {
-    const { priceInput, priceOutput } = this.#task.endpoint
-    const cents = (input * priceInput + output * priceOutput) / 1_000_000
-    const { model, ...before } = this.#used
-    this.#used = {
-      model,
-      input: before.input + input,
-      output: before.output + output,
-      cents: before.cents + cents,
-    }
+    this.#input += input
+    this.#output += output
+  }
+
+  get #usage(): ModelUsage {
+    const { model, priceInput, priceOutput } = this.#task.endpoint
+    const cents = (this.#input * priceInput + this.#output * priceOutput) / 1_000_000
+    return { model, input: this.#input, output: this.#output, cents }
   }
 
   get models(): AgentOutcome['models'] {
-    return this.#used.input + this.#used.output > 0 ? toWholeCents([this.#used]) : []
+    return this.#input + this.#output > 0 ? toWholeCents([this.#usage]) : []
   }
 
   /** Call between rounds: a request that was sent cannot be cancelled. */
   requireBudget(): void {
     const { moneyCents } = this.#task
-    if (moneyCents !== undefined && this.#used.cents >= moneyCents && this.#used.cents > 0)
+    const { cents } = this.#usage
+    if (moneyCents !== undefined && cents >= moneyCents && cents > 0)
       throw new RunFault('terminal', 'it has used up its budget', [], 'overBudget')
   }
 }
