@@ -237,7 +237,7 @@ test('each recipe needs one new file and one line', async (t) => {
     assert.equal(isError, false, text)
     const file = join(scratch, 'src/channels/pigeon/delivered.txt')
     await until(() => readFileSync(file, 'utf8') === 'pigeon:coop: grain\n')
-    assert.match((await demo.run('channel', 'demo', 'add', 'loft', '--platforms', 'pigeon')).stderr, /svc itself/)
+    assert.match((await demo.run('channel', 'demo', 'add', 'loft', '--platforms', 'pigeon')).stderr, /reserved for svc/)
   })
 
   await t.test('a runtime runs a turn', async () => {

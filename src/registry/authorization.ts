@@ -1,7 +1,8 @@
 // Access checks for the `authorize` functions of verbs. All of them use the evaluator in core/access/policy.ts.
-import { claimsOf, principalOf } from '../core/access/caller.ts'
+import { type Caller, claimsOf, principalOf } from '../core/access/caller.ts'
 import {
   type AccessDecision,
+  type AccessSubject,
   administeredScopes,
   checkAccess,
   checkToolAccess,
@@ -28,8 +29,8 @@ export function requireHost(ctx: Context): void {
 }
 
 /** The caller must have this verb's tool on the scope, by rule (an agent) or by acl row (a person). */
-export function requireTool<I>(scopeOf: (input: I, ctx: Context) => string) {
-  return (ctx: Context, input: I): Promise<void> => mustHaveTool(ctx, scopeOf(input, ctx))
+export function requireTool<I>(scopeOf: (input: I) => string) {
+  return (ctx: Context, input: I): Promise<void> => mustHaveTool(ctx, scopeOf(input))
 }
 
 /** The caller must have the tool on the whole instance. */
@@ -67,8 +68,12 @@ async function createAccessCheck(ctx: Context): Promise<(scope: string) => Acces
   if (caller.kind === 'host') return () => ({ allow: true, reason: 'the host may' })
   const policy = await ctx.policy()
   if (caller.kind === 'agent') return (scope) => checkToolAccess(policy, caller.folder, { tool, tiers, scope, params })
-  const subject = { principal: principalOf(caller), claims: claimsOf(caller) }
+  const subject = subjectOf(caller)
   return (scope) => checkAccess(policy, subject, { action: `mcp:${tool}`, scope, params })
+}
+
+export function subjectOf(caller: Caller): AccessSubject {
+  return { principal: principalOf(caller), claims: claimsOf(caller) }
 }
 
 /** Whether the caller administers the folder, or every folder that a glob matches. */
@@ -84,7 +89,7 @@ export async function adminFilter(ctx: Context): Promise<(folder: string) => boo
   const { caller, tool, params } = ctx
   if (caller.kind === 'host') return () => true
   const policy = await ctx.policy()
-  const subject = { principal: principalOf(caller), claims: claimsOf(caller) }
+  const subject = subjectOf(caller)
   return memoize((folder) => {
     if (caller.kind === 'agent')
       return (
@@ -120,7 +125,7 @@ export async function administeredRoots(ctx: Context): Promise<string[] | undefi
   const { caller } = ctx
   if (caller.kind === 'host') return undefined
   if (caller.kind === 'agent') return mayReachFolder(caller.folder, INSTANCE_SCOPE) ? undefined : [caller.folder]
-  const scopes = administeredScopes(await ctx.policy(), { principal: principalOf(caller), claims: claimsOf(caller) })
+  const scopes = administeredScopes(await ctx.policy(), subjectOf(caller))
   const roots = new Set(scopes.map(globBase))
   return roots.has('') || roots.size > MAX_ROOTS ? undefined : [...roots]
 }
@@ -143,7 +148,7 @@ export async function actingFolder(ctx: Context, target?: string): Promise<strin
   if (caller.kind === 'person' && caller.folder !== undefined) return caller.folder
   const policy = await ctx.policy()
   if (isOperator(policy, principalOf(caller))) return 'main'
-  const scopes = administeredScopes(policy, { principal: principalOf(caller), claims: claimsOf(caller) })
+  const scopes = administeredScopes(policy, subjectOf(caller))
   const folders = [...new Set(scopes.map((scope) => scope.replace(/\/\*\*$/, '')))]
   const [only] = folders
   if (folders.length === 1 && only !== undefined && !isGlob(only)) return only

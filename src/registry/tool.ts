@@ -1,10 +1,11 @@
 // Agent tools: verbs of resources with a `when`, and tools without a resource. Also decides which callers see a tool.
 import type { z } from 'zod'
-import { type Caller, claimsOf, principalOf } from '../core/access/caller.ts'
+import type { Caller } from '../core/access/caller.ts'
 import { type DeclaredTiers, isToolGranted, isToolListed, type Policy, toolListing } from '../core/access/policy.ts'
 import type { Reach } from '../core/access/reach.ts'
 import type { ToolTiers } from '../core/access/tiers.ts'
 import { Refusal } from '../lib/refusal.ts'
+import { subjectOf } from './authorization.ts'
 import type { Context, RequestContext } from './context.ts'
 import type { NamedVerb, Verb } from './resource.ts'
 
@@ -48,7 +49,7 @@ export function toolVisibility(policy: Policy, caller: Caller, tool: DeclaredTie
 function isListed(policy: Policy, caller: Caller, tool: DeclaredTiers): boolean {
   if (caller.kind === 'host') return true
   if (caller.kind === 'agent') return isToolListed(policy, caller.folder, tool)
-  return isToolGranted(policy, { principal: principalOf(caller), claims: claimsOf(caller) }, tool.tool)
+  return isToolGranted(policy, subjectOf(caller), tool.tool)
 }
 
 /** Defines a tool without a resource. */
