@@ -1,7 +1,7 @@
 // Reads the output of Claude Code with `--output-format stream-json`: one JSON object per line. Ignores lines that are not
 // JSON or have an unknown type.
 import type { ModelCost } from '../../core/turns/turns.ts'
-import { isObject, type JsonObject, tryParseJson } from '../../lib/text/json.ts'
+import { isObject, tryParseJson } from '../../lib/text/json.ts'
 import { type ModelUsage, toWholeCents } from '../cost.ts'
 import { MCP_SERVER_NAME } from '../mcp-config.ts'
 
