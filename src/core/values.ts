@@ -42,7 +42,7 @@ function refineBy(findFault: FindFault) {
 }
 
 /** A text schema checked by a function; `shape` states the same rule in the API description. */
-export function text(findFault: FindFault, shape: TextShape = {}) {
+export function checkedText(findFault: FindFault, shape: TextShape = {}) {
   return z
     .string()
     .superRefine(refineBy(findFault))
@@ -50,7 +50,7 @@ export function text(findFault: FindFault, shape: TextShape = {}) {
 }
 
 export function patternText(pattern: RegExp, fault: string, shape: TextShape = {}) {
-  return text((value) => (pattern.test(value) ? undefined : fault), { ...shape, pattern: pattern.source })
+  return checkedText((value) => (pattern.test(value) ? undefined : fault), { ...shape, pattern: pattern.source })
 }
 
 const CONTROL = /[\u0000-\u001f\u007f]/
@@ -80,7 +80,7 @@ export function withoutControl(text: string): string {
 
 export const PLAIN_VALUE_RULE = 'must not contain control characters other than tab and newline'
 
-export const EnvValue = text((value) => (isPlainValue(value) ? undefined : PLAIN_VALUE_RULE), {
+export const EnvValue = checkedText((value) => (isPlainValue(value) ? undefined : PLAIN_VALUE_RULE), {
   pattern: '^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f]*$',
 })
 
@@ -94,7 +94,8 @@ export function codePoints(value: string): number {
 export const Bytes = z.custom<Uint8Array>((value) => value instanceof Uint8Array, 'must be bytes')
 
 /** One line of text without control characters. */
-export const line = (max: number) => text(plainFault(max), { minLength: 1, maxLength: max, pattern: `^${PLAIN}+$` })
+export const line = (max: number) =>
+  checkedText(plainFault(max), { minLength: 1, maxLength: max, pattern: `^${PLAIN}+$` })
 
 const contents = z.registry<{ readonly isContent: true }>()
 
@@ -123,7 +124,7 @@ function partsOf(schema: z.core.$ZodType): readonly z.core.$ZodType[] {
 /** Multi-line text, marked as content. PostgreSQL cannot store NUL. */
 export const multilineText = (max: number) =>
   markContent(
-    text(
+    checkedText(
       (value) => {
         if (codePoints(value) > max) return `is longer than ${max} characters`
         if (value.includes('\u0000')) return 'must not contain a NUL character'
@@ -147,7 +148,7 @@ export const FOLDER_SHAPE = {
   not: { pattern: '(^|/)(share|gated\\.sock)(/|$)' },
 }
 
-export const Folder = text(folderFault, FOLDER_SHAPE).describe('Folder path of a group, such as team/support')
+export const Folder = checkedText(folderFault, FOLDER_SHAPE).describe('Folder path of a group, such as team/support')
 
 function folderGlobFault(value: string): string | undefined {
   if (value === '' || value.length > 255) return 'must be a folder or a folder glob of 1 to 255 characters'
@@ -158,7 +159,7 @@ function folderGlobFault(value: string): string | undefined {
   return fault === undefined ? undefined : `has a segment that ${fault}`
 }
 
-export const FolderGlob = text(folderGlobFault, {
+export const FolderGlob = checkedText(folderGlobFault, {
   minLength: 1,
   maxLength: 255,
   pattern: '^[A-Za-z0-9._/*?[\\]!^\\\\-]+$',
@@ -166,13 +167,13 @@ export const FolderGlob = text(folderGlobFault, {
 })
 
 /** A folder, or '' for the instance's root. */
-export const FolderOrRoot = text((value) => (value === '' ? undefined : folderFault(value)), {
+export const FolderOrRoot = checkedText((value) => (value === '' ? undefined : folderFault(value)), {
   ...FOLDER_SHAPE,
   minLength: 0,
   pattern: `^(${SEGMENT}(/${SEGMENT}){0,7})?$`,
 })
 
-export const Jid = text(
+export const Jid = checkedText(
   (value) => {
     if (!/^[a-z][a-z0-9_-]*:.+$/s.test(value)) return 'must look like platform:room'
     return plainFault(512)(value)
@@ -181,7 +182,7 @@ export const Jid = text(
 ).describe('Name of a chat, such as web:team or discord:1/2')
 
 /** A chat, or a bare folder for messages within the instance. */
-export const ChatName = text((value) => {
+export const ChatName = checkedText((value) => {
   if (value.includes(':')) return Jid.safeParse(value).success ? undefined : 'must look like platform:room'
   return folderFault(value)
 }).describe('Name of a chat, such as web:team or discord:1/2, or a bare folder')
@@ -191,7 +192,7 @@ export const Timestamp = z.iso.datetime({
   error: 'must be an RFC 3339 time, such as 2026-01-31T08:00:00Z',
 })
 
-export const SecretKey = text(
+export const SecretKey = checkedText(
   (value) => {
     if (!/^[A-Z][A-Z0-9_]*$/.test(value)) return 'must match ^[A-Z][A-Z0-9_]*$, such as API_KEY'
     return value.length > 128 ? 'is longer than 128 characters' : undefined
@@ -211,7 +212,7 @@ export const SUB_SHAPE = {
 }
 
 /** The subject of an account: `<provider>:<id>`. */
-export const Sub = text((value) => {
+export const Sub = checkedText((value) => {
   if (!/^[A-Za-z][A-Za-z0-9_-]*:[^\s:].*$/s.test(value)) return 'must look like provider:id, such as github:42'
   return plainFault(256)(value)
 }, SUB_SHAPE)

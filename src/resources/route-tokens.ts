@@ -8,7 +8,7 @@ import { RouteToken, routeTokens, verifyContext } from '../core/links/route-toke
 import { storedBytes } from '../core/links/storage-use.ts'
 import { parseSignatureScheme, signatureSchemeFault, signingSecretFault } from '../core/links/webhook-signatures.ts'
 import { legacyLinkFolder } from '../core/routing/chat-folder.ts'
-import { Folder, Jid, LabelSegment, multilineText, text } from '../core/values.ts'
+import { checkedText, Folder, Jid, LabelSegment, multilineText } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import {
   actingFolder,
@@ -39,7 +39,7 @@ const HookMintInput = MintInput.extend({
   source_label: LabelSegment.describe('The system that will post; becomes the sender of every message'),
 })
 const VerifiedMintInput = HookMintInput.extend({
-  verify: text(signatureSchemeFault),
+  verify: checkedText(signatureSchemeFault),
   verify_secret: multilineText(4096).meta({ writeOnly: true }),
 })
 const MintResponse = z.object({

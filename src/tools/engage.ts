@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { mayReachFolder } from '../core/access/tiers.ts'
 import { findChatFolder } from '../core/routing/chat-folder.ts'
 import { disengage, engage, findLiveEngagement } from '../core/routing/engagements.ts'
-import { Jid, line, text } from '../core/values.ts'
+import { checkedText, Jid, line } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { mustNotBeGuestTurn, mustReachChat } from '../permissions/chat-access.ts'
 import { actingFolder, mustHaveTool } from '../registry/authorization.ts'
@@ -15,7 +15,7 @@ const TopicName = line(128)
 
 const Conversation = z.object({
   jid: Jid,
-  topic: text((value) => (value === '' ? undefined : TopicName.safeParse(value).error?.issues[0]?.message))
+  topic: checkedText((value) => (value === '' ? undefined : TopicName.safeParse(value).error?.issues[0]?.message))
     .default('')
     .describe('Topic of the chat; default: the main topic'),
 })

@@ -3,12 +3,12 @@ import { z } from 'zod'
 import type { ToolTiers } from '../core/access/tiers.ts'
 import type { ActionName, ChannelActions, MessageTarget } from '../core/delivery/channel.ts'
 import { MessageId, resolvePlatformId } from '../core/messages/message-ids.ts'
-import { ChatName, text } from '../core/values.ts'
+import { ChatName, checkedText } from '../core/values.ts'
 import { defineTool } from '../registry/tool.ts'
 import { defineChatAction, performAction, resolveChatTarget } from './chat/channel-action.ts'
 import { requireSendAccess } from './chat/outgoing-message.ts'
 
-const Emoji = text((value) =>
+const Emoji = checkedText((value) =>
   /[\u0000-\u001f\u007f]/.test(value) || value.length > 64
     ? 'must be a short text without control characters'
     : undefined,

@@ -5,7 +5,7 @@ import { mayReachFolder, ROOT_FOLDER } from '../core/access/tiers.ts'
 import { CursorTime, ceilToMillisecond } from '../core/chats/time-cursor.ts'
 import { groups } from '../core/groups/groups.ts'
 import type { SearchRequest } from '../core/search/search-index.ts'
-import { ChatName, Folder, line, multilineText, pageLimit, text } from '../core/values.ts'
+import { ChatName, checkedText, Folder, line, multilineText, pageLimit } from '../core/values.ts'
 import { Refusal, refuse } from '../lib/refusal.ts'
 import { mustReachChat } from '../permissions/chat-access.ts'
 import {
@@ -23,7 +23,7 @@ import { chatVisibility } from './chat/chat-visibility.ts'
 /** Long queries are slow for all users of the index. */
 const QUERY_MAX = 2000
 
-const Scope = text(
+const Scope = checkedText(
   (value) => (value.includes(':') ? ChatName : Folder).safeParse(value).error?.issues[0]?.message,
 ).describe('A chat, such as web:team; or a folder, which includes those below it')
 

@@ -2,13 +2,15 @@
 import { z } from 'zod'
 import { forceNewSession } from '../core/turns/conversations.ts'
 import { forkTopic } from '../core/turns/topic-forks.ts'
-import { Folder, line, text } from '../core/values.ts'
+import { checkedText, Folder, line } from '../core/values.ts'
 import { actingFolder, mustHaveTool, requireToolOnOwnFolder } from '../registry/authorization.ts'
 import { mustFindGroup } from '../registry/crud.ts'
 import { defineTool } from '../registry/tool.ts'
 
 const TopicName = line(128)
-const TopicOrMain = text((value) => (value === '' ? undefined : TopicName.safeParse(value).error?.issues[0]?.message))
+const TopicOrMain = checkedText((value) =>
+  value === '' ? undefined : TopicName.safeParse(value).error?.issues[0]?.message,
+)
 
 export const topicTools = [
   defineTool({

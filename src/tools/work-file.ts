@@ -2,14 +2,14 @@
 import { z } from 'zod'
 import { readWork, WORK_MAX_BYTES, writeWork } from '../core/groups/work-file.ts'
 import type { Layout } from '../core/layout.ts'
-import { markContent, text } from '../core/values.ts'
+import { checkedText, markContent } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { actingFolder, requireToolOnOwnFolder } from '../registry/authorization.ts'
 import type { RequestContext } from '../registry/context.ts'
 import { defineTool } from '../registry/tool.ts'
 
 const Content = markContent(
-  text((value) => {
+  checkedText((value) => {
     if (Buffer.byteLength(value) > WORK_MAX_BYTES) return `must be at most ${WORK_MAX_BYTES} bytes`
     return value.includes('\u0000') ? 'must not contain a NUL character' : undefined
   }),

@@ -8,10 +8,10 @@ import { query } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
 import { AdapterName, channelSecrets, mustOwnPlatform } from '../secrets/channel-secrets.ts'
 import type { Keyring } from '../secrets/keyring.ts'
-import { Bytes, Timestamp, text } from '../values.ts'
+import { Bytes, checkedText, Timestamp } from '../values.ts'
 import { platformOf } from './channel.ts'
 
-export const JidPrefix = text((value) =>
+export const JidPrefix = checkedText((value) =>
   /^[a-z][a-z0-9_-]*:[\x21-\x7e]{0,200}$/.test(value) ? undefined : 'must look like platform: or platform:rooms/',
 ).describe("Prefix of the JIDs of an adapter's chats, such as telegram: or telegram:group/")
 

@@ -5,10 +5,10 @@ import type { Tx } from '../../store/engine.ts'
 import { integer, query, queryOne, text as textColumn } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
 import { groupStamp } from '../change-stamps.ts'
-import { Folder, line, PLAIN_VALUE_RULE, Timestamp, text } from '../values.ts'
+import { checkedText, Folder, line, PLAIN_VALUE_RULE, Timestamp } from '../values.ts'
 import { toolsFault, unsafeMembers } from './group-config.ts'
 
-const JsonObject = text((value) => {
+const JsonObject = checkedText((value) => {
   const parsed = tryParseJson(value)
   if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)) return undefined
   return findJsonError(value) ?? 'must be a JSON object'

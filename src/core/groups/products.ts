@@ -8,7 +8,7 @@ import { Directory } from '../../lib/files/directory.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { parse } from '../../lib/text/schema-parser.ts'
 import type { Layout } from '../layout.ts'
-import { line, SecretKey, text } from '../values.ts'
+import { checkedText, line, SecretKey } from '../values.ts'
 import { makeHome } from './workspace-home.ts'
 
 /** The path is the same from `src/core` and from `dist/core`. */
@@ -17,10 +17,12 @@ export const bundledProducts = fileURLToPath(new URL('../../../products', import
 const NAME = /^[a-z0-9][a-z0-9-]{0,63}$/
 const MAX_MANIFEST_BYTES = 65_536
 
-const Name = text((value) => (NAME.test(value) ? undefined : 'must be 1 to 64 of a-z, 0-9 and "-", and "-" not first'))
+const Name = checkedText((value) =>
+  NAME.test(value) ? undefined : 'must be 1 to 64 of a-z, 0-9 and "-", and "-" not first',
+)
 
 /** `<skill>` of this product, or `<product>/<skill>` of another. */
-const SkillName = text((value) => {
+const SkillName = checkedText((value) => {
   const parts = value.split('/')
   return parts.length <= 2 && parts.every((part) => NAME.test(part))
     ? undefined

@@ -8,7 +8,7 @@ import { Refusal, refuse } from '../../lib/refusal.ts'
 import { CHAT_HOME, openChatHome } from '../chats/chat-home.ts'
 import { FILE_BYTES_MAX, refuseSize } from '../delivery/staged-files.ts'
 import type { Layout } from '../layout.ts'
-import { line, text } from '../values.ts'
+import { checkedText, line } from '../values.ts'
 import { splitFrontMatter } from './products.ts'
 import { openHome } from './workspace-home.ts'
 
@@ -37,12 +37,12 @@ export function workspacePathFault(path: string, bases: readonly string[] = [HOM
 }
 
 /** Accepts both directories; `openVisitorFile` and `openWorkspaceFile` check which one the turn may use. */
-export const SendablePath = text((path) => workspacePathFault(path, [HOME, CHAT])).describe(
+export const SendablePath = checkedText((path) => workspacePathFault(path, [HOME, CHAT])).describe(
   `A file of your workspace, such as ${HOME}report.pdf; in a chat with visitors one below ${CHAT} or ${PUBLIC}`,
 )
 
 /** The display name of a file. */
-export const FileName = text((value) => {
+export const FileName = checkedText((value) => {
   if (/[/\\]/.test(value) || value === '.' || value === '..') return 'must be a file name without directories'
   const result = line(255).safeParse(value)
   return result.success ? undefined : result.error.issues[0]?.message

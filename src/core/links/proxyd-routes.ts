@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { Table } from '../../store/table.ts'
 import { frontStamp } from '../change-stamps.ts'
-import { line, patternText, text } from '../values.ts'
+import { checkedText, line, patternText } from '../values.ts'
 import { isReservedPath } from './reserved-paths.ts'
 import { WebPath } from './web-routes.ts'
 
@@ -17,7 +17,11 @@ const IDENTITY_REGEXP = new RegExp(IDENTITY_HEADER)
 export const ProxydRoute = z
   .object({
     path: WebPath.describe('A prefix if it ends with /, otherwise an exact path'),
-    backend: text(backendFault, { minLength: 8, format: 'uri', pattern: '^[hH][tT][tT][pP][sS]?://[^/?#@]+([/?#]|$)' })
+    backend: checkedText(backendFault, {
+      minLength: 8,
+      format: 'uri',
+      pattern: '^[hH][tT][tT][pP][sS]?://[^/?#@]+([/?#]|$)',
+    })
       .optional()
       .describe('Base URL of the backend: http://host:port'),
     auth: z.enum(['public', 'user', 'operator']).describe('Who may use the route'),

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { Table } from '../../store/table.ts'
 import { Reach } from '../access/reach.ts'
-import { Bytes, Folder, Jid, LabelSegment, multilineText, Timestamp, text } from '../values.ts'
+import { Bytes, checkedText, Folder, Jid, LabelSegment, multilineText, Timestamp } from '../values.ts'
 import { signatureSchemeFault } from './webhook-signatures.ts'
 
 export const RouteToken = z
@@ -16,7 +16,7 @@ export const RouteToken = z
     context: multilineText(16_384).optional().describe('Instructions for processing messages from this link'),
     tools: Reach.optional().describe('Reach of its messages; absent: chat for web:, work for hook:'),
     // Only the operator's command line sets these. See docs/decisions.md#signed-webhooks.
-    verify: text(signatureSchemeFault).optional().meta({ writeOnly: true }),
+    verify: checkedText(signatureSchemeFault).optional().meta({ writeOnly: true }),
     verify_secret: Bytes.optional().meta({ writeOnly: true }),
   })
   .meta({ id: 'RouteTokens' })

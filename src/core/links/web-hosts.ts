@@ -4,7 +4,7 @@ import { refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
 import { Table } from '../../store/table.ts'
 import { frontStamp } from '../change-stamps.ts'
-import { Folder, text } from '../values.ts'
+import { checkedText, Folder } from '../values.ts'
 
 export function webHostFault(value: string): string | undefined {
   if (value === '') return 'must not be empty'
@@ -17,7 +17,7 @@ export function webHostFault(value: string): string | undefined {
 
 export const WebHost = z
   .object({
-    hostname: text(webHostFault).describe('Host name, such as team.example.com'),
+    hostname: checkedText(webHostFault).describe('Host name, such as team.example.com'),
     folder: Folder,
   })
   .meta({ id: 'WebHosts' })

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { Table } from '../../store/table.ts'
 import { frontStamp } from '../change-stamps.ts'
-import { codePoints, Folder, Timestamp, text } from '../values.ts'
+import { checkedText, codePoints, Folder, Timestamp } from '../values.ts'
 
 /** Accepts plain absolute paths only, so that every parser reads them the same way. */
 export function webPathFault(path: string): string | undefined {
@@ -17,7 +17,7 @@ export function webPathFault(path: string): string | undefined {
 
 const PATH_NAME = '[^\\u0000-\\u0020\\u007f\\\\%?#/]+'
 
-export const WebPath = text(webPathFault, {
+export const WebPath = checkedText(webPathFault, {
   minLength: 1,
   maxLength: 1024,
   pattern: `^/(${PATH_NAME}(/${PATH_NAME})*/?)?$`,

@@ -5,7 +5,7 @@ import { Table } from '../../store/table.ts'
 import { containsFolder } from '../access/tiers.ts'
 import { routeStamp } from '../change-stamps.ts'
 import { ObserveWindow } from '../groups/groups.ts'
-import { folderFault, text } from '../values.ts'
+import { checkedText, folderFault } from '../values.ts'
 
 export const MATCH_KEYS = ['platform', 'room', 'chat_jid', 'sender', 'verb'] as const
 const BUILTINS = ['drop', 'echo'] as const
@@ -73,10 +73,10 @@ export const Route = z
   .object({
     id: z.int().meta({ readOnly: true }),
     seq: z.int().min(-1_000_000).max(1_000_000).describe('Lower is tried first'),
-    match: text(routeMatchFault, { maxLength: 1024, format: 'route-match' }).describe(
+    match: checkedText(routeMatchFault, { maxLength: 1024, format: 'route-match' }).describe(
       `key=glob pairs separated by spaces, all of which must match; keys are ${MATCH_KEYS.join(', ')}; empty matches everything`,
     ),
-    target: text(
+    target: checkedText(
       (value) =>
         parseRouteTarget(value)
           ? undefined

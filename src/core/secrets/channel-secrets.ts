@@ -5,13 +5,13 @@ import { refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
 import { Table } from '../../store/table.ts'
 import { platformFault } from '../access/namespaces.ts'
-import { Bytes, line, Timestamp, text } from '../values.ts'
+import { Bytes, checkedText, line, Timestamp } from '../values.ts'
 
-export const AdapterName = text((value) =>
+export const AdapterName = checkedText((value) =>
   /^[a-z][a-z0-9_-]{0,63}$/.test(value) ? undefined : 'must be 1 to 64 lower-case letters, digits, "_" or "-"',
 ).describe('Name of an adapter, such as telegram')
 
-const Platform = text((value) => {
+const Platform = checkedText((value) => {
   if (!/^[a-z][a-z0-9_-]{0,63}$/.test(value)) return 'must be a platform, such as discord'
   return platformFault(value)
 }).describe('Part of its JIDs before the colon, such as discord')

@@ -7,7 +7,7 @@ import { Topic } from '../../core/messages/messages.ts'
 import { type PlatformInbound, reactionVerb, receiveFromPlatform } from '../../core/messages/platform-inbound.ts'
 import { mustOwnPlatform } from '../../core/secrets/channel-secrets.ts'
 import { writeContextOf } from '../../core/turns/rounds.ts'
-import { Jid, line, multilineText, text } from '../../core/values.ts'
+import { checkedText, Jid, line, multilineText } from '../../core/values.ts'
 import { timestamp } from '../../lib/clock.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { formatIssues } from '../../lib/text/schema-parser.ts'
@@ -26,7 +26,7 @@ const Attachment = z.strictObject({
   data: optional(z.base64({ error: 'must be base64' })),
 })
 
-const Verb = text((value) => {
+const Verb = checkedText((value) => {
   if (!/^[a-z][a-z0-9_-]{0,31}$/.test(value)) return 'must be a word such as message, mention or join'
   return isReservedVerb(value) ? `must not be ${value}, which is reserved` : undefined
 })
