@@ -1,4 +1,4 @@
-// A group takes its links and web routes with it, in the same transaction, whoever else writes at the time.
+// Removing a group removes its links and web routes in the same transaction, also with concurrent writers.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
@@ -27,8 +27,8 @@ function perform({ cli }: TestHost, { kind, folder, name }: Action): Promise<unk
   return cli.call(webRoutesResource.verbs.create, { path_prefix: `/pub/${folder}/${name}/`, access: 'public', folder })
 }
 
-/** What names a group that is not there. */
-async function orphans({ host }: TestHost): Promise<string[]> {
+/** Lists references to groups that do not exist. */
+async function listOrphans({ host }: TestHost): Promise<string[]> {
   return host.engine.read(async (tx) => {
     const known = new Set((await groups.list(tx)).map(({ folder }) => folder))
     const named = [
@@ -42,27 +42,27 @@ async function orphans({ host }: TestHost): Promise<string[]> {
   })
 }
 
-onEveryEngineQuickly('a group that is removed', (engine) => {
-  test('leaves no link and no web route behind, ever', async (t) => {
+onEveryEngineQuickly('a removed group', (engine) => {
+  test('never leaves a link or a web route', async (t) => {
     const at = await testHost(t, engine)
     const runs = { numRuns: engine === 'sqlite' ? 60 : 15 }
     await fc.assert(
       fc.asyncProperty(fc.array(action, { maxLength: 25 }), async (actions) => {
-        const watching = { done: false }
+        const state = { isDone: false }
         const watcher = async (): Promise<void> => {
-          while (!watching.done) {
-            assert.deepEqual(await orphans(at), [])
+          while (!state.isDone) {
+            assert.deepEqual(await listOrphans(at), [])
             await new Promise(setImmediate)
           }
         }
-        const watched = watcher()
+        const watching = watcher()
         const outcomes = await Promise.allSettled(actions.map((one) => perform(at, one)))
-        watching.done = true
-        await watched
-        // Only what was decided: that it is not there, is there already, or belongs to another.
+        state.isDone = true
+        await watching
+        // Refusals are fine: the row is missing, exists already, or has another owner.
         for (const outcome of outcomes)
           if (outcome.status === 'rejected') assert.ok(outcome.reason instanceof Refusal, String(outcome.reason))
-        assert.deepEqual(await orphans(at), [])
+        assert.deepEqual(await listOrphans(at), [])
       }),
       runs,
     )

@@ -1,4 +1,4 @@
-// A process of its own for the tests of the store: `node store-child.ts <mode> <address> [argument…]`, address as JSON.
+// A child process for tests of the store: `node store-child.ts <mode> <address> [argument…]`, with the address as JSON.
 import { DatabaseSync } from 'node:sqlite'
 import { type OpenHost, openHost } from '../src/daemons/process/host.ts'
 import { Refusal } from '../src/lib/refusal.ts'
@@ -16,16 +16,16 @@ const modes: Record<string, (address: StoreAddress, ...rest: string[]) => Promis
     return 'opened'
   },
 
-  /** Adds a group and mints so many links for it, some at a time, as an ordinary server would. */
+  /** Adds a group and mints links for it, several at a time, like a server. */
   mint: async (address, folder = '', count = '') => {
     const host = await open(address)
-    const asking = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
-    await callVerb(asking, groupsResource.verbs.add, { folder })
+    const context = { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
+    await callVerb(context, groupsResource.verbs.add, { folder })
     let next = 0
     const client = async (): Promise<void> => {
       while (next < Number(count)) {
         const input = { target_folder: folder, source_label: 'test', jid_suffix: `${next++}` }
-        await callVerb(asking, routeTokensResource.verbs.issue_hook, input)
+        await callVerb(context, routeTokensResource.verbs.issue_hook, input)
       }
     }
     await Promise.all(Array.from({ length: CONCURRENCY }, client))
@@ -33,13 +33,13 @@ const modes: Record<string, (address: StoreAddress, ...rest: string[]) => Promis
     return next
   },
 
-  /** Holds the write lock until it is told to go. */
-  hold: async (address) => {
-    if (!('path' in address)) throw new Error('only a file has such a lock')
+  /** Keeps the write lock until the parent sends a line. */
+  lock: async (address) => {
+    if (!('path' in address)) throw new Error('only SQLite has this lock')
     const db = new DatabaseSync(address.path, { timeout: 60_000 })
     db.exec('begin immediate')
-    say('held')
-    await told()
+    print('locked')
+    await readLine()
     db.exec('commit')
     db.close()
     return 'released'
@@ -50,23 +50,23 @@ function open(address: StoreAddress): Promise<OpenHost> {
   return openHost({ instance: 'test', store: address, webBase: 'http://localhost' })
 }
 
-function say(what: unknown): void {
-  process.stdout.write(`${JSON.stringify(what)}\n`)
+function print(value: unknown): void {
+  process.stdout.write(`${JSON.stringify(value)}\n`)
 }
 
-function told(): Promise<void> {
+function readLine(): Promise<void> {
   return new Promise((resolve) => process.stdin.once('data', () => resolve()))
 }
 
 const [mode = '', address = '', ...rest] = process.argv.slice(2)
 const work = modes[mode]
-if (!work) throw new Error(`no such mode: ${mode}`)
-// So that many processes begin at the same moment, and not when their modules happen to be loaded.
-say('ready')
-await told()
+if (!work) throw new Error(`unknown mode: ${mode}`)
+// Wait for the parent, so that many processes start at the same moment, after loading their modules.
+print('ready')
+await readLine()
 try {
-  say(await work(JSON.parse(address), ...rest))
+  print(await work(JSON.parse(address), ...rest))
 } catch (error) {
-  say({ failed: error instanceof Refusal ? `${error.code}: ${error.message}` : String(error) })
+  print({ failed: error instanceof Refusal ? `${error.code}: ${error.message}` : String(error) })
 }
 process.stdin.destroy()

@@ -1,6 +1,5 @@
-// Migrates a store and dies in the middle: `node store-migrate-child.ts <address as JSON> <k>` kills itself at the k-th
-// statement of the transaction; without k it says how many there are.
-
+// Migrates a store: `node store-migrate-child.ts <address as JSON> <k>` kills itself at the k-th statement of the transaction;
+// without k it prints the number of statements.
 import type { Tx } from '../src/store/engine.ts'
 import { openEngine } from '../src/store/index.ts'
 import { migrate } from '../src/store/migrate.ts'
@@ -12,7 +11,7 @@ const [address = '', at] = process.argv.slice(2)
 const engine = await openEngine(JSON.parse(address))
 let statements = 0
 
-function watched(tx: Tx): Tx {
+function countStatements(tx: Tx): Tx {
   return {
     executeQuery: (query) => {
       if (++statements === Number(at)) process.kill(process.pid, 'SIGKILL')
@@ -22,15 +21,15 @@ function watched(tx: Tx): Tx {
   }
 }
 
-const dying = overrideEngine(engine, {
+const killingEngine = overrideEngine(engine, {
   transaction: (work) =>
     engine.transaction(async (tx) => {
-      // Pages go to the log long before the commit when there is no room for them in memory.
+      // With a small cache, SQLite writes pages to the log long before the commit.
       if (engine.copy) await run(tx, 'pragma cache_size = 5')
-      return work(watched(tx))
+      return work(countStatements(tx))
     }),
 })
 
-await migrate(dying, SECOND_RELEASE, () => '2026-02-02T00:00:00.000Z')
+await migrate(killingEngine, SECOND_RELEASE, () => '2026-02-02T00:00:00.000Z')
 await engine.close()
 process.stdout.write(String(statements))

@@ -1,4 +1,4 @@
-// Several processes on one store, each a real one.
+// Several real processes on one store.
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readdirSync } from 'node:fs'
@@ -19,42 +19,42 @@ import { tempDir } from './support/temp.ts'
 const CHILD = join(import.meta.dirname, 'store-child.ts')
 const MUTATIONS = 2000
 
-interface Process {
+interface StoreProcess {
   go(): void
-  /** The next thing that it says. */
-  answer(): Promise<unknown>
+  /** Reads the next line of its output. */
+  read(): Promise<unknown>
 }
 
-async function start(t: TestContext, mode: string, address: StoreAddress, ...rest: string[]): Promise<Process> {
+async function start(t: TestContext, mode: string, address: StoreAddress, ...rest: string[]): Promise<StoreProcess> {
   const child: ChildProcess = spawn(process.execPath, [CHILD, mode, JSON.stringify(address), ...rest], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   t.after(() => child.kill('SIGKILL'))
   const lines: Interface = createInterface({ input: child.stdout ?? assert.fail() })
-  const said = lines[Symbol.asyncIterator]()
-  const answer = async (): Promise<unknown> => {
-    const { value, done } = await said.next()
-    if (done) throw new Error(`the process of ${mode} ended`)
+  const iterator = lines[Symbol.asyncIterator]()
+  const read = async (): Promise<unknown> => {
+    const { value, done } = await iterator.next()
+    if (done) throw new Error(`the ${mode} process exited`)
     return JSON.parse(value)
   }
-  assert.equal(await answer(), 'ready')
-  return { go: () => child.stdin?.write('go\n'), answer }
+  assert.equal(await read(), 'ready')
+  return { go: () => child.stdin?.write('go\n'), read }
 }
 
-/** Starts them all, lets them go in the same moment, and answers what each says. */
+/** Starts all processes, lets them run at the same moment, and returns their results. */
 async function race(
   t: TestContext,
   all: readonly [mode: string, address: StoreAddress, ...rest: string[]][],
 ): Promise<unknown[]> {
   const processes = await Promise.all(all.map((one) => start(t, ...one)))
   for (const { go } of processes) go()
-  return Promise.all(processes.map(({ answer }) => answer()))
+  return Promise.all(processes.map(({ read }) => read()))
 }
 
 const open = (store: StoreAddress) => openHost({ instance: 'test', store, webBase: 'http://localhost' })
 
-onEveryEngineQuickly('two processes that write', (engine) => {
-  test('lose nothing, and nobody sees a lock', async (t) => {
+onEveryEngineQuickly('several processes', (engine) => {
+  test('lose no writes and get no lock errors', async (t) => {
     const address = await emptyStore(t, engine)
     await (await open(address)).close()
     const folders = ['one', 'two']
@@ -76,10 +76,10 @@ onEveryEngineQuickly('two processes that write', (engine) => {
     } finally {
       await host.close()
     }
-    if ('path' in address) mustBeSound(address.path)
+    if ('path' in address) assertIntact(address.path)
   })
 
-  test('make one store when several start at the same time', async (t) => {
+  test('create one store when they start at the same time', async (t) => {
     const address = await emptyStore(t, engine)
     const answers = await race(
       t,
@@ -96,7 +96,7 @@ onEveryEngineQuickly('two processes that write', (engine) => {
       await host.close()
     }
     if ('path' in address) {
-      mustBeSound(address.path)
+      assertIntact(address.path)
       assert.deepEqual(readdirSync(dirname(address.path)), ['svc.db'])
     }
   })
@@ -105,33 +105,33 @@ onEveryEngineQuickly('two processes that write', (engine) => {
 suite('a long writer in another process', () => {
   const add = (folder: string) => ({ verb: groupsResource.verbs.add, input: { folder } })
 
-  test('is waited for, and when it takes too long the call is refused with advice', async (t) => {
+  test('delays a call, which is refused with a hint after the timeout', async (t) => {
     const path = join(tempDir(t), 'svc.db')
-    const asking = async (busyMs?: number) => {
+    const openContext = async (busyMs?: number) => {
       const store = { path, create: true, ...(busyMs === undefined ? {} : { busyMs }) }
       const host = await openHost({ instance: 'test', store, webBase: 'http://localhost' })
       t.after(() => host.close())
       return { host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
     }
-    const [hasty, patient] = [await asking(300), await asking()]
-    const holder = await start(t, 'hold', { path })
-    holder.go()
-    assert.equal(await holder.answer(), 'held')
+    const [impatient, patient] = [await openContext(300), await openContext()]
+    const owner = await start(t, 'lock', { path })
+    owner.go()
+    assert.equal(await owner.read(), 'locked')
     const { verb, input } = add('a')
-    await assert.rejects(callVerb(hasty, verb, input), (error) => {
+    await assert.rejects(callVerb(impatient, verb, input), (error) => {
       assert.ok(isRefusal('unavailable', 'the store is busy')(error))
       return error instanceof Error && 'hint' in error && /try again/.test(String(error.hint))
     })
-    // Reading goes on meanwhile.
-    assert.deepEqual(await callVerb(hasty, groupsResource.verbs.list, {}), { groups: [] })
+    // Reads still work.
+    assert.deepEqual(await callVerb(impatient, groupsResource.verbs.list, {}), { groups: [] })
     const waiting = callVerb(patient, verb, input)
-    holder.go()
-    assert.equal(await holder.answer(), 'released')
+    owner.go()
+    assert.equal(await owner.read(), 'released')
     assert.deepEqual(await waiting, { added: true, routed: 0 })
   })
 })
 
-function mustBeSound(path: string): void {
+function assertIntact(path: string): void {
   const db = new DatabaseSync(path)
   try {
     assert.equal(Object.values(db.prepare('pragma integrity_check').get() ?? {})[0], 'ok')
