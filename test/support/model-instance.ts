@@ -29,7 +29,7 @@ export const RULES: TurnRules = { ...DEFAULT_TURN_RULES, turnsMax: 3 }
 const START = Date.UTC(2026, 0, 1, 12)
 
 /** The tables that a run fills; referenced ones come last. */
-const LEFT_BEHIND = [
+const FILLED_TABLES = [
   ...['frames', 'rounds', 'envelopes', 'inbox', 'conversations', 'folder_turns', 'session_log', 'engagements'],
   ...['chats', 'outbox', 'turns', 'chat_events', 'messages', 'task_leases', 'task_run_logs', 'scheduled_tasks'],
   ...['cost_log', 'users', 'onboarding', 'routes', 'route_tokens', 'groups'],
@@ -47,10 +47,10 @@ export class ModelInstance {
   }
 
   static async open(t: TestContext, engine: EngineName): Promise<ModelInstance> {
-    const stage = new ModelInstance(await freshStore(t, engine))
-    t.after(() => stage.#host?.close())
-    await stage.restart()
-    return stage
+    const instance = new ModelInstance(await freshStore(t, engine))
+    t.after(() => instance.#host?.close())
+    await instance.restart()
+    return instance
   }
 
   get host(): OpenHost {
@@ -76,7 +76,7 @@ export class ModelInstance {
   async reset(): Promise<void> {
     this.clock.advance(START - this.clock.now())
     await this.write(async (tx) => {
-      for (const table of LEFT_BEHIND) await run(tx, `delete from ${table}`)
+      for (const table of FILLED_TABLES) await run(tx, `delete from ${table}`)
     })
   }
 
@@ -94,12 +94,12 @@ export class ModelInstance {
   }
 
   /** As the command line. */
-  do<I extends z.ZodObject, O>(verb: NamedVerb<I, O>, input: z.input<I>): Promise<O> {
+  callAsHost<I extends z.ZodObject, O>(verb: NamedVerb<I, O>, input: z.input<I>): Promise<O> {
     return callVerb({ host: this.host, caller: { kind: 'host', sub: 'cli' }, face: 'cli' }, verb, input)
   }
 
   /** As the current or former owner of this turn. */
-  async use({ id, fence, folder }: TurnLease, tool: string, input: object): Promise<void> {
+  async callTool({ id, fence, folder }: TurnLease, tool: string, input: object): Promise<void> {
     const verb = tools.find(({ toolName }) => toolName === tool)
     if (!verb) throw new Error(`there is no tool ${tool}`)
     await callVerb({ host: this.host, caller: agent(folder), face: 'tool', turn: { id, fence } }, verb, input)

@@ -10,11 +10,11 @@ import { isEnd, type Model } from './model.ts'
 import type { ModelInstance } from './model-instance.ts'
 import { run } from './sql.ts'
 
-export async function checkInvariants(model: Model, stage: ModelInstance): Promise<void> {
-  await stage.read(async (tx) => {
+export async function checkInvariants(model: Model, instance: ModelInstance): Promise<void> {
+  await instance.read(async (tx) => {
     await checkMessages(tx, model)
     await checkConversations(tx, model)
-    await checkTurns(tx, model, stage.clock.now())
+    await checkTurns(tx, model, instance.clock.now())
     await checkRounds(tx, model)
     await checkTasks(tx, model)
     await checkMoney(tx, model)
@@ -82,7 +82,7 @@ async function checkTurns(tx: Tx, model: Model, now: number): Promise<void> {
   assert.deepEqual(sorted(is), sorted(must), 'the turns that are not over')
   assert.deepEqual(
     sorted(all.filter(({ state }) => state === 'done').map(({ id }) => [id])),
-    sorted([...model.over].map((id) => [id])),
+    sorted([...model.ended].map((id) => [id])),
     'the turns that are over',
   )
   const places = open.map(({ folder, topic }) => JSON.stringify([folder, topic]))

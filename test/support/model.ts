@@ -67,7 +67,7 @@ export interface OpenTurn {
   isRefused: boolean
   isStopping: boolean
   /** The caps that allowed it to start; cleared when they are no longer comparable. */
-  standings: readonly BudgetCap[]
+  caps: readonly BudgetCap[]
   readonly day: string
 }
 
@@ -115,9 +115,9 @@ export class Model {
   readonly messages: ModelMessage[] = []
   readonly conversations = new Map<string, Conversation>()
   readonly turns = new Map<string, OpenTurn>()
-  readonly over = new Set<string>()
+  readonly ended = new Set<string>()
   /** All turns that were ever claimed, with their fence. */
-  readonly held: TurnLease[] = []
+  readonly leases: TurnLease[] = []
   /** Registered folders and their caps. */
   readonly groups = new Map<string, number | undefined>()
   readonly people = new Map<string, number>()
@@ -142,8 +142,8 @@ export class Model {
     return found
   }
 
-  hear(heard: Omit<ModelMessage, 'frames' | 'topic' | 'state'>): void {
-    this.messages.push({ ...heard, topic: '', state: 'unfiled', frames: [] })
+  receive(message: Omit<ModelMessage, 'frames' | 'topic' | 'state'>): void {
+    this.messages.push({ ...message, topic: '', state: 'unfiled', frames: [] })
   }
 
   fileAll(): void {
@@ -163,76 +163,76 @@ export class Model {
     for (const each of this.messages) if (each.state === 'unrouted') this.#route(each, now)
   }
 
-  #route(heard: ModelMessage, now: number): ModelMessage {
-    if (heard.to === undefined) return this.#routeRoom(heard, now)
-    const topic = heard.task?.isIsolated ? `timed:${heard.task.id}` : conversationOf(heard, heard.chatTopic)
-    if (!this.groups.has(heard.to)) {
-      heard.topic = topic
-      if (heard.jid.startsWith('web:')) this.#frame(heard, undefined)
-      return this.#end(heard, 'failed')
+  #route(message: ModelMessage, now: number): ModelMessage {
+    if (message.to === undefined) return this.#routeRoom(message, now)
+    const topic = message.task?.isIsolated ? `timed:${message.task.id}` : conversationOf(message, message.chatTopic)
+    if (!this.groups.has(message.to)) {
+      message.topic = topic
+      if (message.jid.startsWith('web:')) this.#frame(message, undefined)
+      return this.#end(message, 'failed')
     }
-    if (!heard.jid.startsWith('web:') || heard.task) return this.#wait(heard, heard.to, topic)
-    return this.#steer(heard, heard.to, topic)
+    if (!message.jid.startsWith('web:') || message.task) return this.#wait(message, message.to, topic)
+    return this.#steer(message, message.to, topic)
   }
 
-  #routeRoom(heard: ModelMessage, now: number): ModelMessage {
+  #routeRoom(message: ModelMessage, now: number): ModelMessage {
     const route = this.routes
       .toSorted((a, b) => a.seq - b.seq || a.id - b.id)
-      .find(({ room }) => room === undefined || heard.jid === `sandbox:${room}`)
+      .find(({ room }) => room === undefined || message.jid === `sandbox:${room}`)
     const [target = '', fragment] = route?.target.split('#') ?? []
-    const engaged = this.#engaged.get(heard.jid)
+    const engaged = this.#engaged.get(message.jid)
     const isEngaged = engaged !== undefined && engaged.until > now && this.groups.has(engaged.folder)
     const holder = isEngaged ? engaged.folder : this.groups.has(target) ? target : undefined
     if (holder === undefined) {
-      if (!route) return this.#end(heard, 'onboarding')
-      if (target === 'daemon:mail') return this.#end(heard, 'observed')
-      return this.#end(heard, target === 'builtin:drop' ? 'silent' : 'failed')
+      if (!route) return this.#end(message, 'onboarding')
+      if (target === 'daemon:mail') return this.#end(message, 'observed')
+      return this.#end(message, target === 'builtin:drop' ? 'silent' : 'failed')
     }
     const topic = fragment !== undefined && fragment !== 'observe' && target === holder ? fragment : ''
-    if (isEngaged || fragment !== 'observe') return this.#steer(heard, holder, topic)
-    if (heard.text.startsWith('/')) return this.#steer(heard, holder, topic)
-    heard.folder = holder
-    heard.topic = topic
-    return this.#end(heard, 'observed')
+    if (isEngaged || fragment !== 'observe') return this.#steer(message, holder, topic)
+    if (message.text.startsWith('/')) return this.#steer(message, holder, topic)
+    message.folder = holder
+    message.topic = topic
+    return this.#end(message, 'observed')
   }
 
   /** Handles commands and topic prefixes. */
-  #steer(heard: ModelMessage, folder: string, topic: string): ModelMessage {
-    const [word = '', ...rest] = heard.text.split(' ')
-    if (word.startsWith('#')) return this.#wait(heard, folder, conversationOf(heard, word.slice(1)))
-    if (!word.startsWith('/')) return this.#wait(heard, folder, topic)
+  #steer(message: ModelMessage, folder: string, topic: string): ModelMessage {
+    const [word = '', ...rest] = message.text.split(' ')
+    if (word.startsWith('#')) return this.#wait(message, folder, conversationOf(message, word.slice(1)))
+    if (!word.startsWith('/')) return this.#wait(message, folder, topic)
     if (word === '/new') {
       const conversation = this.conversation(folder, topic)
       conversation.session = undefined
       conversation.resetTurn = conversation.turn
-      if (rest.length > 0) return this.#wait(heard, folder, topic)
+      if (rest.length > 0) return this.#wait(message, folder, topic)
     }
     if (word === '/stop')
       for (const turn of this.turns.values())
-        if (turn.state === 'running' && turn.jid === heard.jid && turn.chatTopic === heard.chatTopic)
+        if (turn.state === 'running' && turn.jid === message.jid && turn.chatTopic === message.chatTopic)
           turn.isStopping = true
-    heard.folder = folder
-    heard.topic = topic
-    this.#frame(heard, undefined)
-    return this.#end(heard, 'answered')
+    message.folder = folder
+    message.topic = topic
+    this.#frame(message, undefined)
+    return this.#end(message, 'answered')
   }
 
-  #wait(heard: ModelMessage, folder: string, topic: string): ModelMessage {
-    Object.assign(heard, { folder, topic, state: 'waiting' })
-    this.conversation(folder, topic).waiting.push(heard.id)
-    return heard
+  #wait(message: ModelMessage, folder: string, topic: string): ModelMessage {
+    Object.assign(message, { folder, topic, state: 'waiting' })
+    this.conversation(folder, topic).waiting.push(message.id)
+    return message
   }
 
   /** The end of a message is also the end for messages that wait for it. */
-  #end(heard: ModelMessage, outcome: InboxOutcome): ModelMessage {
-    heard.state = outcome
-    heard.waitsFor = undefined
-    for (const each of this.messages) if (each.waitsFor === heard.id) this.#end(each, outcome)
-    return heard
+  #end(message: ModelMessage, outcome: InboxOutcome): ModelMessage {
+    message.state = outcome
+    message.waitsFor = undefined
+    for (const each of this.messages) if (each.waitsFor === message.id) this.#end(each, outcome)
+    return message
   }
 
-  #frame(heard: ModelMessage, text: string | undefined): void {
-    if (heard.hasRound && !isEnd(heard.state)) heard.frames.push(text)
+  #frame(message: ModelMessage, text: string | undefined): void {
+    if (message.hasRound && !isEnd(message.state)) message.frames.push(text)
   }
 
   // Turns (decisions T2 and T5)
@@ -290,7 +290,7 @@ export class Model {
     const all = waiting.map((id) => this.message(id))
     const [first] = all
     if (!first) return []
-    const isAlone = (heard: ModelMessage): boolean => heard.task !== undefined || heard.delegated !== undefined
+    const isAlone = (message: ModelMessage): boolean => message.task !== undefined || message.delegated !== undefined
     const end = all.findIndex(
       (next, at) =>
         at > 0 &&
@@ -370,20 +370,20 @@ export class Model {
       replies: 0,
       isRefused,
       isStopping: false,
-      standings: this.standings(folder, person),
+      caps: this.standings(folder, person),
       day: dayOf(now),
     }
-    for (const heard of asked) {
-      heard.state = 'running'
-      heard.turn = turn.id
-      for (const each of this.messages) if (each.waitsFor === heard.id) each.turn = turn.id
+    for (const message of asked) {
+      message.state = 'running'
+      message.turn = turn.id
+      for (const each of this.messages) if (each.waitsFor === message.id) each.turn = turn.id
     }
     conversation.waiting.splice(0, asked.length)
     conversation.turn = turn.id
     this.turns.set(turn.id, turn)
     this.#served.set(folder, ++this.#turnsStarted)
     this.#engage(turn, now)
-    this.held.push(turn)
+    this.leases.push(turn)
     return turn
   }
 
@@ -394,24 +394,24 @@ export class Model {
     turn.fence++
     turn.leasedUntil = now + LEASE_MS
     turn.isRefused = this.isExhausted(turn.folder, turn.person, now)
-    this.held.push({ id: turn.id, fence: turn.fence, folder: turn.folder })
+    this.leases.push({ id: turn.id, fence: turn.fence, folder: turn.folder })
   }
 
   /** Turns that their last owner still has. */
-  holders(): OpenTurn[] {
+  listOwned(): OpenTurn[] {
     return [...this.turns.values()].filter(({ state }) => state === 'running')
   }
 
   /** Leases whose owners have lost their turn. */
-  lost(): TurnLease[] {
-    return this.held.filter(({ id, fence }) => {
+  listLost(): TurnLease[] {
+    return this.leases.filter(({ id, fence }) => {
       const turn = this.turns.get(id)
       return turn?.state !== 'running' || turn.fence !== fence
     })
   }
 
   /** The model delivers nothing, so outgoing messages use no storage. */
-  say(turn: OpenTurn, text: string, { isStatus = false }: { isStatus?: boolean } = {}): void {
+  reply(turn: OpenTurn, text: string, { isStatus = false }: { isStatus?: boolean } = {}): void {
     this.#frames(turn, text)
     if (!isStatus) turn.replies++
   }
@@ -419,9 +419,9 @@ export class Model {
   /** The turn that delegated the question may still have open rounds. */
   #frames(turn: OpenTurn, text: string | undefined): void {
     const askers = turn.ids.map((id) => this.message(id).delegated?.from)
-    for (const heard of this.messages)
-      if (heard.jid === turn.jid && (heard.turn === turn.id || (heard.turn && askers.includes(heard.turn))))
-        this.#frame(heard, text)
+    for (const message of this.messages)
+      if (message.jid === turn.jid && (message.turn === turn.id || (message.turn && askers.includes(message.turn))))
+        this.#frame(message, text)
   }
 
   /** A room stays with the folder that replies there, but not after a schedule or a delegation. */
@@ -435,7 +435,7 @@ export class Model {
     turn.submitted = status
     const conversation = this.conversation(turn.folder, turn.topic)
     if (conversation.resetTurn !== turn.id) conversation.session = session
-    if (status === 'success' && result !== '' && turn.replies === 0 && !turn.isIsolated) this.say(turn, result)
+    if (status === 'success' && result !== '' && turn.replies === 0 && !turn.isIsolated) this.reply(turn, result)
   }
 
   spend({ id, folder, person }: OpenTurn, cents: number, at: number): void {
@@ -445,12 +445,12 @@ export class Model {
   /** An expired lease may be valid again, and costs of yesterday may be of today. */
   setBack(): void {
     this.wasSetBack = true
-    this.forgetStandings()
+    this.clearCaps()
   }
 
   /** Costs are counted again: turns that started before cannot be compared with them. */
-  forgetStandings(): void {
-    for (const turn of this.turns.values()) turn.standings = []
+  clearCaps(): void {
+    for (const turn of this.turns.values()) turn.caps = []
   }
 
   end(turn: OpenTurn, outcome: InboxOutcome, now: number): void {
@@ -465,7 +465,7 @@ export class Model {
     } else for (const each of own) if (!isEnd(each.state)) this.#end(each, outcome)
     this.conversation(turn.folder, turn.topic).turn = undefined
     this.turns.delete(turn.id)
-    this.over.add(turn.id)
+    this.ended.add(turn.id)
     if (outcome === 'refused') return
     const count = outcome === 'failed' ? (this.#failures.get(turn.folder)?.count ?? 0) + 1 : 0
     this.#failures.set(turn.folder, { count, openUntil: count >= 3 ? now + BREAK_MS : 0 })

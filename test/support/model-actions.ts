@@ -27,27 +27,27 @@ const ENDS = ['answered', 'silent', 'silent', 'silent', 'failed', 'refused', 'ob
 const MINUTE_MS = 60_000
 const DAY_MS = 24 * 60 * MINUTE_MS
 
-export async function setUpModel(stage: ModelInstance): Promise<Model> {
-  await stage.reset()
+export async function setUpModel(instance: ModelInstance): Promise<Model> {
+  await instance.reset()
   const model = new Model(RULES)
-  for (const folder of FOLDERS) await addGroup(model, stage, folder)
+  for (const folder of FOLDERS) await addGroup(model, instance, folder)
   const lobby = { seq: 2, match: 'room=lobby', target: 'team' }
-  const { id } = await stage.do(routesResource.verbs.create, lobby)
+  const { id } = await instance.callAsHost(routesResource.verbs.create, lobby)
   model.routes.push({ id, seq: lobby.seq, room: 'lobby', target: lobby.target })
-  await checkInvariants(model, stage)
+  await checkInvariants(model, instance)
   return model
 }
 
 /** One of the default tasks of every group is enough here. */
-async function addGroup(model: Model, stage: ModelInstance, folder: string): Promise<void> {
-  await stage.do(groupsResource.verbs.add, { folder })
+async function addGroup(model: Model, instance: ModelInstance, folder: string): Promise<void> {
+  await instance.callAsHost(groupsResource.verbs.add, { folder })
   for (const number of [1, 2, 3, 4])
-    await stage.do(scheduledTasksResource.verbs.delete, { id: `${folder}-mem-${number}` })
-  for (const [jid, target] of LINKS) if (target === folder) await stage.link(jid, target)
+    await instance.callAsHost(scheduledTasksResource.verbs.delete, { id: `${folder}-mem-${number}` })
+  for (const [jid, target] of LINKS) if (target === folder) await instance.link(jid, target)
   model.groups.set(folder, undefined)
   const id = `${folder}-mem-0`
   const daily = { id, owner: folder, jid: folder, cron: '0 2 * * *', isIsolated: true } as const
-  model.tasks.set(id, { ...daily, status: 'active', next: following(daily.cron, stage.clock.now()) })
+  model.tasks.set(id, { ...daily, status: 'active', next: following(daily.cron, instance.clock.now()) })
 }
 
 function following(cron: string, after: number, slot: number = after): number {
@@ -57,24 +57,24 @@ function following(cron: string, after: number, slot: number = after): number {
   return slot + (Math.floor((from - slot) / Number(cron)) + 1) * Number(cron)
 }
 
-type Act = fc.AsyncCommand<Model, ModelInstance>
+type Action = fc.AsyncCommand<Model, ModelInstance>
 
 /** Counts the actions: an action that never happens is not tested. */
 export const tally = new Map<string, number>()
 
-function act<A>(
+function createAction<A>(
   name: string,
   args: fc.Arbitrary<A>,
-  does: (model: Model, stage: ModelInstance, args: A) => Promise<void>,
+  does: (model: Model, instance: ModelInstance, args: A) => Promise<void>,
   may: (model: Readonly<Model>, args: A) => boolean = () => true,
-): fc.Arbitrary<Act> {
+): fc.Arbitrary<Action> {
   tally.set(name, 0)
   return args.map((given) => ({
     check: (model) => may(model, given),
-    run: async (model, stage) => {
+    run: async (model, instance) => {
       tally.set(name, (tally.get(name) ?? 0) + 1)
-      await does(model, stage, given)
-      await checkInvariants(model, stage)
+      await does(model, instance, given)
+      await checkInvariants(model, instance)
     },
     toString: () => `${name} ${JSON.stringify(given)}`,
   }))
@@ -94,21 +94,21 @@ function pick<T>(list: readonly T[], at: number): T {
 /** How far a message gets at once: later steps may run much later, or in another process. */
 const goes = fc.constantFrom('nowhere', 'filed', 'routed', 'routed')
 
-async function go(model: Model, stage: ModelInstance, goes: string): Promise<void> {
+async function go(model: Model, instance: ModelInstance, goes: string): Promise<void> {
   if (goes === 'nowhere') return
-  await stage.file()
+  await instance.file()
   model.fileAll()
-  if (goes === 'routed') await routeAll(model, stage)
+  if (goes === 'routed') await routeAll(model, instance)
 }
 
-const postHook = act(
+const postHook = createAction(
   'a hook posts',
   fc.record({ jid: fc.constantFrom('hook:main/ci', 'hook:team/ci'), goes }),
-  async (model, stage, { jid, goes }) => {
+  async (model, instance, { jid, goes }) => {
     const said = { sender: 'ci', text: '/ping is no command here' }
-    const id = await stage.post(jid, { ...said, topic: '' })
-    model.hear({ id, jid, ...said, chatTopic: '', to: targetOf(jid), hasRound: false })
-    await go(model, stage, goes)
+    const id = await instance.post(jid, { ...said, topic: '' })
+    model.receive({ id, jid, ...said, chatTopic: '', to: targetOf(jid), hasRound: false })
+    await go(model, instance, goes)
   },
   isLinked,
 )
@@ -118,7 +118,7 @@ const WORDS = fc.oneof(
   { weight: 3, arbitrary: fc.constantFrom('/ping', '/new', '/new', '/new again', '/stop', '#bills hello') },
 )
 
-const postChat = act(
+const postChat = createAction(
   'a person asks at a link',
   fc.record({
     jid: fc.constantFrom('web:main', 'web:team'),
@@ -127,10 +127,10 @@ const postChat = act(
     text: WORDS,
     goes,
   }),
-  async (model, stage, { jid, topic, sender, text, goes }) => {
-    const id = await stage.post(jid, { sender, topic, text })
-    model.hear({ id, jid, chatTopic: topic, sender, text, to: targetOf(jid), hasRound: true })
-    await go(model, stage, goes)
+  async (model, instance, { jid, topic, sender, text, goes }) => {
+    const id = await instance.post(jid, { sender, topic, text })
+    model.receive({ id, jid, chatTopic: topic, sender, text, to: targetOf(jid), hasRound: true })
+    await go(model, instance, goes)
   },
   isLinked,
 )
@@ -143,7 +143,7 @@ function targetOf(jid: string): string {
   return LINKS.find(([link]) => link === jid)?.[1] ?? ''
 }
 
-const speakInRoom = act(
+const speakInRoom = createAction(
   'a person speaks in a room',
   fc.record({
     jid: fc.constantFrom('sandbox:lobby', 'sandbox:den'),
@@ -151,47 +151,53 @@ const speakInRoom = act(
     text: WORDS,
     goes,
   }),
-  async (model, stage, { text, goes, ...said }) => {
-    const { id } = await stage.receive({ ...said, content: text, reach: 'all' })
-    model.hear({ id, ...said, text, chatTopic: '', hasRound: false })
+  async (model, instance, { text, goes, ...said }) => {
+    const { id } = await instance.receive({ ...said, content: text, reach: 'all' })
+    model.receive({ id, ...said, text, chatTopic: '', hasRound: false })
     model.fileAll()
-    await go(model, stage, goes)
+    await go(model, instance, goes)
   },
 )
 
-const goOn = act('messages get further', fc.record({ goes }), (model, stage, { goes }) => go(model, stage, goes))
+const goOn = createAction('messages get further', fc.record({ goes }), (model, instance, { goes }) =>
+  go(model, instance, goes),
+)
 
-async function routeAll(model: Model, stage: ModelInstance): Promise<void> {
-  await stage.route()
-  model.routeAll(stage.clock.now())
+async function routeAll(model: Model, instance: ModelInstance): Promise<void> {
+  await instance.route()
+  model.routeAll(instance.clock.now())
 }
 
 // Time
 
-const advance = act(
+const advance = createAction(
   'time goes by',
   fc.constantFrom(1000, 5000, 30_000, MINUTE_MS, 3_600_000, DAY_MS),
-  async (_model, stage, ms) => stage.clock.advance(ms),
+  async (_model, instance, ms) => instance.clock.advance(ms),
 )
 
-const setBack = act('the clock is set back', fc.constantFrom(1000, 3_600_000, DAY_MS), async (model, stage, ms) => {
-  stage.clock.advance(-ms)
-  model.setBack()
-})
+const setBack = createAction(
+  'the clock is set back',
+  fc.constantFrom(1000, 3_600_000, DAY_MS),
+  async (model, instance, ms) => {
+    instance.clock.advance(-ms)
+    model.setBack()
+  },
+)
 
-const schedule = act(
+const schedule = createAction(
   'a task is scheduled',
   fc.record({
     jid: fc.constantFrom('web:team', 'hook:main/ci', 'team/a', 'main'),
     when: fc.constantFrom('minute', 'interval', 'past', 'future', 'now'),
     contextMode: fc.constantFrom('group', 'isolated'),
   }),
-  async (model, stage, { jid, when, contextMode }) => {
-    const now = stage.clock.now()
+  async (model, instance, { jid, when, contextMode }) => {
+    const now = instance.clock.now()
     const time = (ms: number): string => new Date(now + ms).toISOString()
     const crons = { minute: '* * * * *', interval: '45000', past: time(-DAY_MS), future: time(90_000), now: undefined }
     const given = crons[when]
-    const { taskId: id } = await stage.do(scheduledTasksResource.verbs.schedule, {
+    const { taskId: id } = await instance.callAsHost(scheduledTasksResource.verbs.schedule, {
       ...{ targetJid: jid, prompt: `${when} in ${jid}`, contextMode },
       ...(given === undefined ? {} : { cron: given }),
     })
@@ -210,11 +216,11 @@ function ownerOf(jid: string): string {
 }
 
 /** Missed slots are merged, no slot fires twice, and a fired task is in the future or finished. */
-async function fireAll(model: Model, stage: ModelInstance): Promise<void> {
-  const now = stage.clock.now()
+async function fireAll(model: Model, instance: ModelInstance): Promise<void> {
+  const now = instance.clock.now()
   const fired: Task[] = []
   const due = model.due(now).toSorted((a, b) => (a.next ?? 0) - (b.next ?? 0) || (a.id < b.id ? -1 : 1))
-  await stage.fire()
+  await instance.fire()
   for (const task of due) {
     const { id, cron, owner, next: slot = 0 } = task
     if (!model.groups.has(owner)) {
@@ -228,25 +234,28 @@ async function fireAll(model: Model, stage: ModelInstance): Promise<void> {
     task.next = cron === undefined ? undefined : following(cron, now, slot)
     assert.ok(task.next === undefined || task.next > now)
   }
-  const arrived = await unheardOf(model, stage)
+  const arrived = await readUnknownMessages(model, instance)
   assert.deepEqual(
     arrived.map(({ task_id }) => task_id),
     fired.map(({ id }) => id),
     'what was fired',
   )
   for (const [index, { id, isIsolated, owner, jid }] of fired.entries()) {
-    const heard = { id: arrived[index]?.id ?? '', jid, chatTopic: '', to: owner, text: '', hasRound: false }
+    const message = { id: arrived[index]?.id ?? '', jid, chatTopic: '', to: owner, text: '', hasRound: false }
     const sender = isIsolated ? `timed-isolated:${id}` : 'timed'
-    model.hear({ ...heard, sender, task: { id, isIsolated } })
+    model.receive({ ...message, sender, task: { id, isIsolated } })
     model.fileAll()
   }
 }
 
-const fire = act('tasks are fired', fc.constant({}), fireAll)
+const fire = createAction('tasks are fired', fc.constant({}), fireAll)
 
 /** Messages of tools and schedules that the model does not know yet. */
-async function unheardOf(model: Model, stage: ModelInstance): Promise<{ id: string; task_id: string | undefined }[]> {
-  const { rows } = await stage.read((tx) =>
+async function readUnknownMessages(
+  model: Model,
+  instance: ModelInstance,
+): Promise<{ id: string; task_id: string | undefined }[]> {
+  const { rows } = await instance.read((tx) =>
     run(
       tx,
       `select m.id, e.task_id from messages m join envelopes e on e.message_seq = m.seq
@@ -262,10 +271,10 @@ async function unheardOf(model: Model, stage: ModelInstance): Promise<{ id: stri
 // Turns
 
 /** Claims turns concurrently and returns how many were claimed. */
-async function claimAll(model: Model, stage: ModelInstance, askers: number): Promise<number> {
-  const now = stage.clock.now()
+async function claimAll(model: Model, instance: ModelInstance, askers: number): Promise<number> {
+  const now = instance.clock.now()
   let count = 0
-  for (const claimed of await stage.claim(askers)) {
+  for (const claimed of await instance.claim(askers)) {
     const { again, fresh } = model.claimable(now)
     const mayStart = [...again, ...fresh].map(({ folder, topic }) => JSON.stringify([folder, topic]))
     const starts = claimed && JSON.stringify([claimed.turn.folder, claimed.turn.topic])
@@ -291,37 +300,37 @@ function begin(model: Model, { turn, messages, refusal }: ClaimedTurn, now: numb
   if (!open.isRefused) assert.equal(turn.money_cents, model.money(open.folder, open.person, now), 'what it may cost')
 }
 
-const claim = act(
+const claim = createAction(
   'turns are claimed',
   fc.record({ goes, askers: fc.constantFrom(1, 1, 2, 3) }),
-  async (model, stage, { goes, askers }) => {
-    await go(model, stage, goes)
-    await claimAll(model, stage, askers)
+  async (model, instance, { goes, askers }) => {
+    await go(model, instance, goes)
+    await claimAll(model, instance, askers)
   },
 )
 
 /** Turns whose owner may run them. */
-function atWork(model: Readonly<Model>): OpenTurn[] {
-  return model.holders().filter(({ isRefused, folder }) => !isRefused && model.groups.has(folder))
+function listRunning(model: Readonly<Model>): OpenTurn[] {
+  return model.listOwned().filter(({ isRefused, folder }) => !isRefused && model.groups.has(folder))
 }
 
-const isAtWork = (model: Readonly<Model>): boolean => atWork(model).length > 0
-const isHeld = (model: Readonly<Model>): boolean => model.holders().length > 0
+const hasRunning = (model: Readonly<Model>): boolean => listRunning(model).length > 0
+const hasOwned = (model: Readonly<Model>): boolean => model.listOwned().length > 0
 
 let words = 0
 
-const say = act(
+const say = createAction(
   'a turn says something',
   fc.record({ at, isStatus: fc.boolean() }),
-  async (model, stage, given) => {
-    const turn = pick(atWork(model).filter(isHeard), given.at)
+  async (model, instance, given) => {
+    const turn = pick(listRunning(model).filter(isHeard), given.at)
     const text = `words ${++words}`
     const isStatus = given.isStatus && turn.jid.startsWith('web:')
-    if (isStatus) await stage.status(turn, text)
-    else await stage.use(turn, 'reply', { chatJid: turn.jid, text })
-    model.say(turn, text, { isStatus })
+    if (isStatus) await instance.status(turn, text)
+    else await instance.callTool(turn, 'reply', { chatJid: turn.jid, text })
+    model.reply(turn, text, { isStatus })
   },
-  (model) => atWork(model).some(isHeard),
+  (model) => listRunning(model).some(isHeard),
 )
 
 /** A bare folder is not a chat. */
@@ -329,7 +338,7 @@ function isHeard({ jid }: OpenTurn): boolean {
   return jid.includes(':')
 }
 
-const submit = act(
+const submit = createAction(
   'a turn is submitted',
   fc.record({
     at,
@@ -338,127 +347,128 @@ const submit = act(
     cents: fc.constantFrom(0, 3, 40),
     times: fc.integer({ min: 1, max: 2 }),
   }),
-  async (model, stage, { status, hasResult, cents, times, ...given }) => {
-    const turn = pick(atWork(model), given.at)
-    const now = stage.clock.now()
+  async (model, instance, { status, hasResult, cents, times, ...given }) => {
+    const turn = pick(listRunning(model), given.at)
+    const now = instance.clock.now()
     const session = `session ${++words}`
     const result = hasResult && status === 'success' ? `result ${words}` : ''
     const models = cents === 0 ? {} : { models: { m: { cost_cents: cents } } }
     const isFirst = turn.submitted === undefined
     for (let time = 0; time < times; time++)
-      await stage.submit(turn, { status, result, session_id: session, ...models })
+      await instance.submit(turn, { status, result, session_id: session, ...models })
     model.submit(turn, { status, result, session })
     if (isFirst && cents > 0) spendIn(model, turn, cents, now)
   },
-  isAtWork,
+  hasRunning,
 )
 
-const spend = act(
+const spend = createAction(
   'a turn spends money elsewhere',
   fc.record({ at, cents: fc.constantFrom(1, 20, 60) }),
-  async (model, stage, { cents, ...given }) => {
-    const turn = pick(atWork(model), given.at)
-    await stage.use(turn, 'log_external_cost', { provider: 'openai', model: 'm', cost_usd: cents / 100 })
-    spendIn(model, turn, cents, stage.clock.now())
+  async (model, instance, { cents, ...given }) => {
+    const turn = pick(listRunning(model), given.at)
+    await instance.callTool(turn, 'log_external_cost', { provider: 'openai', model: 'm', cost_usd: cents / 100 })
+    spendIn(model, turn, cents, instance.clock.now())
   },
-  isAtWork,
+  hasRunning,
 )
 
 /** T5: all other costs are within the cap that allowed this turn to start. */
 function spendIn(model: Model, turn: OpenTurn, cents: number, now: number): void {
   model.spend(turn, cents, now)
   if (turn.day !== new Date(now).toISOString().slice(0, 10)) return
-  for (const standing of turn.standings)
+  for (const standing of turn.caps)
     assert.ok(model.spent(standing, now, turn.id) <= standing.cap, `others have spent more than ${standing.who} has`)
 }
 
-async function endOne(model: Model, stage: ModelInstance, turn: OpenTurn, wish: InboxOutcome): Promise<void> {
+async function endOne(model: Model, instance: ModelInstance, turn: OpenTurn, wish: InboxOutcome): Promise<void> {
   const outcome = turn.isRefused ? 'refused' : turn.deaths > DEATHS_MAX ? 'failed' : wish
   const isBad = outcome === 'failed' || outcome === 'refused'
   const why = isBad ? { reason: 'it did not work', notice: 'It did not work.' } : {}
-  assert.ok(await stage.end(turn, { outcome, ...why }), 'whoever holds it ends it')
-  model.end(turn, outcome, stage.clock.now())
+  assert.ok(await instance.end(turn, { outcome, ...why }), 'whoever holds it ends it')
+  model.end(turn, outcome, instance.clock.now())
 }
 
-const end = act(
+const end = createAction(
   'a turn ends',
   fc.record({ at, outcome: fc.constantFrom(...ENDS) }),
-  (model, stage, { outcome, ...given }) => endOne(model, stage, pick(model.holders(), given.at), outcome),
-  isHeld,
+  (model, instance, { outcome, ...given }) => endOne(model, instance, pick(model.listOwned(), given.at), outcome),
+  hasOwned,
 )
 
-const retry = act(
+const retry = createAction(
   'a turn fails and is tried again',
   fc.record({ at, afterMs: fc.constantFrom(0, 2000) }),
-  async (model, stage, { afterMs, ...given }) => {
-    const turn = pick(model.holders(), given.at)
-    const runAfter = stage.clock.now() + afterMs
-    assert.ok(await stage.retry(turn, runAfter))
+  async (model, instance, { afterMs, ...given }) => {
+    const turn = pick(model.listOwned(), given.at)
+    const runAfter = instance.clock.now() + afterMs
+    assert.ok(await instance.retry(turn, runAfter))
     Object.assign(turn, { state: 'retrying', runAfter, leasedUntil: 0 })
   },
-  isHeld,
+  hasOwned,
 )
 
-const renew = act(
+const renew = createAction(
   'a turn is held for longer',
   fc.record({ at }),
-  async (model, stage, given) => {
-    const turn = pick(model.holders(), given.at)
-    assert.ok(await stage.renew(turn))
-    turn.leasedUntil = stage.clock.now() + LEASE_MS
+  async (model, instance, given) => {
+    const turn = pick(model.listOwned(), given.at)
+    assert.ok(await instance.renew(turn))
+    turn.leasedUntil = instance.clock.now() + LEASE_MS
   },
-  isHeld,
+  hasOwned,
 )
 
 function mayDelegate(model: Readonly<Model>): OpenTurn[] {
-  return atWork(model).filter(({ depth, folder }) => depth === 0 && model.groups.has(CHILDREN[folder] ?? ''))
+  return listRunning(model).filter(({ depth, folder }) => depth === 0 && model.groups.has(CHILDREN[folder] ?? ''))
 }
 
-const delegate = act(
+const delegate = createAction(
   'a turn hands its question on',
   fc.record({ at, endsAfter: fc.boolean() }),
-  async (model, stage, { endsAfter, ...given }) => {
+  async (model, instance, { endsAfter, ...given }) => {
     const turn = pick(mayDelegate(model), given.at)
     const group = CHILDREN[turn.folder] ?? ''
-    await stage.use(turn, 'delegate_group', { group, prompt: 'please', chatJid: turn.jid })
-    const [asked, ...more] = await unheardOf(model, stage)
+    await instance.callTool(turn, 'delegate_group', { group, prompt: 'please', chatJid: turn.jid })
+    const [asked, ...more] = await readUnknownMessages(model, instance)
     assert.equal(more.length, 0)
     const delegated = { from: turn.id, jid: turn.jid, topic: turn.chatTopic }
-    const heard = { id: asked?.id ?? '', jid: group, chatTopic: '', sender: 'delegate', text: 'please', to: group }
-    model.hear({ ...heard, hasRound: false, delegated })
+    const message = { id: asked?.id ?? '', jid: group, chatTopic: '', sender: 'delegate', text: 'please', to: group }
+    model.receive({ ...message, hasRound: false, delegated })
     model.fileAll()
-    if (endsAfter) await endOne(model, stage, turn, 'silent')
+    if (endsAfter) await endOne(model, instance, turn, 'silent')
   },
   (model) => mayDelegate(model).length > 0,
 )
 
-const die = act(
+const die = createAction(
   'all holders die',
   fc.record({ askers: fc.nat(2) }),
-  async (model, stage, { askers }) => {
-    stage.clock.advance(LEASE_MS)
-    await claimAll(model, stage, askers)
+  async (model, instance, { askers }) => {
+    instance.clock.advance(LEASE_MS)
+    await claimAll(model, instance, askers)
   },
-  isHeld,
+  hasOwned,
 )
 
 const LATE = ['say', 'status', 'submit', 'end', 'retry', 'release', 'renew', 'delegate', 'spend'] as const
 
 /** A worker that has lost its turn is refused, and the invariants check that nothing has changed. */
-async function tryLate(stage: ModelInstance, late: TurnLease, what: (typeof LATE)[number]): Promise<boolean> {
-  if (what === 'end') return stage.end(late, { outcome: 'failed', reason: 'late', notice: 'Late.' })
-  if (what === 'retry') return stage.retry(late, stage.clock.now())
-  if (what === 'renew') return stage.renew(late)
-  if (what === 'release') await stage.release(late)
-  if (what === 'status') await stage.status(late, 'late')
+async function tryLate(instance: ModelInstance, late: TurnLease, what: (typeof LATE)[number]): Promise<boolean> {
+  if (what === 'end') return instance.end(late, { outcome: 'failed', reason: 'late', notice: 'Late.' })
+  if (what === 'retry') return instance.retry(late, instance.clock.now())
+  if (what === 'renew') return instance.renew(late)
+  if (what === 'release') await instance.release(late)
+  if (what === 'status') await instance.status(late, 'late')
   if (what === 'release' || what === 'status') return false
   try {
-    if (what === 'say') await stage.use(late, 'reply', { chatJid: 'web:team', text: 'late' })
+    if (what === 'say') await instance.callTool(late, 'reply', { chatJid: 'web:team', text: 'late' })
     if (what === 'delegate')
-      await stage.use(late, 'delegate_group', { group: 'team/a', prompt: 'late', chatJid: 'web:team' })
-    if (what === 'spend') await stage.use(late, 'log_external_cost', { provider: 'openai', model: 'm', cost_usd: 1 })
+      await instance.callTool(late, 'delegate_group', { group: 'team/a', prompt: 'late', chatJid: 'web:team' })
+    if (what === 'spend')
+      await instance.callTool(late, 'log_external_cost', { provider: 'openai', model: 'm', cost_usd: 1 })
     if (what === 'submit')
-      await stage.submit(late, { result: 'late', session_id: 'late', models: { late: { cost_cents: 9 } } })
+      await instance.submit(late, { result: 'late', session_id: 'late', models: { late: { cost_cents: 9 } } })
   } catch (error) {
     if (error instanceof Refusal && error.code === 'conflict') return false
     throw error
@@ -467,16 +477,16 @@ async function tryLate(stage: ModelInstance, late: TurnLease, what: (typeof LATE
   return what !== 'submit'
 }
 
-const comeLate = act(
+const comeLate = createAction(
   'one who has lost its turn',
   fc.record({ at: fc.nat(30), what: fc.constantFrom(...LATE), isOver: fc.boolean() }),
-  async (model, stage, { what, isOver, ...given }) => {
-    const lost = model.lost()
+  async (model, instance, { what, isOver, ...given }) => {
+    const lost = model.listLost()
     const goesOn = lost.filter(({ id }) => model.turns.has(id))
     const late = pick(isOver || goesOn.length === 0 ? lost : goesOn, given.at)
-    assert.equal(await tryLate(stage, late, what), false, `${what} was taken from one who has lost its turn`)
+    assert.equal(await tryLate(instance, late, what), false, `${what} was taken from one who has lost its turn`)
   },
-  (model) => model.lost().length > 0,
+  (model) => model.listLost().length > 0,
 )
 
 // The instance
@@ -492,24 +502,24 @@ const TARGETS = [
   'daemon:mail',
 ] as const
 
-const addRoute = act(
+const addRoute = createAction(
   'a route is added',
   fc.record({ seq: fc.nat(3), room: fc.constantFrom('lobby', 'den', undefined), target: fc.constantFrom(...TARGETS) }),
-  async (model, stage, { seq, room, target }) => {
+  async (model, instance, { seq, room, target }) => {
     const match = room === undefined ? '' : `room=${room}`
-    const { id } = await stage.do(routesResource.verbs.create, { seq, match, target })
+    const { id } = await instance.callAsHost(routesResource.verbs.create, { seq, match, target })
     model.routes.push({ id, seq, room, target })
   },
   (model, { seq, room, target }) =>
     !model.routes.some((each) => each.seq === seq && each.room === room && each.target === target),
 )
 
-const removeRoute = act(
+const removeRoute = createAction(
   'a route is removed',
   fc.record({ at }),
-  async (model, stage, given) => {
+  async (model, instance, given) => {
     const { id } = pick(model.routes, given.at)
-    await stage.do(routesResource.verbs.delete, { id })
+    await instance.callAsHost(routesResource.verbs.delete, { id })
     model.routes = model.routes.filter((each) => each.id !== id)
   },
   (model) => model.routes.length > 0,
@@ -517,63 +527,70 @@ const removeRoute = act(
 
 const daily = fc.constantFrom(0, 5, 50)
 
-const capFolder = act(
+const capFolder = createAction(
   'a budget is set',
   fc.record({ folder, daily }),
-  async (model, stage, { folder, daily }) => {
-    await stage.do(groupsResource.verbs.set_budget, { folder, daily })
+  async (model, instance, { folder, daily }) => {
+    await instance.callAsHost(groupsResource.verbs.set_budget, { folder, daily })
     model.groups.set(folder, daily === 0 ? undefined : daily)
-    model.forgetStandings()
+    model.clearCaps()
   },
   (model, { folder }) => model.groups.has(folder),
 )
 
-const capPerson = act('a budget of a person is set', fc.record({ daily }), async (model, stage, { daily }) => {
-  await stage.do(usersResource.verbs.set_budget, { sub: ACCOUNT, daily })
-  if (daily === 0) model.people.delete(ACCOUNT)
-  else model.people.set(ACCOUNT, daily)
-  model.forgetStandings()
-})
+const capPerson = createAction(
+  'a budget of a person is set',
+  fc.record({ daily }),
+  async (model, instance, { daily }) => {
+    await instance.callAsHost(usersResource.verbs.set_budget, { sub: ACCOUNT, daily })
+    if (daily === 0) model.people.delete(ACCOUNT)
+    else model.people.set(ACCOUNT, daily)
+    model.clearCaps()
+  },
+)
 
-const removeGroup = act(
+const removeGroup = createAction(
   'a group is removed',
   fc.record({ folder }),
-  async (model, stage, { folder }) => {
-    await stage.do(groupsResource.verbs.remove, { folder })
+  async (model, instance, { folder }) => {
+    await instance.callAsHost(groupsResource.verbs.remove, { folder })
     model.groups.delete(folder)
-    model.forgetStandings()
+    model.clearCaps()
   },
   (model, { folder }) => folder !== 'main' && model.groups.has(folder),
 )
 
 const missing = (model: Readonly<Model>): string[] => FOLDERS.filter((each) => !model.groups.has(each))
 
-const addAgain = act(
+const addAgain = createAction(
   'a group is made again',
   fc.record({ at }),
-  async (model, stage, given) => {
-    model.forgetStandings()
-    await addGroup(model, stage, pick(missing(model), given.at))
+  async (model, instance, given) => {
+    model.clearCaps()
+    await addGroup(model, instance, pick(missing(model), given.at))
   },
   (model) => missing(model).length > 0,
 )
 
 /** A graceful stop releases running turns; otherwise their leases expire. */
-const restart = act(
+const restart = createAction(
   'the process is restarted',
   fc.record({ inOrder: fc.boolean() }),
-  async (model, stage, { inOrder }) => {
-    for (const turn of inOrder ? model.holders() : []) {
-      await stage.release(turn)
+  async (model, instance, { inOrder }) => {
+    for (const turn of inOrder ? model.listOwned() : []) {
+      await instance.release(turn)
       Object.assign(turn, { state: 'retrying', runAfter: 0, leasedUntil: 0, attempts: turn.attempts - 1 })
     }
-    await stage.restart()
+    await instance.restart()
   },
 )
 
-const weighted = (weight: number, arbitrary: fc.Arbitrary<Act>): fc.WeightedArbitrary<Act> => ({ weight, arbitrary })
+const weighted = (weight: number, arbitrary: fc.Arbitrary<Action>): fc.WeightedArbitrary<Action> => ({
+  weight,
+  arbitrary,
+})
 
-export const ACT: fc.Arbitrary<Act> = fc.oneof(
+export const ANY_ACTION: fc.Arbitrary<Action> = fc.oneof(
   weighted(3, postHook),
   weighted(16, postChat),
   weighted(7, speakInRoom),
@@ -602,20 +619,20 @@ export const ACT: fc.Arbitrary<Act> = fc.oneof(
 )
 
 /** Finally, when all waiting messages are answered, nothing is left and every message has reached its final state. */
-export async function drain(model: Model, stage: ModelInstance): Promise<void> {
-  await stage.file()
+export async function drain(model: Model, instance: ModelInstance): Promise<void> {
+  await instance.file()
   model.fileAll()
-  await fireAll(model, stage)
-  await routeAll(model, stage)
-  await checkInvariants(model, stage)
+  await fireAll(model, instance)
+  await routeAll(model, instance)
+  await checkInvariants(model, instance)
   const isLeft = (): boolean =>
     model.turns.size > 0 || [...model.conversations.values()].some(({ waiting }) => waiting.length > 0)
   while (isLeft()) {
-    stage.clock.advance(Math.max(0, model.allDueAt() - stage.clock.now()))
-    assert.ok((await claimAll(model, stage, RULES.turnsMax)) > 0, 'something waits, and nobody is given it')
-    for (const turn of model.holders()) await endOne(model, stage, turn, 'answered')
+    instance.clock.advance(Math.max(0, model.allDueAt() - instance.clock.now()))
+    assert.ok((await claimAll(model, instance, RULES.turnsMax)) > 0, 'something waits, and nobody is given it')
+    for (const turn of model.listOwned()) await endOne(model, instance, turn, 'answered')
   }
-  await checkInvariants(model, stage)
+  await checkInvariants(model, instance)
   for (const { id, state } of model.messages)
     assert.match(state, /^(answered|silent|failed|refused|observed|onboarding)$/, `the end of ${id}`)
 }
