@@ -223,7 +223,7 @@ suite('a secret', () => {
   test('is accepted only in the body and is never returned', async (t) => {
     const { ask } = await api(t)
     const row = { scope_kind: 'folder', owner: 'team', key: 'API_KEY' }
-    assert.equal((await ask('POST /v1/secrets?value=hush', row)).detail, 'value must stand in the body')
+    assert.equal((await ask('POST /v1/secrets?value=hush', row)).detail, 'value must be in the request body')
     const made = await ask('POST /v1/secrets', { ...row, value: 'hush' })
     assert.deepEqual(made.body, { ...row, created_at: '2026-01-01T00:00:00.000Z' })
     const { body } = await ask('GET /v1/audit')

@@ -413,8 +413,10 @@ const renew = createAction(
   fc.record({ at }),
   async (model, instance, given) => {
     const turn = pick(model.listOwned(), given.at)
-    assert.ok(await instance.renew(turn))
-    turn.leasedUntil = instance.clock.now() + LEASE_MS
+    const now = instance.clock.now()
+    const isRenewed = turn.leasedUntil > now || model.hasRoomFor(turn.folder, now)
+    assert.equal(await instance.renew(turn), isRenewed)
+    if (isRenewed) turn.leasedUntil = now + LEASE_MS
   },
   hasOwned,
 )

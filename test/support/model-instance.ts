@@ -9,9 +9,9 @@ import { linkPostWork } from '../../src/core/messages/link-inbound.ts'
 import { lockMessageOrder } from '../../src/core/messages/messages.ts'
 import { fireDueTasks } from '../../src/core/schedule/task-firing.ts'
 import type { WriteContext } from '../../src/core/turns/rounds.ts'
-import { type ClaimedTurn, claimTurn } from '../../src/core/turns/turn-claim.ts'
+import { type ClaimedTurn, claimTurn, renewTurn } from '../../src/core/turns/turn-claim.ts'
 import { DEFAULT_TURN_RULES, type TurnRules } from '../../src/core/turns/turn-rules.ts'
-import { endTurn, releaseTurn, renewTurn, retryTurn, type TurnEnd } from '../../src/core/turns/turns.ts'
+import { endTurn, releaseTurn, retryTurn, type TurnEnd } from '../../src/core/turns/turns.ts'
 import { type OpenHost, openHost } from '../../src/daemons/process/host.ts'
 import { routeBatch } from '../../src/daemons/routd/router.ts'
 import { callVerb } from '../../src/registry/call.ts'
@@ -171,7 +171,8 @@ export class ModelInstance {
   }
 
   async renew(held: TurnLease): Promise<boolean> {
-    return (await this.write((tx) => renewTurn(tx, held, this.clock.now() + LEASE_MS))) !== undefined
+    const options = { now: this.clock.now(), leaseMs: LEASE_MS }
+    return (await this.write((tx) => renewTurn(tx, RULES, options, held))) !== undefined
   }
 
   submit(held: TurnLease, params: Readonly<Record<string, unknown>>): Promise<void> {

@@ -237,16 +237,19 @@ export class Model {
 
   // Turns (decisions T2 and T5)
 
-  /** The turns that can be claimed now: retries first, else new ones, by their first message. */
-  claimable(now: number): { readonly again: readonly OpenTurn[]; readonly fresh: readonly Conversation[] } {
+  /** Whether the limits allow one more turn of the folder. */
+  hasRoomFor(folder: string, now: number): boolean {
     const open = [...this.turns.values()]
     // A lease from before the clock was set back is corrected when it is read.
     for (const turn of open) turn.leasedUntil = Math.min(turn.leasedUntil, now + LEASE_MS)
     const live = open.filter((turn) => turn.state === 'running' && turn.leasedUntil > now)
-    const isFull = (folder: string): boolean =>
-      live.filter((turn) => turn.folder === folder).length >= this.turnsPerFolder
-    if (live.length >= this.turnsMax) return { again: [], fresh: [] }
-    const isFree = (folder: string): boolean => !isFull(folder) && !this.isBroken(folder, now)
+    return live.length < this.turnsMax && live.filter((turn) => turn.folder === folder).length < this.turnsPerFolder
+  }
+
+  /** The turns that can be claimed now: retries first, else new ones, by their first message. */
+  claimable(now: number): { readonly again: readonly OpenTurn[]; readonly fresh: readonly Conversation[] } {
+    const open = [...this.turns.values()]
+    const isFree = (folder: string): boolean => this.hasRoomFor(folder, now) && !this.isBroken(folder, now)
     const again = open.filter((turn) => isFree(turn.folder) && this.#isDue(turn, now))
     if (again.length > 0) return { again, fresh: [] }
     const waiting = [...this.conversations.values()].filter(

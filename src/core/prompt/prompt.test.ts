@@ -141,7 +141,7 @@ test('prompt: shows the start of the session id and the money left', () => {
 test('prompt: each surface has its own output style, and an unknown one the default', () => {
   const styleOf = (surface: string) => blocks({ surface }).find(({ name }) => name === 'output-style')?.text
   assert.match(styleOf('web') ?? '', /Markdown/)
-  assert.match(styleOf('hook') ?? '', /no person reads replies in this chat: use the tool send/)
+  assert.match(styleOf('hook') ?? '', /no person reads replies in this chat: to tell people, use the tool send/)
   assert.equal(styleOf('slack-pane'), styleOf('slack'))
   assert.equal(styleOf('constructor'), styleOf('anything'))
 })

@@ -1,6 +1,6 @@
 // Claims the next turn: a retry or a turn of a dead process first, then the oldest waiting conversation of the folder served
 // longest ago, within the limits of docs/decisions.md#concurrent-turns and the budget. Each claim is one transaction, so any
-// number of processes can claim.
+// number of processes can claim. Also renews the leases of claimed turns.
 import { timestamp } from '../../lib/clock.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { Tx, Value } from '../../store/engine.ts'
@@ -15,7 +15,7 @@ import { checkBudget, recheckBudget } from './budget.ts'
 import { conversations, folderTurns } from './conversations.ts'
 import { countBatch, type WaitingMessage } from './message-batch.ts'
 import type { TurnRules } from './turn-rules.ts'
-import { engagesChat, TURN_PAUSE_MAX_MS, type Turn, turns } from './turns.ts'
+import { engagesChat, TURN_PAUSE_MAX_MS, type Turn, type TurnLease, turns } from './turns.ts'
 
 export interface ClaimedMessage {
   readonly row: InboxRow
@@ -143,13 +143,42 @@ async function listWaitingFolders(tx: Tx): Promise<string[]> {
   return (await query(tx, { folder: text }, sql)).map(({ folder }) => folder)
 }
 
-async function findFullFolders(tx: Tx, rules: TurnRules, { now, leaseMs }: ClaimOptions): Promise<Set<string> | 'all'> {
+/**
+ * Extends the lease. Undefined if the turn is over, another process has claimed it, or the lease has expired and turns
+ * claimed since then use up the limits.
+ */
+export async function renewTurn(
+  tx: Tx,
+  rules: TurnRules,
+  options: ClaimOptions,
+  { id, fence }: TurnLease,
+): Promise<Turn | undefined> {
+  const turn = await turns.find(tx, { id, fence, state: 'running' })
+  if (!turn) return undefined
+  const { now, leaseMs, ownTurnIds } = options
+  if (turn.leased_until <= now) {
+    const others = new Set([...(ownTurnIds ?? [])].filter((own) => own !== id))
+    const full = await findFullFolders(tx, rules, { ...options, ownTurnIds: others })
+    if (full === 'all' || full.has(turn.folder)) return undefined
+  }
+  await turns.update(tx, { id }, { leased_until: now + leaseMs })
+  return turn
+}
+
+/** Own turns count even if their leases look expired. */
+async function findFullFolders(
+  tx: Tx,
+  rules: TurnRules,
+  { now, leaseMs, ownTurnIds }: ClaimOptions,
+): Promise<Set<string> | 'all'> {
+  const own = [...(ownTurnIds ?? [])]
+  const ownSql = own.length === 0 ? '' : `or t.id in (${placeholders(own.length, 1)})`
   const rows = await query(
     tx,
     { folder: text, running: integer, latest: integer },
     `select t.folder, count(*) as running, max(t.leased_until) as latest from turns t
-     where ${IS_RUNNING} and t.leased_until > $1 group by t.folder`,
-    [now],
+     where ${IS_RUNNING} and (t.leased_until > $1 ${ownSql}) group by t.folder`,
+    [now, ...own],
   )
   // The clock was set back: shorten the leases, so that turns of dead processes are reclaimed in time.
   if (rows.some(({ latest }) => latest > now + leaseMs))

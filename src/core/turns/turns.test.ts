@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import fc from 'fast-check'
-import { LEASE_MS, openConversationHost } from '../../../test/support/conversation-host.ts'
+import { type ConversationHost, LEASE_MS, openConversationHost } from '../../../test/support/conversation-host.ts'
 import { isRefusal, onEveryEngineQuickly, testHost } from '../../../test/support/host.ts'
 import { addLink } from '../../../test/support/rows.ts'
 import { outbox } from '../delivery/outbox.ts'
@@ -11,10 +11,16 @@ import { findLastReplyId, findLiveEngagement } from '../routing/engagements.ts'
 import { conversations, folderTurns, sessionLog } from './conversations.ts'
 import { costLog, users } from './costs.ts'
 import { countBatch, type WaitingMessage } from './message-batch.ts'
-import { checkClaimable, claimTurn, listFoldersWithOpenBreaker } from './turn-claim.ts'
-import { findTurnOfConnection, releaseTurn, renewTurn, retryTurn, stopTurns, turns } from './turns.ts'
+import { checkClaimable, claimTurn, listFoldersWithOpenBreaker, renewTurn } from './turn-claim.ts'
+import type { TurnRules } from './turn-rules.ts'
+import { findTurnOfConnection, releaseTurn, retryTurn, stopTurns, type Turn, turns } from './turns.ts'
 
 const CHAT = { jid: 'sandbox:lobby', hasRound: false, target_folder: undefined }
+
+function renewLease(on: ConversationHost, turn: Turn, limits: Partial<TurnRules> = {}): Promise<Turn | undefined> {
+  const options = { now: on.clock.now(), leaseMs: LEASE_MS }
+  return on.write((tx) => renewTurn(tx, { ...on.host.rules, ...limits }, options, turn))
+}
 
 onEveryEngineQuickly('turns', (engine) => {
   test('waiting messages of one visitor in one topic form one turn, and each of their rounds shows its frames and end', async (t) => {
@@ -183,7 +189,7 @@ onEveryEngineQuickly('turns', (engine) => {
     const on = await openConversationHost(t, engine)
     await on.ask()
     const { turn } = await on.mustClaim()
-    const renew = () => on.write((tx) => renewTurn(tx, turn, on.clock.now() + LEASE_MS))
+    const renew = () => renewLease(on, turn)
     on.clock.advance(LEASE_MS - 1)
     assert.ok(await renew())
     on.clock.advance(LEASE_MS - 1)
@@ -191,6 +197,34 @@ onEveryEngineQuickly('turns', (engine) => {
     on.clock.advance(1)
     await on.mustClaim()
     assert.equal(await renew(), undefined)
+  })
+
+  test('does not renew an expired lease if newer turns use up the limits', async (t) => {
+    for (const limits of [{ turnsMax: 1 }, { turnsPerFolder: 1 }]) {
+      const on = await openConversationHost(t, engine)
+      await on.ask('first', { topic: 'a' })
+      const { turn } = await on.mustClaim()
+      // A turn that has lost its process before is claimed again only after a pause.
+      await on.write((tx) => turns.update(tx, { id: turn.id }, { deaths: 1 }))
+      on.clock.advance(LEASE_MS)
+      await on.ask('second', { topic: 'b' })
+      const { turn: newer } = await on.mustClaim(limits)
+      assert.notEqual(newer.id, turn.id)
+      assert.equal(await renewLease(on, turn, limits), undefined)
+      assert.ok(await renewLease(on, turn, { turnsMax: 2, turnsPerFolder: 2 }))
+    }
+  })
+
+  test('counts own turns whose leases look expired, and renews them', async (t) => {
+    const on = await openConversationHost(t, engine)
+    await on.ask('first', { topic: 'a' })
+    const { turn } = await on.mustClaim()
+    on.clock.advance(10 * LEASE_MS)
+    await on.ask('second', { topic: 'b' })
+    const options = { now: on.clock.now(), leaseMs: LEASE_MS, ownTurnIds: new Set([turn.id]) }
+    const rules = { ...on.host.rules, turnsMax: 1 }
+    assert.equal(await on.write((tx) => claimTurn(tx, rules, options)), undefined)
+    assert.ok(await on.write((tx) => renewTurn(tx, rules, options, turn)))
   })
 
   test('a released turn can be claimed immediately, and the attempt does not count', async (t) => {
@@ -450,7 +484,7 @@ onEveryEngineQuickly('turns', (engine) => {
     const { turn } = await on.mustClaim()
     assert.equal(await on.write((tx) => stopTurns(tx, { folder: 'main', jid: 'web:else' })), 0)
     assert.equal(await on.write((tx) => stopTurns(tx, { folder: 'main', jid: 'web:main' })), 1)
-    assert.equal((await on.write((tx) => renewTurn(tx, turn, on.clock.now() + 1)))?.is_stopping, true)
+    assert.equal((await renewLease(on, turn))?.is_stopping, true)
   })
 
   test('every message is in exactly one turn, whatever happens in between', async (t) => {

@@ -115,12 +115,6 @@ function runningSql(where: TurnFilter): string {
   return [IS_OPEN, `state = 'running'`, ...equal(Object.keys(where))].join(' and ')
 }
 
-/** Extends the lease. Undefined if the turn is over or another process has claimed it. */
-export async function renewTurn(tx: Tx, { id, fence }: TurnLease, until: number): Promise<Turn | undefined> {
-  const changed = await turns.update(tx, { id, fence, state: 'running' }, { leased_until: until })
-  return changed > 0 ? turns.find(tx, { id }) : undefined
-}
-
 /** Returns the turn for another process to run. The interrupted attempt does not count. */
 export async function releaseTurn(tx: Tx, { id, fence }: TurnLease): Promise<void> {
   await execute(

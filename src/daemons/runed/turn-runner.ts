@@ -15,6 +15,7 @@ import {
   claimTurn,
   DEATHS_MAX,
   listFoldersWithOpenBreaker,
+  renewTurn,
   type WorkspaceAvailability,
 } from '../../core/turns/turn-claim.ts'
 import { FAILURE_MESSAGES, sentenceOf, type TurnFailure } from '../../core/turns/turn-failures.ts'
@@ -23,7 +24,6 @@ import {
   listRunningTurns,
   type ModelCost,
   releaseTurn,
-  renewTurn,
   resetFailures,
   retryTurn,
   submitTurn,
@@ -134,12 +134,12 @@ export class TurnRunner {
     await lockTurnOrder(tx, this.#writeContext.dialect)
     // Otherwise it would claim the turns that `close` has just released.
     if (this.#watcher.isClosed) return false
-    const claimed = await claimTurn(tx, host.rules, this.#lease())
+    const claimed = await claimTurn(tx, host.rules, this.#claimOptions())
     if (claimed) tx.onCommit(() => this.#start(claimed))
     return claimed !== undefined
   }
 
-  #lease(): ClaimOptions {
+  #claimOptions(): ClaimOptions {
     const { host, workspaces } = this.#options
     const active = [...this.#running].filter(([, { abort }]) => !abort.signal.aborted).map(([id]) => id)
     const lease = { now: host.clock.now(), leaseMs: this.#leaseMs, ownTurnIds: new Set(active) }
@@ -148,7 +148,7 @@ export class TurnRunner {
 
   async #hasClaimable(): Promise<boolean> {
     const { engine } = this.#options.host
-    const { hasClaimable, hasOpenBreaker } = await engine.read((tx) => checkClaimable(tx, this.#lease()))
+    const { hasClaimable, hasOpenBreaker } = await engine.read((tx) => checkClaimable(tx, this.#claimOptions()))
     return hasClaimable || (hasOpenBreaker && (await this.#resetBreakers()))
   }
 
@@ -335,8 +335,7 @@ export class TurnRunner {
   async #renew(turn: Turn, abort: AbortController): Promise<void> {
     const { host } = this.#options
     try {
-      const until = host.clock.now() + this.#leaseMs
-      const renewed = await host.engine.transaction((tx) => renewTurn(tx, turn, until))
+      const renewed = await host.engine.transaction((tx) => renewTurn(tx, host.rules, this.#claimOptions(), turn))
       if (!renewed) abort.abort('lost' satisfies AbortReason)
       else if (renewed.is_stopping) abort.abort('stopped' satisfies AbortReason)
     } catch (error) {
