@@ -20,7 +20,7 @@ const SPECIFIED_TOOLS = new Set([
   ...['list_web_routes', 'del_web_route', 'refresh_groups', 'list_tasks', 'cancel_task'],
 ])
 
-/** Decision R1. */
+/** See docs/decisions.md#routd-resources. */
 const LISTED: Record<DaemonName, readonly string[]> = {
   routd: [
     'DELETE /v1/route_tokens/{jid}',

@@ -1,4 +1,4 @@
-// The budget gate (decision T5): which turns may start, what `svc budget show` prints, and the notices in the chat (P24).
+// The budget (docs/decisions.md#budgets): which turns may start, what `svc budget show` prints, and the notices in the chat (P24).
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'

@@ -1,5 +1,5 @@
 // Random sequences of messages, turns, crashes and clock changes: the store always matches a simple model of the rules, and
-// every message reaches its final state (decisions T1, T2, T4, T5, L14).
+// every message reaches its final state.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'

@@ -8,7 +8,7 @@ import { svcCommands } from './commands/index.ts'
 export function runSvc(argv: readonly string[], io: SvcIo): Promise<number> {
   const words = argv[0] === '--version' ? ['version', ...argv.slice(1)] : argv
   return runProgram(
-    { name: 'svc', commands: svcCommands, misuse: 1, run: (command, args) => run(command, args, io) },
+    { name: 'svc', commands: svcCommands, usageErrorCode: 1, run: (command, args) => run(command, args, io) },
     words,
     io,
   )

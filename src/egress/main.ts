@@ -13,7 +13,7 @@ export function egressMain(argv: readonly string[], io: EgressIo): Promise<numbe
     {
       name,
       commands: egressCommands,
-      misuse: MISUSE,
+      usageErrorCode: MISUSE,
       run: async (command, args) =>
         (await command.run(createEgressCommandContext(io, egressCommands, args), args)) ?? 0,
     },

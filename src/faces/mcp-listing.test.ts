@@ -1,4 +1,4 @@
-// Tools that each tier sees; rights apply at every call (decisions A1 to A5).
+// Tools that each tier sees; rights apply at every call.
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { agent, onEveryEngine, testHost } from '../../test/support/host.ts'

@@ -120,11 +120,15 @@ function success(reply: unknown): CallToolResult {
   return { ...textResult(JSON.stringify(reply)), ...(isObject(reply) ? { structuredContent: reply } : {}) }
 }
 
-/** Decision E2: a failure is a result with `isError`. */
+/** A failure is a result with `isError`. See docs/decisions.md#tool-errors. */
 function failure(error: unknown): CallToolResult {
   if (!(error instanceof Refusal)) return { ...textResult('internal error'), isError: true }
   const result = textResult(error.hint ? `${error.message}\nhint: ${error.hint}` : error.message)
-  return { ...result, isError: true, ...(error instanceof TransientRefusal ? { _meta: { 'svc/passing': true } } : {}) }
+  return {
+    ...result,
+    isError: true,
+    ...(error instanceof TransientRefusal ? { _meta: { 'svc/transient': true } } : {}),
+  }
 }
 
 function textResult(text: string): CallToolResult {

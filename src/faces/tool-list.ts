@@ -49,7 +49,7 @@ export function createToolList<A = RequestContext>(tools: readonly Tool<A>[]): T
   }
 }
 
-/** The tools that the caller may see (decision A4), with the grants of an agent in their descriptions. */
+/** The tools that the caller may see (docs/decisions.md#rights-are-read-at-every-call), with the grants of an agent in their descriptions. */
 export function toolsVisibleTo({ definitions, tools }: ToolList, policy: Policy, caller: Caller): ToolDefinition[] {
   return definitions.flatMap((tool) => {
     const { listed, rules } = toolVisibility(policy, caller, {

@@ -144,10 +144,10 @@ export function globBase(glob: string): string {
 export async function actingFolder(ctx: Context, target?: string): Promise<string> {
   const { caller } = ctx
   if (caller.kind === 'agent') return caller.folder
-  if (caller.kind === 'host') return 'main'
+  if (caller.kind === 'host') return ROOT_FOLDER
   if (caller.kind === 'person' && caller.folder !== undefined) return caller.folder
   const policy = await ctx.policy()
-  if (isOperator(policy, principalOf(caller))) return 'main'
+  if (isOperator(policy, principalOf(caller))) return ROOT_FOLDER
   const scopes = administeredScopes(policy, subjectOf(caller))
   const folders = [...new Set(scopes.map((scope) => scope.replace(/\/\*\*$/, '')))]
   const [only] = folders

@@ -41,7 +41,7 @@ export const inboxResource = defineResource({
       },
     }),
 
-    story: defineVerb({
+    details: defineVerb({
       isReadOnly: true,
       input: z.object({ id: line(256) }),
       authorize: requireHost,

@@ -86,7 +86,7 @@ export class SocketClient {
       | undefined
     const texts = (result?.content ?? []).flatMap(({ text }) => (typeof text === 'string' ? [text] : []))
     const text = texts.join('\n')
-    if (result?._meta?.['svc/passing'] === true) throw new SocketFault(`${name}: ${text}`)
+    if (result?._meta?.['svc/transient'] === true) throw new SocketFault(`${name}: ${text}`)
     return { text, isError: result?.isError === true }
   }
 

@@ -143,7 +143,7 @@ onEveryEngine('three schedulers with repeated kills', (engine) => {
         assert.ok(firedAt >= slot)
         const next = fired[at + 1]?.slot
         if (next === undefined) continue
-        // Missed slots collapse into one (decision T4).
+        // Missed slots collapse into one.
         assert.equal(timestamp(next), nextRun(String(EVERY_MS), firedAt, 'UTC', slot))
         missed += (next - slot) / EVERY_MS - 1
       }

@@ -1,4 +1,4 @@
-// `svc messages` with a running server: every message reaches a final state, which is shown (decision L14).
+// `svc messages` with a running server: every message reaches a final state, which is shown.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

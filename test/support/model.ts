@@ -157,7 +157,7 @@ export class Model {
     return known
   }
 
-  // Routing (decision T1)
+  // Routing
 
   routeAll(now: number): void {
     for (const each of this.messages) if (each.state === 'unrouted') this.#route(each, now)
@@ -235,7 +235,7 @@ export class Model {
     if (message.hasRound && !isEnd(message.state)) message.frames.push(text)
   }
 
-  // Turns (decisions T2 and T5)
+  // Turns
 
   /** Whether the limits allow one more turn of the folder. */
   hasRoomFor(folder: string, now: number): boolean {
@@ -474,7 +474,7 @@ export class Model {
     this.#failures.set(turn.folder, { count, openUntil: count >= 3 ? now + BREAK_MS : 0 })
   }
 
-  // Tasks (decision T4)
+  // Tasks
 
   due(now: number): Task[] {
     return [...this.tasks.values()].filter(

@@ -36,7 +36,7 @@ export const messagesCommands = [
     example: 'messages demo show 019c8a53-7f9e',
     run: async (svc, { id: typed }) => {
       const { ids } = await svc.call(inboxResource.verbs.ids, { prefix: typed })
-      showMessage(svc, await svc.call(inboxResource.verbs.story, { id: resolveIdPrefix('message', typed, ids) }))
+      showMessage(svc, await svc.call(inboxResource.verbs.details, { id: resolveIdPrefix('message', typed, ids) }))
     },
   }),
 ]

@@ -9,11 +9,11 @@ import { filing, lockMessageOrder, messages } from '../messages/messages.ts'
 import {
   addMessagesToChats,
   appendChatEvent,
-  beforeLatest,
   type ChatEvent,
   chatEvents,
+  cursorBeforeLatest,
   eventsAfter,
-  lastEvents,
+  lastEventNumbers,
   latestEvents,
 } from './chat-events.ts'
 
@@ -142,7 +142,7 @@ onEveryEngine('events of chats', (engine) => {
       all.map(({ seq }) => seq),
       Array.from({ length: 30 }, (_, at) => at + 1),
     )
-    assert.equal((await host.engine.read((tx) => lastEvents(tx, ['web:main', 'web:none']))).get('web:main'), 30)
+    assert.equal((await host.engine.read((tx) => lastEventNumbers(tx, ['web:main', 'web:none']))).get('web:main'), 30)
   })
 
   test('keeps the order of arrival for equal times and after the clock was set back', async (t) => {
@@ -236,7 +236,7 @@ onEveryEngine('events of chats', (engine) => {
     const { append, addToChats, ...on } = await open(t, engine)
     const link = await addLink(on, 'web:main')
     const before = (limit: number, topic?: string) =>
-      on.host.engine.read((tx) => beforeLatest(tx, { jid: 'web:main', limit, topic }))
+      on.host.engine.read((tx) => cursorBeforeLatest(tx, { jid: 'web:main', limit, topic }))
     assert.equal(await before(10), undefined)
     await append(link, ['1', '2'])
     await append(link, ['3'], 'bills')
@@ -251,7 +251,7 @@ onEveryEngine('events of chats', (engine) => {
     await append(await addLink(on, 'web:main'), ['1', '2'])
     await addToChats()
     const jids = Array.from({ length: 499 }, (_, at) => `web:main/${at}`)
-    const last = await on.host.engine.read((tx) => lastEvents(tx, ['web:main', ...jids]))
+    const last = await on.host.engine.read((tx) => lastEventNumbers(tx, ['web:main', ...jids]))
     assert.deepEqual([...last], [['web:main', 2]])
   })
 

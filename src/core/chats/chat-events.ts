@@ -126,7 +126,7 @@ export async function eventsAfter(tx: Tx, request: EventsRequest): Promise<{ eve
 }
 
 /** The number before the latest `limit` events of a chat; undefined if it has no events. */
-export async function beforeLatest(tx: Tx, request: Omit<EventsRequest, 'after'>): Promise<number | undefined> {
+export async function cursorBeforeLatest(tx: Tx, request: Omit<EventsRequest, 'after'>): Promise<number | undefined> {
   const [onlyTopic, values] = topicCondition(request.topic, 3)
   const latest = `select e.seq from chat_events e where e.jid = $1${onlyTopic} order by e.seq desc limit $2`
   const sql = `select min(seq) as oldest from (${latest}) as l`
@@ -153,7 +153,7 @@ export async function latestEvents(
 }
 
 /** The number of the last event of each chat. */
-export async function lastEvents(tx: Tx, jids: readonly string[]): Promise<Map<string, number>> {
+export async function lastEventNumbers(tx: Tx, jids: readonly string[]): Promise<Map<string, number>> {
   const named = jids.map((_, at) => `select cast($${at + 1} as text) as jid`).join(' union all ')
   // One lookup in the primary key per chat.
   const last = '(select e.seq from chat_events e where e.jid = c.jid order by e.seq desc limit 1)'

@@ -4,7 +4,7 @@
 import type { Tx, Value } from '../../store/engine.ts'
 import { subtree, withinSubtrees } from '../../store/sql-conditions.ts'
 import { type DecodedRow, integer, query, text } from '../../store/statement.ts'
-import { lastEvents } from './chat-events.ts'
+import { lastEventNumbers } from './chat-events.ts'
 import { formatTimeCursor, isEarlierSql, type TimeCursor } from './time-cursor.ts'
 
 export interface ChatPageRequest {
@@ -103,7 +103,7 @@ function conditions(
 
 /** The number of an event after which no message is before the requested time, found by binary search. */
 async function lastEventBefore(tx: Tx, { jid, before }: ChatPageRequest): Promise<number> {
-  let high = (await lastEvents(tx, [jid])).get(jid) ?? 0
+  let high = (await lastEventNumbers(tx, [jid])).get(jid) ?? 0
   if (!before) return high
   const last = high
   let low = 0

@@ -14,14 +14,14 @@ export interface Platform {
   readonly hints?: Hints
 }
 
-const WORDS = 'send text instead: send(chatJid, text)'
-const EMOJI = 'use like(chatJid, targetId, reaction) with 👎'
-const ANSWER = 'use reply(chatJid, text, replyToId)'
-const LINK = 'describe its content, or link to it, with send(chatJid, text)'
-const AGAIN = 'use delete(chatJid, targetId), then send it again'
-const FORWARD = 'use forward(sourceMsgId, targetJid)'
-const REPOST = 'use repost(chatJid, sourceMsgId)'
-const CITE = 'use send(chatJid, text) with the quoted text and its author'
+const SEND_TEXT_HINT = 'send text instead: send(chatJid, text)'
+const LIKE_HINT = 'use like(chatJid, targetId, reaction) with 👎'
+const REPLY_HINT = 'use reply(chatJid, text, replyToId)'
+const DESCRIBE_HINT = 'describe its content, or link to it, with send(chatJid, text)'
+const RESEND_HINT = 'use delete(chatJid, targetId), then send it again'
+const FORWARD_HINT = 'use forward(sourceMsgId, targetJid)'
+const REPOST_HINT = 'use repost(chatJid, sourceMsgId)'
+const CITE_HINT = 'use send(chatJid, text) with the quoted text and its author'
 
 const PLATFORMS: Readonly<Record<string, Platform>> = {
   web: {
@@ -31,8 +31,15 @@ const PLATFORMS: Readonly<Record<string, Platform>> = {
     // No message in the chat of a link can be referred to, so all hints suggest plain text.
     hints: {
       send_file: 'describe its content with send(chatJid, text)',
-      ...{ post: WORDS, forward: WORDS, quote: WORDS, repost: WORDS, like: WORDS, dislike: WORDS },
-      ...{ edit: WORDS, delete: WORDS, unpin_all: WORDS, fetch_history: WORDS },
+      ...{
+        post: SEND_TEXT_HINT,
+        forward: SEND_TEXT_HINT,
+        quote: SEND_TEXT_HINT,
+        repost: SEND_TEXT_HINT,
+        like: SEND_TEXT_HINT,
+        dislike: SEND_TEXT_HINT,
+      },
+      ...{ edit: SEND_TEXT_HINT, delete: SEND_TEXT_HINT, unpin_all: SEND_TEXT_HINT, fetch_history: SEND_TEXT_HINT },
     },
   },
   hook: {
@@ -44,13 +51,13 @@ const PLATFORMS: Readonly<Record<string, Platform>> = {
   telegram: {
     shortName: 'tg',
     outputStyle: 'Short messages in plain text; *bold* and `code` at most, no headings, no tables.',
-    hints: { repost: FORWARD, post: 'use send_file(chatJid, filepath) for each file' },
+    hints: { repost: FORWARD_HINT, post: 'use send_file(chatJid, filepath) for each file' },
   },
   whatsapp: {
     shortName: 'wa',
     outputStyle:
       'Short messages in plain text; *bold* and _italic_ at most, no headings, no tables, no links in brackets.',
-    hints: { repost: FORWARD },
+    hints: { repost: FORWARD_HINT },
   },
   discord: { shortName: 'dc', outputStyle: 'Discord Markdown, at most 2000 characters; no tables.' },
   slack: {
@@ -60,26 +67,26 @@ const PLATFORMS: Readonly<Record<string, Platform>> = {
   email: {
     shortName: 'em',
     outputStyle: 'An email: greeting, full sentences, plain text.',
-    hints: { dislike: WORDS, like: WORDS },
+    hints: { dislike: SEND_TEXT_HINT, like: SEND_TEXT_HINT },
   },
-  mastodon: { hints: { forward: REPOST, quote: 'use post(chatJid, content) with its URL', dislike: ANSWER } },
-  bluesky: { hints: { forward: REPOST, dislike: ANSWER, edit: AGAIN } },
+  mastodon: { hints: { forward: REPOST_HINT, quote: 'use post(chatJid, content) with its URL', dislike: REPLY_HINT } },
+  bluesky: { hints: { forward: REPOST_HINT, dislike: REPLY_HINT, edit: RESEND_HINT } },
   reddit: { hints: { quote: 'use post(chatJid, content) with the quoted text' } },
-  linkedin: { hints: { forward: REPOST, quote: REPOST, edit: AGAIN } },
-  twitter: { hints: { edit: AGAIN, dislike: ANSWER } },
+  linkedin: { hints: { forward: REPOST_HINT, quote: REPOST_HINT, edit: RESEND_HINT } },
+  twitter: { hints: { edit: RESEND_HINT, dislike: REPLY_HINT } },
 }
 
-const OUTPUT_STYLE = 'Short messages in plain text, without markup.'
+const DEFAULT_OUTPUT_STYLE = 'Short messages in plain text, without markup.'
 
-const HINTS: Hints = {
-  send_file: LINK,
+const DEFAULT_HINTS: Hints = {
+  send_file: DESCRIBE_HINT,
   send_voice: 'send the text with send(chatJid, text)',
   post: 'use send(chatJid, text)',
-  forward: CITE,
-  quote: ANSWER,
-  repost: CITE,
-  like: ANSWER,
-  dislike: EMOJI,
+  forward: CITE_HINT,
+  quote: REPLY_HINT,
+  repost: CITE_HINT,
+  like: REPLY_HINT,
+  dislike: LIKE_HINT,
   edit: 'send a correction with reply(chatJid, text, replyToId)',
   delete: 'send a correction with reply(chatJid, text, replyToId)',
   unpin_all: 'use unpin_message(chatJid, targetId) for each',
@@ -102,9 +109,9 @@ export function shortNameOf(platform: string): string {
 
 /** Used unless the group or the chat sets another style. */
 export function defaultOutputStyle(surface: string): string {
-  return platformNamed(surface.split('-', 1)[0] ?? '').outputStyle ?? OUTPUT_STYLE
+  return platformNamed(surface.split('-', 1)[0] ?? '').outputStyle ?? DEFAULT_OUTPUT_STYLE
 }
 
 export function hintFor(platform: string, action: ActionName): string {
-  return platformNamed(platform).hints?.[action] ?? HINTS[action] ?? WORDS
+  return platformNamed(platform).hints?.[action] ?? DEFAULT_HINTS[action] ?? SEND_TEXT_HINT
 }

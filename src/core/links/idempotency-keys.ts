@@ -1,4 +1,4 @@
-// Idempotency keys: a repeated key returns the earlier message. See docs/decisions.md#idempotency-keys.
+// The idempotency keys of the last day; link-inbound.ts checks them. See docs/decisions.md#idempotency-keys.
 import { z } from 'zod'
 import type { Tx } from '../../store/engine.ts'
 import { execute } from '../../store/statement.ts'

@@ -1,5 +1,5 @@
-// Stored bytes of received messages per chat and folder, for quotas. Filing updates the counters in the transaction that
-// moves its cursor, so every message counts exactly once, also after a crash.
+// Stored bytes of received messages per chat and folder, for quotas. `addMessagesToChats` updates the
+// counters in its transaction, so every message counts exactly once, also after a crash.
 import { z } from 'zod'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { Tx, Value } from '../../store/engine.ts'
@@ -13,7 +13,7 @@ export type StorageScope = z.output<typeof StorageScope>
 export const MESSAGE_OVERHEAD_BYTES = 512
 
 /** Sums the messages of a range. The link's context is copied into each message, so it counts for each. */
-const add = (range: string): string => `
+const addSql = (range: string): string => `
   with received as materialized (
     select m.jid, m.target_folder, sum(octet_length(m.content) + coalesce(octet_length(m.link_context), 0)
       + coalesce(octet_length(e.attachments), 0) + ${MESSAGE_OVERHEAD_BYTES}) as bytes
@@ -32,26 +32,26 @@ export const storageUse = new Table({
   storage: [
     `create table storage_use (
        scope text not null, name text not null, bytes bigint not null, primary key (scope, name))`,
-    // Messages that an earlier version stored; those not yet filed are counted when they are.
-    add('m.seq <= (select last_seq from filing where id = 1)'),
+    // Messages that an earlier version stored; those not yet in their chats are counted when they are added.
+    addSql('m.seq <= (select last_seq from filing where id = 1)'),
   ],
 })
 
-const COUNT = `${add('m.seq > $1 and m.seq <= $2')}
+const COUNT = `${addSql('m.seq > $1 and m.seq <= $2')}
   on conflict (scope, name) do update set bytes = storage_use.bytes + excluded.bytes returning scope, name`
 
-/** Call in the transaction that files the range. Returns the chats of its messages. */
+/** Call in the transaction that adds the range to its chats. Returns the chats of its messages. */
 export async function addReceivedBytes(tx: Tx, since: number, until: number): Promise<string[]> {
   const rows = await query(tx, { scope: text, name: text }, COUNT, [since, until])
   return rows.flatMap(({ scope, name }) => (scope === 'chat' ? [name] : []))
 }
 
-const LESS = 'storage_use.bytes - excluded.bytes'
-const LESSEN = `on conflict (scope, name) do update set bytes = case when ${LESS} > 0 then ${LESS} else 0 end`
+const REMAINING = 'storage_use.bytes - excluded.bytes'
+const ON_CONFLICT_SUBTRACT = `on conflict (scope, name) do update set bytes = case when ${REMAINING} > 0 then ${REMAINING} else 0 end`
 
 /** Call before deleting the messages. */
 export async function subtractReceivedBytes(tx: Tx, seqs: readonly number[]): Promise<void> {
-  await execute(tx, `${add(`m.seq in (${placeholders(seqs.length)})`)} ${LESSEN}`, seqs)
+  await execute(tx, `${addSql(`m.seq in (${placeholders(seqs.length)})`)} ${ON_CONFLICT_SUBTRACT}`, seqs)
 }
 
 /** For bytes that were moved out of a message into a file. */
@@ -61,7 +61,7 @@ export async function subtractMovedBytes(tx: Tx, seq: number, bytes: number): Pr
     `insert into storage_use (scope, name, bytes)
      select 'chat', jid, cast($2 as bigint) from messages where seq = $1 union all
      select 'folder', target_folder, cast($2 as bigint) from messages where seq = $1 and target_folder is not null
-     ${LESSEN}`,
+     ${ON_CONFLICT_SUBTRACT}`,
     [seq, bytes],
   )
 }

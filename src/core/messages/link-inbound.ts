@@ -1,5 +1,4 @@
-// Appends posts of links as messages, in the transaction that checks that the link still exists. The writer thread loads
-// this file too. See docs/decisions.md#token-check-and-append.
+// Appends posts of links as messages, in the transaction that checks that the link still exists. See docs/decisions.md#token-check-and-append.
 import { timestamp } from '../../lib/clock.ts'
 import type { Dialect, Tx, Value } from '../../store/engine.ts'
 import type { DeferredResult, LaneHandler } from '../../store/lanes/lane.ts'
@@ -17,7 +16,7 @@ import { lockMessageNumbers, lockMessageOrder } from './messages.ts'
 
 export interface LinkPost {
   readonly id: string
-  /** Hash of the token as a latin1 string, which is faster to compare and to pass to a thread than bytes. */
+  /** Hash of the token as a latin1 string, which is faster to compare than bytes. */
   readonly link: string
   /** Target of a link that was minted before targets were recorded. */
   readonly old_target: string | null
@@ -149,7 +148,7 @@ export function notificationPayload({ keys }: DeferredResult): string {
 /** Minimum interval between two sweeps of expired keys. */
 const SWEEP_MS = 10 * 60_000
 
-/** Uses the time of the latest message, because the writer thread has no clock. */
+/** Uses the time of the latest message, because lane handlers have no clock. */
 function openKeySweeper(): (tx: Tx) => Promise<void> {
   const sql = 'select created_at from messages where seq = (select last_seq from filing where id = 1)'
   let sweptAt = 0

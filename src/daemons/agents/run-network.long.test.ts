@@ -126,7 +126,7 @@ onEveryEngine('the network of runs', (engine) => {
     on.host.signals.emit()
     await tunnel.ended
     assert.equal((await (await run('team')).connect(`one.test:${port}`)).status, 403)
-    assert.ok(logged.some((line) => line.includes('everything is denied')))
+    assert.ok(logged.some((line) => line.includes('all hosts are denied')))
   })
 
   test('records denied hosts with a count', needs('kernel', 'python'), async (t) => {

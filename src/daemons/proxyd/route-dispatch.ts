@@ -96,7 +96,7 @@ function sendRoot(c: Context): Response {
 }
 
 function getOnly(): Response {
-  return problemResponse(new Refusal('not_allowed', 'this path takes GET, HEAD'), { Allow: 'GET, HEAD' })
+  return problemResponse(new Refusal('not_allowed', 'this path allows only GET, HEAD'), { Allow: 'GET, HEAD' })
 }
 
 /** A temporary redirect, because rows change. */

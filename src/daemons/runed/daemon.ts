@@ -35,7 +35,7 @@ export const runed = defineDaemon({
     if (!layout) return
     await ownWorkspaces(layout, log)
     log.info(describeCells(settings), 'agents')
-    if (settings.SANDBOX === 'none') log.warn('agents run without a cell: SANDBOX=none')
+    if (settings.SANDBOX === 'none') log.warn('agents run without a sandbox: SANDBOX=none')
     else if (settings.NETWORK === 'open') log.warn('network rules do not apply to agents: NETWORK=open')
     const warn = (message: string): void => log.warn(message)
     const network = new RunNetworks({ host, log, denyPrivate: settings.NETWORK_DENY_PRIVATE })

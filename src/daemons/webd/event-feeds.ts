@@ -1,5 +1,5 @@
 // The event feeds of a link: one round (its frames and its end) or a whole chat. See docs/decisions.md#event-streams.
-import { type ChatEvent, eventsAfter, lastEvents } from '../../core/chats/chat-events.ts'
+import { type ChatEvent, eventsAfter, lastEventNumbers } from '../../core/chats/chat-events.ts'
 import { decodeContent, type Message } from '../../core/messages/messages.ts'
 import { findRound, type ReplyFrame, type Round, readFrames, readRoundHeads } from '../../core/turns/rounds.ts'
 import { formatSseEvent } from '../../lib/http/sse-writer.ts'
@@ -43,7 +43,7 @@ export function chatFeed(jid: string): EventFeed {
     read: async (tx, after, topic) => {
       const { events, isMore } = await eventsAfter(tx, { jid, after, limit: PAGE_SIZE, topic })
       const read = events.at(-1)?.seq ?? after
-      const until = isMore || topic === undefined ? read : ((await lastEvents(tx, [jid])).get(jid) ?? read)
+      const until = isMore || topic === undefined ? read : ((await lastEventNumbers(tx, [jid])).get(jid) ?? read)
       return { events: await formatChatEvents(tx, events), until, isMore, isOver: false }
     },
   }

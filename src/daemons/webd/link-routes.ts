@@ -1,6 +1,6 @@
 // Routes of links: /chat/<token>/… and /hook/<token>.
 import type { IncomingMessage } from 'node:http'
-import { beforeLatest, lastEvents } from '../../core/chats/chat-events.ts'
+import { cursorBeforeLatest, lastEventNumbers } from '../../core/chats/chat-events.ts'
 import { routeTokens } from '../../core/links/route-tokens.ts'
 import { findRound, type Round } from '../../core/turns/rounds.ts'
 import { createIdGenerator } from '../../lib/clock.ts'
@@ -103,7 +103,7 @@ function nothingHere(): Refusal {
 /** Checks the token first: a bad one gets 401, not 405. */
 async function refuseMethod(context: LinkRoutesOptions, request: LinkRequest, allow: string): Promise<void> {
   await withLink(context, request, async () => {})
-  request.refuse(new Refusal('not_allowed', `this path takes ${allow}`), { Allow: allow })
+  request.refuse(new Refusal('not_allowed', `this path allows only ${allow}`), { Allow: allow })
 }
 
 /** Looks the link up and reads from the same snapshot. */
@@ -229,8 +229,8 @@ async function streamChat(context: LinkRoutesOptions, request: LinkRequest): Pro
     const query = readUniqueQuery(request.path.query, ['after', 'topic', 'last'])
     const topic = query.topic === undefined ? undefined : (readTopic(query.topic) ?? '')
     const limit = Math.min(readSequence(query.last, 'last') ?? LATEST.initial, LATEST.max)
-    const seen = lastSeen(request, query) ?? (await beforeLatest(tx, { jid, topic, limit }))
-    const head = (await lastEvents(tx, [jid])).get(jid) ?? 0
+    const seen = lastSeen(request, query) ?? (await cursorBeforeLatest(tx, { jid, topic, limit }))
+    const head = (await lastEventNumbers(tx, [jid])).get(jid) ?? 0
     return {
       token_hash,
       topic,

@@ -1,7 +1,7 @@
 // The open event streams. Each feed is read from the store once for all its subscribers. Commit signals trigger the reads,
 // and a poll twice a second finds what no signal announced, such as commits of other processes.
 import type { ServerResponse } from 'node:http'
-import { lastEvents } from '../../core/chats/chat-events.ts'
+import { lastEventNumbers } from '../../core/chats/chat-events.ts'
 import { readRoundHeads } from '../../core/turns/rounds.ts'
 import { SSE_COMMENT } from '../../lib/http/sse-writer.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
@@ -306,7 +306,7 @@ export class Streams {
         }
       }
       for (const batch of chunks(names('chat'))) {
-        for (const [jid, last] of await lastEvents(tx, batch))
+        for (const [jid, last] of await lastEventNumbers(tx, batch))
           if (last > (this.#feeds.get(`chat ${jid}`)?.head ?? 0)) changed.add(`chat ${jid}`)
       }
       const revoked = new Set(links.keys())

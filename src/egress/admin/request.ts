@@ -17,7 +17,7 @@ export async function handleAdminRequest(
   request: IncomingMessage,
   response: ServerResponse,
   context: AdminContext,
-  onFault: OnInternalError,
+  onInternalError: OnInternalError,
 ): Promise<void> {
   try {
     const route = routeOf(request)
@@ -25,7 +25,7 @@ export async function handleAdminRequest(
   } catch (error) {
     if (error instanceof Refusal) return sendRefusal(response, error, allowOf(request))
     const incident = randomUUID()
-    onFault(incident, error)
+    onInternalError(incident, error)
     const detail = `internal error; the log has the details under ${incident}`
     const title = 'Internal error'
     const problem = { type: 'urn:problem:internal', title, status: 500, detail, code: 'internal', incident } as const
@@ -45,7 +45,7 @@ function allowOf(request: IncomingMessage): string {
 function routeOf(request: IncomingMessage): AdminRoute {
   const route = ADMIN_ROUTES.get(pathOf(request)) ?? refuse('not_found', 'there is nothing at this path')
   const method = request.method === 'HEAD' ? 'GET' : request.method
-  if (method !== route.method) refuse('not_allowed', `this path takes ${allowOf(request)}`)
+  if (method !== route.method) refuse('not_allowed', `this path allows only ${allowOf(request)}`)
   return route
 }
 
@@ -53,10 +53,10 @@ async function run(route: AdminRoute, request: IncomingMessage, context: AdminCo
   // A web page in a browser on this machine must not reach the listener.
   if (request.headers.origin !== undefined)
     refuse('forbidden', 'requests with an Origin header, which web pages send, are refused')
-  const isKnown = context.secret ? hasValidBearer(request.rawHeaders, context.secret) : false
-  if (!isKnown) checkHost(request, context.hosts ?? [])
+  const hasSecret = context.secret ? hasValidBearer(request.rawHeaders, context.secret) : false
+  if (!hasSecret) checkHost(request, context.hosts ?? [])
   if (route.method === 'GET') return route.answer(context)
-  if (context.secret && !isKnown) {
+  if (context.secret && !hasSecret) {
     refuse('unauthenticated', 'this needs the secret of the proxy', 'send Authorization: Bearer <secret>')
   }
   const { type, charset } = contentType(request.headers['content-type'] ?? '')
@@ -124,6 +124,6 @@ function sendRefusal(response: ServerResponse, refusal: Refusal, allow: string):
 
 function sendProblem(response: ServerResponse, problem: Problem, headers: Record<string, string>): void {
   const text = `${JSON.stringify(problem)}\n`
-  const own = { ...NO_STORE, 'Content-Type': 'application/problem+json', 'Content-Length': Buffer.byteLength(text) }
-  response.writeHead(problem.status, { ...own, ...headers }).end(text)
+  const base = { ...NO_STORE, 'Content-Type': 'application/problem+json', 'Content-Length': Buffer.byteLength(text) }
+  response.writeHead(problem.status, { ...base, ...headers }).end(text)
 }

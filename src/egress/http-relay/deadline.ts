@@ -20,13 +20,13 @@ export class Deadline {
   }
 
   /** Disables it until the next `set`. */
-  clear(): void {
+  disarm(): void {
     this.#dueAt = Number.POSITIVE_INFINITY
   }
 
   /** Like `clear`, and cancels the timer. */
-  cancel(): void {
-    this.clear()
+  dispose(): void {
+    this.disarm()
     this.#timer?.cancel()
     this.#timer = undefined
     this.#firesAt = Number.POSITIVE_INFINITY
@@ -47,7 +47,7 @@ export class Deadline {
       this.#arm(now)
       return
     }
-    this.clear()
+    this.disarm()
     this.#run()
   }
 }

@@ -16,7 +16,7 @@ export class OriginConnection implements ConnectionOwner {
   readonly key: string
   /** Whether it has served a request before. */
   isReused = false
-  isOver = false
+  isClosed = false
   #user: OriginConnectionUser | undefined
 
   constructor(connection: TcpConnection, address: string, key: string) {
@@ -47,20 +47,20 @@ export class OriginConnection implements ConnectionOwner {
   }
 
   closed(error?: string): void {
-    this.isOver = true
+    this.isClosed = true
     this.#user?.originClosed(error)
   }
 
   close(): void {
     this.#user = undefined
-    if (!this.isOver) this.connection.close()
-    this.isOver = true
+    if (!this.isClosed) this.connection.close()
+    this.isClosed = true
   }
 
   /** A reset, so that the origin does not take an incomplete request for complete. */
   reset(): void {
     this.#user = undefined
-    if (!this.isOver) this.connection.reset()
-    this.isOver = true
+    if (!this.isClosed) this.connection.reset()
+    this.isClosed = true
   }
 }

@@ -1,7 +1,7 @@
 // Idle origin connections of one client, kept for its next requests.
 import type { OriginConnection } from './origin-connection.ts'
 
-/** With the client's connection and the one in use that makes four descriptors per client; see `EgressContext.isNearCapacity`. */
+/** Two idle ones, one in use and the client's own make four descriptors per client; see `EgressContext.isNearCapacity`. */
 const IDLE_MAX = 2
 
 export class OriginPool {
@@ -22,7 +22,7 @@ export class OriginPool {
     if (!entry) return undefined
     this.#idle.delete(key)
     const { origin, since } = entry
-    if (!origin.isOver && now - since < this.#idleMs) return origin
+    if (!origin.isClosed && now - since < this.#idleMs) return origin
     origin.close()
     return undefined
   }

@@ -277,7 +277,7 @@ export class OriginRequest implements OriginConnectionUser, ResponseRelayOwner {
     if (this.#isDone) return
     this.#stop()
     const origin = this.#origin
-    const isReusable = this.#response.keepsOrigin && this.#upload.isDone && origin?.isOver === false
+    const isReusable = this.#response.keepsOrigin && this.#upload.isDone && origin?.isClosed === false
     if (isReusable) origin.useBy(undefined)
     else if (this.#upload.isDone) origin?.close()
     else origin?.reset()

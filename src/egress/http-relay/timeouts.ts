@@ -33,7 +33,7 @@ export class ConnectionTimeouts {
   start(kind: TimeoutKind, elapsedMs = 0): void {
     this.#kind = kind
     const ms = this.#msOf(kind) - elapsedMs
-    if (ms === Number.POSITIVE_INFINITY) this.#deadline.clear()
+    if (ms === Number.POSITIVE_INFINITY) this.#deadline.disarm()
     else this.#deadline.set(Math.max(1, ms))
   }
 
@@ -43,7 +43,7 @@ export class ConnectionTimeouts {
   }
 
   cancel(): void {
-    this.#deadline.cancel()
+    this.#deadline.dispose()
   }
 
   #msOf(kind: TimeoutKind): number {

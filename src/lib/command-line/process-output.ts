@@ -5,22 +5,25 @@ import type { OutputStream } from './print.ts'
 
 /** `program` prefixes the message on stderr when stdout cannot be written. */
 export function processOutput(program: string): { readonly stdout: OutputStream; readonly stderr: OutputStream } {
-  return { stdout: outOf(process.stdout, 'stdout', program), stderr: outOf(process.stderr, 'stderr', program) }
+  return {
+    stdout: toOutputStream(process.stdout, 'stdout', program),
+    stderr: toOutputStream(process.stderr, 'stderr', program),
+  }
 }
 
-function outOf(stream: NodeJS.WriteStream, name: string, program: string): OutputStream {
-  stream.on('error', (error) => failed(error, name, program))
+function toOutputStream(stream: NodeJS.WriteStream, name: string, program: string): OutputStream {
+  stream.on('error', (error) => handleWriteError(error, name, program))
   return { write: (text) => void stream.write(text), isTerminal: stream.isTTY === true, width: stream.columns }
 }
 
 /** A closed pipe is fine; a full disk is an error. */
-function failed(error: Error, name: string, program: string): void {
+function handleWriteError(error: Error, name: string, program: string): void {
   if (errnoCode(error) === 'EPIPE') return
   process.exitCode = 1
-  if (name === 'stdout') process.stderr.write(`${program}: ${sentenceOf(error)}\n`)
+  if (name === 'stdout') process.stderr.write(`${program}: ${describeWriteError(error)}\n`)
 }
 
-function sentenceOf(error: Error): string {
+function describeWriteError(error: Error): string {
   try {
     return refuseDisk(error, 'write to', 'stdout')
   } catch (refusal) {

@@ -22,7 +22,7 @@ async function typed(...argv: string[]) {
     },
   })
   const run = async (one: ProgramCommand<undefined>): Promise<number> => (await one.run(undefined, {})) ?? 0
-  const program = { name: 'prog', commands: COMMANDS, misuse: 2, run }
+  const program = { name: 'prog', commands: COMMANDS, usageErrorCode: 2, run }
   return { code: await runProgram(program, argv, { stdout: out('stdout'), stderr: out('stderr') }), ...said }
 }
 

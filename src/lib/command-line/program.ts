@@ -7,21 +7,21 @@ import type { OutputStream } from './print.ts'
 import type { Args, ArgumentValues, CommandDescription } from './usage.ts'
 
 /** Resolves to the exit code if it is not 0. */
-type Ended = Promise<void> | Promise<number>
+type ExitCode = Promise<void> | Promise<number>
 
 /** `S` is the context of the program's commands besides their arguments. */
 export interface ProgramCommand<S> extends CommandDescription {
-  run(surroundings: S, args: ArgumentValues): Ended
+  run(context: S, args: ArgumentValues): ExitCode
 }
 
 export interface DeclaredCommand<S, U extends string> extends CommandDescription {
   readonly usage: U
-  run(surroundings: S, args: Args<U>): Ended
+  run(context: S, args: Args<U>): ExitCode
 }
 
 export function declareCommand<S, const U extends string>(declared: DeclaredCommand<S, U>): ProgramCommand<S> {
   // The argument parser fills in exactly what the usage line names, which is what Args describes.
-  return { ...declared, run: (surroundings, args) => declared.run(surroundings, args as Args<U>) }
+  return { ...declared, run: (context, args) => declared.run(context, args as Args<U>) }
 }
 
 /** Commands by first word, loaded on demand. */
@@ -35,12 +35,12 @@ export interface CommandLineProgram<C extends CommandDescription> {
   readonly name: string
   readonly commands: ProgramCommands<C>
   /** Exit code for a usage error. */
-  readonly misuse: number
+  readonly usageErrorCode: number
   /** Resolves to the exit code. */
   run(command: C, args: ArgumentValues): Promise<number>
 }
 
-interface Outs {
+interface ProgramOutput {
   readonly stdout: OutputStream
   readonly stderr: OutputStream
 }
@@ -66,19 +66,19 @@ export function withUsageErrors<T>(work: () => T): T {
 export async function runProgram<C extends CommandDescription>(
   program: CommandLineProgram<C>,
   argv: readonly string[],
-  outs: Outs,
+  output: ProgramOutput,
 ): Promise<number> {
   try {
-    return await dispatch(program, argv, outs)
+    return await dispatch(program, argv, output)
   } catch (error) {
-    return report(program, error, outs)
+    return report(program, error, output)
   }
 }
 
 async function dispatch<C extends CommandDescription>(
   program: CommandLineProgram<C>,
   argv: readonly string[],
-  outs: Outs,
+  output: ProgramOutput,
 ) {
   const { name, commands } = program
   // Flags may come anywhere, so the first word that is not a flag names the command; a word after a flag may be its value.
@@ -91,19 +91,19 @@ async function dispatch<C extends CommandDescription>(
     // Cut at the equals sign: the value may be a secret.
     const [flag] = argv[0]?.split('=') ?? []
     const fault = flag === undefined ? 'a command is missing' : `unknown flag ${JSON.stringify(flag.slice(0, 40))}`
-    return noCommand(program, fault, outs)
+    return reportMissingCommand(program, fault, output)
   }
   const load = Object.hasOwn(commands, noun) ? commands[noun] : undefined
-  if (!load) return noCommand(program, await unknown(program, noun), outs)
+  if (!load) return reportMissingCommand(program, await unknown(program, noun), output)
   const reading = readArguments(await load(), argv.toSpliced(at, 1))
   switch (reading.kind) {
     case 'run':
-      return runCommand(program, reading.command, reading.args, outs)
+      return runCommand(program, reading.command, reading.args, output)
     case 'help':
-      outs.stdout.write(describeCommands(name, reading.about))
+      output.stdout.write(describeCommands(name, reading.about))
       return 0
     case 'wrong':
-      return wrong(program, reading, reading.about, outs)
+      return reportUsageError(program, reading, reading.about, output)
   }
 }
 
@@ -122,40 +122,40 @@ async function runCommand<C extends CommandDescription>(
   program: CommandLineProgram<C>,
   command: C,
   args: ArgumentValues,
-  outs: Outs,
+  output: ProgramOutput,
 ) {
   try {
     return await program.run(command, args)
   } catch (error) {
     if (!(error instanceof UsageError)) throw error
-    return wrong(program, { fault: error.message, hint: error.hint }, [command], outs)
+    return reportUsageError(program, { fault: error.message, hint: error.hint }, [command], output)
   }
 }
 
-function wrong<C extends CommandDescription>(
-  { name, misuse }: CommandLineProgram<C>,
+function reportUsageError<C extends CommandDescription>(
+  { name, usageErrorCode }: CommandLineProgram<C>,
   { fault, hint }: { readonly fault: string; readonly hint?: string | undefined },
   about: readonly C[],
-  { stderr }: Outs,
+  { stderr }: ProgramOutput,
 ): number {
   stderr.write(`${name}: ${fault}\n${hint ? `hint: ${hint}\n` : ''}`)
   stderr.write(usageLines(name, about))
-  return misuse
+  return usageErrorCode
 }
 
-function noCommand<C extends CommandDescription>(
-  { name, misuse }: CommandLineProgram<C>,
+function reportMissingCommand<C extends CommandDescription>(
+  { name, usageErrorCode }: CommandLineProgram<C>,
   fault: string,
-  { stderr }: Outs,
+  { stderr }: ProgramOutput,
 ): number {
   stderr.write(`${name}: ${fault}\nhint: ${name} help lists every command\n`)
-  return misuse
+  return usageErrorCode
 }
 
 function report<C extends CommandDescription>(
   { name }: CommandLineProgram<C>,
   error: unknown,
-  { stderr }: Outs,
+  { stderr }: ProgramOutput,
 ): number {
   if (error instanceof Refusal) {
     stderr.write(`${name}: ${error.message}\n${error.hint === undefined ? '' : `hint: ${error.hint}\n`}`)

@@ -111,7 +111,7 @@ export function createNotFoundHandler(app: Hono): NotFoundHandler {
     const exact = routes.filter(({ path }) => path === c.req.path)
     const allow = [...new Set((exact.length > 0 ? exact : routes).map(({ method }) => method))].join(', ')
     if (allow === '') return problemResponse(new Refusal('not_found', 'there is nothing at this path'))
-    return problemResponse(new Refusal('not_allowed', `this path takes ${allow}`), { Allow: allow })
+    return problemResponse(new Refusal('not_allowed', `this path allows only ${allow}`), { Allow: allow })
   }
 }
 

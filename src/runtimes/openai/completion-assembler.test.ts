@@ -62,7 +62,7 @@ suite('the completion assembler', () => {
         (chunks) => {
           const assembly = new CompletionAssembler()
           for (const chunk of chunks) assembly.push(chunk)
-          const { input, output } = assembly.completion()
+          const { inputTokens: input, outputTokens: output } = assembly.completion()
           assert.ok(Number.isSafeInteger(input) && Number.isSafeInteger(output))
         },
       ),

@@ -11,13 +11,11 @@ export interface ModelToolCall {
 export interface Completion {
   /** The text of the model, or its refusal to answer. */
   readonly text: string
-  /** `cut` at the model's length limit, or `withheld` by the provider's content filter. */
-  readonly end: 'whole' | 'cut' | 'withheld'
+  /** `truncated` at the model's length limit, or `filtered` by the provider's content filter. */
+  readonly end: 'complete' | 'truncated' | 'filtered'
   readonly calls: readonly ModelToolCall[]
-  /** Tokens of the request. */
-  readonly input: number
-  /** Tokens of the response. */
-  readonly output: number
+  readonly inputTokens: number
+  readonly outputTokens: number
 }
 
 interface ToolCallDelta {
@@ -48,12 +46,12 @@ interface PartialCall {
   args: string
 }
 
-const ENDS: Readonly<Record<string, Completion['end']>> = { length: 'cut', content_filter: 'withheld' }
+const ENDS: Readonly<Record<string, Completion['end']>> = { length: 'truncated', content_filter: 'filtered' }
 
 export class CompletionAssembler {
   #text = ''
   #refusal = ''
-  #end: Completion['end'] = 'whole'
+  #end: Completion['end'] = 'complete'
   readonly #calls = new Map<number, PartialCall>()
   #input = 0
   #output = 0
@@ -82,7 +80,7 @@ export class CompletionAssembler {
     this.#add(choice.delta ?? choice.message ?? {})
     if (typeof choice.finish_reason !== 'string') return
     this.isDone = true
-    this.#end = ENDS[choice.finish_reason] ?? 'whole'
+    this.#end = ENDS[choice.finish_reason] ?? 'complete'
   }
 
   completion(): Completion {
@@ -95,7 +93,13 @@ export class CompletionAssembler {
           function: { name, arguments: args || '{}' },
         }),
       )
-    return { text: this.#text || this.#refusal, calls, end: this.#end, input: this.#input, output: this.#output }
+    return {
+      text: this.#text || this.#refusal,
+      calls,
+      end: this.#end,
+      inputTokens: this.#input,
+      outputTokens: this.#output,
+    }
   }
 
   #add({ content, refusal, tool_calls }: Delta): void {

@@ -20,8 +20,8 @@ const GUIDES = ['SYSTEM.md', 'PERSONA.md', 'CLAUDE.md']
 const GUIDE_MAX = 32_768
 /** Appended to an incomplete answer. */
 const INCOMPLETE_NOTES = {
-  cut: '(The answer stops here: it reached the length limit of the model.)',
-  withheld: '(The provider of the model withheld the rest of the answer.)',
+  truncated: '(The answer stops here: it reached the length limit of the model.)',
+  filtered: '(The provider of the model withheld the rest of the answer.)',
 } as const
 
 export async function runOpenaiTask(task: OpenaiTask): Promise<AgentOutcome> {
@@ -49,7 +49,7 @@ async function runToolLoop(socket: SocketClient, task: OpenaiTask, costs: CostMe
   const printHeartbeat = createHeartbeat()
   const complete = async (request: CompletionRequest): Promise<Completion> => {
     const completion = await requestCompletion(task.endpoint, request, printHeartbeat)
-    costs.add(completion.input, completion.output)
+    costs.add(completion.inputTokens, completion.outputTokens)
     return completion
   }
   const fresh: CompletionRequest = { messages: [system, prompt], tools: tools.shown, isLast: false }
@@ -62,11 +62,11 @@ async function runToolLoop(socket: SocketClient, task: OpenaiTask, costs: CostMe
     if (calls.length === 0 || isLast) {
       messages.push({ role: 'assistant', content: text })
       await saveSession(task.home, { id: session.id, messages })
-      return { result: end === 'whole' ? text : `${text}\n\n${INCOMPLETE_NOTES[end]}`.trim(), sessionId: session.id }
+      return { result: end === 'complete' ? text : `${text}\n\n${INCOMPLETE_NOTES[end]}`.trim(), sessionId: session.id }
     }
     messages.push({ role: 'assistant', content: text === '' ? null : text, tool_calls: calls.map(withValidArguments) })
     for (const [at, call] of calls.entries()) {
-      const isCut = end === 'cut' && at === calls.length - 1
+      const isCut = end === 'truncated' && at === calls.length - 1
       const content = isCut
         ? 'error: the call was cut off at the length limit of the model'
         : await useTool(socket, tools.names, call)

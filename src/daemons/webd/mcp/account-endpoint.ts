@@ -69,7 +69,7 @@ export function openAccountMcp({ host, bodyMax, quotas, onError }: AccountMcpOpt
     await mustBeOwnOrigin(host, { origin: header('origin'), host: header('host'), local })
     if (header(SESSION_HEADER) !== undefined) throw noSession()
     if (c.req.method !== 'POST')
-      return problemResponse(new Refusal('not_allowed', 'this path takes POST'), { Allow: 'POST' })
+      return problemResponse(new Refusal('not_allowed', 'this path allows only POST'), { Allow: 'POST' })
     const body = await readBodyBytes(c.req.raw, bodyMax)
     return exchange({ header, body, signal: c.req.raw.signal }, { ...context, caller, face: 'tool' })
   }

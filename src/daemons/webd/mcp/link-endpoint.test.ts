@@ -457,10 +457,10 @@ suite('the protocol over HTTP', () => {
     for (const headers of [{}, { Accept: 'application/json' }, stateless]) {
       const answer = await fetch(at, { headers })
       assert.equal(answer.headers.get('allow'), 'GET, POST, OPTIONS')
-      await mustBeProblem(answer, 405, /this path takes POST/)
+      await mustBeProblem(answer, 405, /this path allows only POST/)
     }
     for (const method of ['DELETE', 'PUT', 'PATCH'])
-      await mustBeProblem(await fetch(at, { method }), 405, /this path takes GET, POST, OPTIONS/)
+      await mustBeProblem(await fetch(at, { method }), 405, /this path allows only GET, POST, OPTIONS/)
   })
 
   test('an invalid message is a protocol error', async (t) => {

@@ -162,7 +162,7 @@ async function openEmptyStream(streams: Streams, { request, hash, jid }: LinkToo
   const { response } = request
   const version = request.header('mcp-protocol-version') ?? ''
   if (version >= FIRST_STATELESS_VERSION || !request.header('accept')?.includes(SSE_CONTENT_TYPE))
-    return request.refuse(new Refusal('not_allowed', 'this path takes POST'), { Allow: ALLOW })
+    return request.refuse(new Refusal('not_allowed', 'this path allows only POST'), { Allow: ALLOW })
   const link = { key: latin1(hash), hash }
   streams.mustHaveCapacity(link.key)
   request.startStream({ 'Content-Type': SSE_CONTENT_TYPE, 'X-Accel-Buffering': 'no' })
