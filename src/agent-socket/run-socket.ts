@@ -15,7 +15,7 @@ export interface RunSocket {
 export interface RunSocketsOptions extends ToolSocketContext {
   /** The user of the agents, if it is not the user of svc. */
   readonly user?: AgentUser | undefined
-  onForeignUser(folder: string, uid: number): void
+  onUnexpectedUser(folder: string, uid: number): void
 }
 
 interface PreparedSocket {
@@ -43,9 +43,9 @@ export class RunSockets {
   }
 
   async open(folder: string, bound: BoundTurn): Promise<RunSocket> {
-    const { user, onForeignUser } = this.#options
+    const { user, onUnexpectedUser } = this.#options
     const { listener, path } = (await this.#takeSpare()) ?? (await this.#listen())
-    listener.bind({ folder, bound, agentUid: user?.uid, onForeignUser })
+    listener.bind({ folder, bound, agentUid: user?.uid, onUnexpectedUser })
     return {
       path,
       close: () => {

@@ -22,7 +22,7 @@ export interface ToolListenerOptions extends Omit<AgentConnectionOptions, 'calls
   /** May connect besides root and the user of svc. */
   readonly agentUid?: number | undefined
   /** Called when a connection of another user was refused. */
-  onForeignUser(folder: string, uid: number): void
+  onUnexpectedUser(folder: string, uid: number): void
 }
 
 export class ToolListener {
@@ -66,7 +66,7 @@ export class ToolListener {
     const options = this.#options
     const uid = peerUid(socket)
     if (!options || (uid !== undefined && !isAllowedUid(uid, options.agentUid))) {
-      if (uid !== undefined) options?.onForeignUser(options.folder, uid)
+      if (uid !== undefined) options?.onUnexpectedUser(options.folder, uid)
       socket.destroy()
       return
     }

@@ -1,4 +1,4 @@
-// Converts zod schemas to JSON schemas for the OpenAPI document and the tool list, with one spelling and one key order.
+// Converts zod schemas to JSON schemas for the OpenAPI document and the tool list, normalized and with a fixed key order.
 import { z } from 'zod'
 import { isObject } from '../lib/text/json.ts'
 
@@ -57,7 +57,7 @@ function normalizePart(key: string, value: unknown, options: NormalizeOptions): 
 /** Rules for input only: readers must accept rows that an earlier version stored. */
 const INPUT_RULES: ReadonlySet<string> = new Set(['minLength', 'maxLength', 'pattern', 'not'])
 
-/** The schema of an output: without write-only members, and open, because readers must accept new members. */
+/** The schema of an output: without write-only members, and with additional members allowed, because readers must accept new ones. */
 function withoutInputRules(json: JsonSchema): JsonSchema {
   const isClosed = json.additionalProperties === false
   const shown = Object.fromEntries(

@@ -19,7 +19,7 @@ export const usersResource = defineResource({
         if (daily > 0 && !isAccount(sub))
           refuse(
             'invalid',
-            `a cap for ${sub} would have no effect: only turns of people with an account (${ACCOUNT_NAMESPACES.join(', ')}) are counted for a person`,
+            `a cap for ${sub} would have no effect: only people with an account (${ACCOUNT_NAMESPACES.join(', ')}) have a budget of their own`,
             'cap the folder instead: svc budget <instance> set folder <folder> --daily <cents>',
           )
         await table.insertIfMissing(ctx.tx, { sub })

@@ -20,7 +20,7 @@ async function open(t: TestContext, user?: AgentUser) {
   const on = await testHost(t)
   await on.groups('main', 'team')
   const turn = await startTurn(t, on, { folder: 'team', content: 'hello', jid: 'web:team' })
-  const gate = { host: on.host, list: agentTools(), user, onError: assert.fail, onForeignUser: assert.fail }
+  const gate = { host: on.host, list: agentTools(), user, onError: assert.fail, onUnexpectedUser: assert.fail }
   const sockets = new RunSockets(gate)
   t.after(() => sockets.close())
   const socket = await sockets.open('team', { id: turn.id, fence: turn.fence, reach: 'all' })

@@ -1,6 +1,6 @@
 // The tiers of each tool, by its name.
 import type { DeclaredTiers } from '../../src/core/access/policy.ts'
-import { defaultRule, bracketFault as faultOf, type Tier, type ToolTiers } from '../../src/core/access/tiers.ts'
+import { defaultRule, tierFault as faultOf, type Tier, type ToolTiers } from '../../src/core/access/tiers.ts'
 import { resources } from '../../src/resources/index.ts'
 import { tools } from '../../src/tools/index.ts'
 

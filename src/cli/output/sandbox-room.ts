@@ -74,7 +74,7 @@ const IDLE_TICKS = 6
 export interface FollowRoomOptions {
   readonly signal: AbortSignal
   show(entry: SandboxEntry): void
-  /** Called once if the router does not take the message for a while. */
+  /** Called once if the router does not pick up the message for a while. */
   onIdle?(): void
 }
 

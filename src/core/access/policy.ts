@@ -12,7 +12,7 @@ import {
 import { folderFault } from '../values.ts'
 import { claimsOf } from './caller.ts'
 import { type Claims, type Condition, conditionsHold, parseConditions } from './rules.ts'
-import { bracketFault, defaultRule, mayReachFolder, selfAndAncestors, type ToolTiers, tierOf } from './tiers.ts'
+import { defaultRule, mayReachFolder, selfAndAncestors, type ToolTiers, tierFault, tierOf } from './tiers.ts'
 
 export interface AclRow {
   principal: string
@@ -155,7 +155,7 @@ export function checkToolAccess(
 ): AccessDecision {
   const { tool, tiers, scope, params = {} } = request
   const tier = tierOf(folder)
-  const fault = bracketFault(tool, tiers, tier)
+  const fault = tierFault(tool, tiers, tier)
   if (fault) return refused(fault)
   const row = decideForAgent(policy, folder, { action: `mcp:${tool}`, scope, params })
   if (row) return { allow: !row.isDeny, reason: `${ruleText(row)} is the last matching rule: ${row.text}` }
@@ -169,7 +169,7 @@ export function checkToolAccess(
 /** A tool is listed if a rule or row allows it for some scope and parameters. */
 export function isToolListed(policy: Policy, folder: string, { tool, tiers }: DeclaredTiers): boolean {
   const tier = tierOf(folder)
-  if (bracketFault(tool, tiers, tier)) return false
+  if (tierFault(tool, tiers, tier)) return false
   if (defaultRule(tool, tiers, tier)) return true
   return agentRows(policy, folder, tool).some((row) => !row.isDeny)
 }

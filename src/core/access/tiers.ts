@@ -1,4 +1,4 @@
-// The position of a folder: its tier, its world and the folders it reaches; and the default rules of each tier.
+// The position of a folder: its tier, its world (the first segment of its path) and the folders it reaches; and the default rules of each tier.
 
 export type Tier = 0 | 1 | 2 | 3
 
@@ -55,7 +55,7 @@ export interface ToolTiers {
 }
 
 /** Why a folder of this tier can never have the tool; undefined if it can. */
-export function bracketFault(tool: string, { max }: ToolTiers, tier: Tier): string | undefined {
+export function tierFault(tool: string, { max }: ToolTiers, tier: Tier): string | undefined {
   if (max === undefined || tier <= max) return undefined
   return `the tool ${tool} is for ${max === 0 ? 'tier 0 only' : `tiers 0 to ${max}`}`
 }

@@ -31,7 +31,7 @@ export const chatEvents = new Table({
 
 /** Messages added in one transaction. */
 const BATCH = 1000
-/** Above this number of chats the result names none, and every listener checks its own. */
+/** Above this number of chats `keys` is omitted, and every listener reads its chat. */
 const KEYS_MAX = 200
 
 /**

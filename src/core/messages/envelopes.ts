@@ -1,5 +1,5 @@
-// Envelopes: metadata of messages from platforms, tools and the scheduler. Messages of links have none of it, so it has a
-// table of its own.
+// Envelopes: metadata of messages from platforms, tools and the scheduler. Messages of links have none,
+// so this is a table of its own.
 import { z } from 'zod'
 import { Table } from '../../store/table.ts'
 import { ChatName, Folder, line, multilineText, Timestamp } from '../values.ts'
@@ -24,7 +24,10 @@ export const Envelope = z.object({
   return_jid: ChatName.optional().describe('Chat that the answer goes to, if it is another chat'),
   return_topic: line(128).optional(),
   task_id: line(320).optional().describe('Scheduled task that created it'),
-  is_isolated: z.boolean().optional().describe('Whether it gets a session of its own; prose is then not delivered'),
+  is_isolated: z
+    .boolean()
+    .optional()
+    .describe('Whether it gets a session of its own; text that the agent writes without a tool is then not delivered'),
   as_folder: Folder.optional().describe('Folder that handles it regardless of the routes'),
   sent_at: Timestamp.optional().describe('When it was sent according to the platform; messages are ordered by arrival'),
 })

@@ -36,7 +36,7 @@ export interface MessagePlacement {
 export type RoutingDecision = MessagePlacement &
   (
     | { readonly kind: 'turn' | 'observe'; readonly folder: string }
-    /** For a channel daemon, which has no folder. */
+    /** The route's target is a daemon instead of a folder. */
     | { readonly kind: 'daemon'; readonly name: string }
     | {
         readonly kind: 'end'

@@ -13,7 +13,7 @@ import { type Secret, secretContext, secrets } from './secrets.ts'
 
 interface RunScope {
   readonly folder: string
-  /** The person who requested the turn, if they have an account. */
+  /** Account such as `github:42` of the person who requested the turn. */
   readonly sub?: string | undefined
   readonly reach: Reach
 }
@@ -39,8 +39,8 @@ export function openSecrets(levels: SecretLevels, keyring: Keyring, reach: Reach
     if (row.scope_kind === 'user') personal.add(row.key)
     const value = tryOpenValue(row, keyring, warn)
     if (value !== undefined) env[row.key] = value
-    // Left out, a missing base URL would send the key elsewhere, and a missing key would be replaced by the instance's. An
-    // empty value keeps the endpoint the folder's, and the run fails.
+    // Without its base URL, the folder's key would go to the default endpoint; without its key, the instance's would be
+    // used. An empty value makes the run fail instead.
     else if (isModelVariable) env[row.key] = ''
   }
   return { env, personal }

@@ -17,7 +17,7 @@ export const gated = defineDaemon({
       log,
       list: agentTools(),
       onError: (error, folder, tool) => log.error({ folder, tool, err: error }, 'internal error'),
-      onForeignUser: (folder, uid) => log.warn({ folder, uid }, 'closed a connection of another user'),
+      onUnexpectedUser: (folder, uid) => log.warn({ folder, uid }, 'closed a connection of another user'),
     })
     defer(() => sockets.close())
   },

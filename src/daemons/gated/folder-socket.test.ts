@@ -68,7 +68,7 @@ suite('a silent connection', () => {
       layout: place,
       list: createToolList([]),
       onError: assert.fail,
-      onForeignUser: assert.fail,
+      onUnexpectedUser: assert.fail,
       // Long enough to send a line on a busy machine.
       silenceMs: 1500,
     }

@@ -13,7 +13,7 @@ const DIRECTORY_MODE = 0o700
 export interface FolderSocketOptions extends ToolSocketContext {
   readonly layout: Layout
   /** Called when a connection of another user is closed. */
-  onForeignUser(folder: string, uid: number): void
+  onUnexpectedUser(folder: string, uid: number): void
   readonly silenceMs?: number | undefined
 }
 
@@ -33,8 +33,8 @@ export class FolderSocket {
   private constructor(folder: string, options: FolderSocketOptions) {
     this.#folder = folder
     this.#options = options
-    const { onForeignUser, silenceMs } = options
-    this.#listener = new ToolListener(options, { folder, firstLineTimeoutMs: silenceMs, onForeignUser })
+    const { onUnexpectedUser, silenceMs } = options
+    this.#listener = new ToolListener(options, { folder, firstLineTimeoutMs: silenceMs, onUnexpectedUser })
   }
 
   static async open(folder: string, options: FolderSocketOptions): Promise<FolderSocket> {

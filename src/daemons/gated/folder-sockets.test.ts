@@ -190,7 +190,7 @@ test('a start that fails halfway leaves no listener and no lock', async (t) => {
     log,
     list: createToolList([]),
     onError: assert.fail,
-    onForeignUser: assert.fail,
+    onUnexpectedUser: assert.fail,
   }
   const closed = overrideEngine(host.engine, {
     listen: () => {

@@ -1,5 +1,5 @@
-// Resolves the channel of a chat: the named source, or the adapter of its latest message, or the owner of its prefix. Caches
-// the registered adapters, so that a send does not read them.
+// Resolves the channel of a chat: a built-in one, else the adapter that `source` names, else the one that delivered its latest
+// message, else the one registered for its prefix. Caches registered adapters, so that a send does not read them.
 import type { AddressPolicy } from '../../channels/address-policy.ts'
 import { openAdapterChannel, openBuiltInChannel } from '../../channels/index.ts'
 import { chats } from '../../core/chats/chats.ts'
@@ -76,7 +76,7 @@ export function openChannelRegistry(options: ChannelRegistryOptions): ChannelRes
     source: string | undefined,
   ): Promise<Channel | undefined> => {
     const adapters = await current.adapters
-    // The name may have passed to an adapter of another platform, which must not get these messages.
+    // The name may now belong to an adapter of another platform, which must not get these messages.
     const named =
       source === undefined
         ? undefined

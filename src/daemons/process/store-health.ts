@@ -13,7 +13,7 @@ const TIMEOUT_MS = 3000
 /** With less free space than this, small writes succeed and others fail. */
 const FREE_BYTES_MIN = 1024 * 1024
 
-/** Returns, or refuses with the reason. */
+/** Throws a `Refusal` with the reason if the store is not healthy. */
 export type StoreHealthCheck = () => Promise<void>
 
 export function storeHealthCheck(host: InstanceHost, timeoutMs = TIMEOUT_MS): StoreHealthCheck {
@@ -53,7 +53,7 @@ async function hasFreeSpace({ engine, layout }: InstanceHost): Promise<boolean> 
 async function withTimeout(timeoutMs: number, work: Promise<void>): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Refusal('unavailable', 'the store does not answer in time')), timeoutMs)
+    timer = setTimeout(() => reject(new Refusal('unavailable', 'the store did not answer in time')), timeoutMs)
   })
   try {
     await Promise.race([work, timeout])

@@ -40,7 +40,7 @@ export class Router {
   readonly #options: RouterOptions
   readonly #watcher: StoreWatcher
   readonly #unsubscribe: () => void
-  /** The filing cursor at the last tick, if messages were unfiled then. */
+  /** The cursor of `chat_events` at the last tick, if it was behind then. */
   #unfiledAfter: number | undefined
 
   constructor(options: RouterOptions) {

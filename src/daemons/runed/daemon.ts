@@ -33,7 +33,7 @@ export const runed = defineDaemon({
     const { layout } = host
     // Without a data directory there are no workspaces.
     if (!layout) return
-    await ownWorkspaces(layout, log)
+    await giveWorkspacesToAgentUser(layout, log)
     log.info(describeCells(settings), 'agents')
     if (settings.SANDBOX === 'none') log.warn('agents run without a sandbox: SANDBOX=none')
     else if (settings.NETWORK === 'open') log.warn('network rules do not apply to agents: NETWORK=open')
@@ -45,7 +45,7 @@ export const runed = defineDaemon({
       list: agentTools(),
       user: agentUser(settings.AGENT_UID),
       onError: (error, folder, tool) => log.error({ folder, tool, err: error }, 'internal error'),
-      onForeignUser: (folder, uid) => log.warn({ folder, uid }, 'closed a connection of another user'),
+      onUnexpectedUser: (folder, uid) => log.warn({ folder, uid }, 'closed a connection of another user'),
     })
     sockets.prepare()
     defer(() => sockets.close())
@@ -78,7 +78,7 @@ export const runed = defineDaemon({
 })
 
 /** Logs progress, because a large tree takes a while and no turn starts before. */
-async function ownWorkspaces(layout: Layout, log: Log): Promise<void> {
+async function giveWorkspacesToAgentUser(layout: Layout, log: Log): Promise<void> {
   let loggedAt = performance.now()
   const onProgress = (done: number): void => {
     if (performance.now() - loggedAt < PROGRESS_MS) return

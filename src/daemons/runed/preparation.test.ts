@@ -42,7 +42,7 @@ async function open(
   const settings = { read: async () => ({ settings: readSettings(RUNTIME_SETTINGS, []), mark: '' }) }
   await on.groups('main', 'team')
   const warnings: string[] = []
-  const gate = { host, list, onError: assert.fail, onForeignUser: assert.fail }
+  const gate = { host, list, onError: assert.fail, onUnexpectedUser: assert.fail }
   const sockets = new RunSockets(gate)
   t.after(() => sockets.close())
   const warn = (sentence: string): void => void warnings.push(sentence)

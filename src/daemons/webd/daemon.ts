@@ -28,6 +28,7 @@ export const webd = defineDaemon({
   settings: { ...LINK_SETTINGS, ...TRUSTED_PROXY_SETTINGS, ASSISTANT_NAME: INSTANCE_SETTINGS.ASSISTANT_NAME },
   start: ({ host, app, log, metrics, peers, setRawHandler, defer, stopping }, settings) => {
     const { engine, signals, preCommitSignals } = host
+    // Wakes the router before the commit, so that routing shares the transaction, and after it if that was too late.
     const lane = openLane(engine, linkPostWork, {
       onDeferredStart: () => preCommitSignals.emit([], ['arrivals']),
       onDeferredCommit: ({ keys }, wasAnnounced) => {

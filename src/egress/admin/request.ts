@@ -71,7 +71,7 @@ const SHOWN_MAX = 64
 
 /**
  * With DNS rebinding the owner of a domain points its name at this machine; a web page from there reads the responses, and its
- * requests have no Origin. Strangers cannot own an address or a name without a dot.
+ * requests have no Origin. An address or a name without a dot cannot be rebound.
  */
 function checkHost({ headers: { host: text } }: IncomingMessage, known: readonly string[]): void {
   if (text === undefined) return

@@ -220,6 +220,6 @@ export class QueuedLane<I, O> implements Lane<I, O> {
     }
     for (const { since, waiter } of [...late, ...this.#writing])
       if (since < oldest)
-        waiter.reject(new Refusal('unavailable', 'the store does not answer in time', 'try again in a moment'))
+        waiter.reject(new Refusal('unavailable', 'the store did not answer in time', 'try again in a moment'))
   }
 }

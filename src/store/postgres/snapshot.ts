@@ -13,8 +13,7 @@ export async function openPostgresSnapshot(url: string): Promise<StoreSnapshot> 
   try {
     await client.query('begin isolation level repeatable read read only')
     const tables = await readPostgresTables(client)
-    if (!tables.some(({ name }) => name === 'migrations'))
-      refuse('not_found', 'there is no store of svc in this database')
+    if (!tables.some(({ name }) => name === 'migrations')) refuse('not_found', 'this database contains no svc store')
     const { rows } = await client.query<{ name: string; step: number }>(
       'select name, step from migrations order by name, step',
     )
@@ -34,7 +33,7 @@ export async function openPostgresSnapshot(url: string): Promise<StoreSnapshot> 
 
 export async function connectClient(url: string): Promise<pg.Client> {
   const client = new pg.Client(clientOptions(url))
-  // Without a listener, a lost connection would end the process. It fails its statement anyway.
+  // Without a listener, a lost connection would end the process. The running statement fails anyway.
   client.on('error', () => {})
   try {
     await client.connect()
