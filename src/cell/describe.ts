@@ -18,12 +18,12 @@ export function describeCells(
       settings.SANDBOX === 'none'
         ? 'all files of this user (SANDBOX=none)'
         : [
-            'its own workspace, programs of the machine (read-only)',
+            'their own workspace, programs of the machine (read-only)',
             ...settings.SANDBOX_PATHS.map((path) => `${path} (read-only)`),
           ].join(', '),
     network:
       settings.SANDBOX === 'none' || settings.NETWORK === 'open'
         ? `every host that this machine can reach (${settings.SANDBOX === 'none' ? 'SANDBOX=none' : 'NETWORK=open'})`
-        : 'the hosts allowed by svc network, and its own model',
+        : 'the hosts allowed by svc network, and their own model',
   }
 }

@@ -41,8 +41,8 @@ test('the description names user, files and network', () => {
   const user = { uid: 60_000, gid: 60_000 }
   assert.deepEqual(describeCells(read({ SANDBOX_PATHS: '/opt/a' }), user), {
     user: 'uid 60000',
-    files: 'its own workspace, programs of the machine (read-only), /opt/a (read-only)',
-    network: 'the hosts allowed by svc network, and its own model',
+    files: 'their own workspace, programs of the machine (read-only), /opt/a (read-only)',
+    network: 'the hosts allowed by svc network, and their own model',
   })
   const open = 'every host that this machine can reach'
   assert.equal(describeCells(read({ NETWORK: 'open' }), user).network, `${open} (NETWORK=open)`)

@@ -377,8 +377,8 @@ suite('svc doctor about agents', () => {
     const cli = await demoCli(t)
     const who = process.getuid?.() === 0 ? 'uid 60000' : `the user of svc (uid ${process.getuid?.()})`
     const { status, detail } = (await checkAgents(cli)) ?? {}
-    const files = 'its own workspace, programs of the machine (read-only)'
-    assert.equal(detail, `run as ${who}; see ${files}; reach the hosts allowed by svc network, and its own model`)
+    const files = 'their own workspace, programs of the machine (read-only)'
+    assert.equal(detail, `run as ${who}; see ${files}; reach the hosts allowed by svc network, and their own model`)
     assert.equal(status, 'ok')
     assert.match(
       (await checkAgents(cli, { SANDBOX_PATHS: '/srv/models' }))?.detail ?? '',
