@@ -95,10 +95,10 @@ export const countWordsTools = [
   command: {
     file: 'src/cli/commands/hello.ts',
     text: `// Greets an instance.
-import { svcCommand } from '../command.ts'
+import { defineSvcCommand } from '../command.ts'
 
 export const helloCommands = [
-  svcCommand({
+  defineSvcCommand({
     usage: 'hello <instance>',
     about: 'greet an instance',
     example: 'hello demo',

@@ -8,6 +8,7 @@ import { recordDenials } from '../src/core/access/network-denials.ts'
 import { readChatPage } from '../src/core/chats/chat-page.ts'
 import { resolveChatJid } from '../src/core/chats/folder-chat.ts'
 import { bumpConfigVersion } from '../src/core/config-version.ts'
+import { claimHealthChecks } from '../src/core/delivery/channel-registrations.ts'
 import { claimOutbox, hasOutboundInTopic } from '../src/core/delivery/outbox.ts'
 import { postInRoom } from '../src/core/delivery/sandbox-rooms.ts'
 import { childNames, countDescendants, groups } from '../src/core/groups/groups.ts'
@@ -67,6 +68,7 @@ async function callDirectly(t: TestContext, engine: EngineName, on: TestHost): P
   await read((tx) => countDescendants(tx, 'main'))
   await read((tx) => childNames(tx, 'main'))
   await write((tx) => deleteIdempotencyKeys(tx, at))
+  await write((tx) => claimHealthChecks(tx, { now, everyMs: 1 }))
   await read((tx) => findNearlyFull(tx, { chat: 1, folder: 1 }, 0.5))
   await write((tx) => subtractMovedBytes(tx, 1, 1))
   await read((tx) => listIdsWithPrefix(tx, '0', 5))

@@ -413,7 +413,12 @@ suite('transparent mode', needs('root', 'ip', 'iptables', 'openssl', 'curl'), ()
         dns: { servers: [NAME_SERVER] },
         limits: { headMs: HEAD_MS, maxPerSource: 2 },
       }
-      const [program = '', ...args] = [...gateway.inside, process.execPath, CHILD]
+      const [program = '', ...args] = [
+        ...gateway.inside,
+        process.execPath,
+        '--disable-warning=ExperimentalWarning',
+        CHILD,
+      ]
       const child = spawn(program, [...args, JSON.stringify(options), JSON.stringify(SOURCES)])
       whole.after(() => void child.kill('SIGKILL'))
       limited = await awaitEgressReady(child)
