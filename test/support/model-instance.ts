@@ -58,7 +58,7 @@ export class ModelInstance {
     return this.#host
   }
 
-  get speaking(): WriteContext {
+  get writeContext(): WriteContext {
     const { engine, clock, random } = this.host
     return { dialect: engine.dialect, clock, random }
   }
@@ -127,7 +127,7 @@ export class ModelInstance {
   }
 
   receive(inbound: InboundMessage): Promise<RecordedInbound> {
-    return this.write((tx) => recordInbound(tx, this.speaking, inbound))
+    return this.write((tx) => recordInbound(tx, this.writeContext, inbound))
   }
 
   async route(): Promise<void> {
@@ -138,7 +138,7 @@ export class ModelInstance {
 
   /** With two schedulers at once. */
   async fire(): Promise<void> {
-    const firing = { ...this.speaking, timeZone: this.host.timeZone }
+    const firing = { ...this.writeContext, timeZone: this.host.timeZone }
     const fireAll = async (): Promise<void> => {
       for (let count = 1; count > 0; ) ({ count } = await this.write((tx) => fireDueTasks(tx, firing, 2)))
     }
@@ -149,7 +149,7 @@ export class ModelInstance {
   async claim(askers: number): Promise<(ClaimedTurn | undefined)[]> {
     let asked = 0
     const claimOne = async (tx: Tx) => {
-      await lockMessageOrder(tx, this.speaking.dialect)
+      await lockMessageOrder(tx, this.writeContext.dialect)
       const claimed = await claimTurn(tx, RULES, { now: this.clock.now(), leaseMs: LEASE_MS })
       // Under the lock: no other transaction runs before this one commits.
       return { at: asked++, claimed }
@@ -159,7 +159,7 @@ export class ModelInstance {
   }
 
   async end(held: TurnLease, end: TurnEnd): Promise<boolean> {
-    return (await this.write((tx) => endTurn(tx, this.speaking, RULES, held, end))) !== undefined
+    return (await this.write((tx) => endTurn(tx, this.writeContext, RULES, held, end))) !== undefined
   }
 
   retry(held: TurnLease, at: number): Promise<boolean> {

@@ -20,7 +20,7 @@ export type FakeTool = (args: Args) => unknown
 export class ToolRefusal extends Error {}
 
 /** A transient refusal. */
-export class PassingToolRefusal extends ToolRefusal {}
+export class TransientToolRefusal extends ToolRefusal {}
 
 export interface ToolSocket {
   readonly home: string
@@ -80,8 +80,8 @@ export async function toolSocket(t: CleanupScope, tools: Readonly<Record<string,
       return { content: [{ type: 'text', text: typeof result === 'string' ? result : JSON.stringify(result) }] }
     } catch (error) {
       if (error instanceof ToolRefusal) {
-        const passing = error instanceof PassingToolRefusal ? { _meta: { 'svc/passing': true } } : {}
-        return { content: [{ type: 'text', text: error.message }], isError: true, ...passing }
+        const meta = error instanceof TransientToolRefusal ? { _meta: { 'svc/transient': true } } : {}
+        return { content: [{ type: 'text', text: error.message }], isError: true, ...meta }
       }
       throw error
     }

@@ -112,11 +112,11 @@ suite('proxy serve', () => {
     assert.deepEqual(new Set(others?.map(({ nice }) => nice)), new Set([0]))
   })
   test('runs with only the admin or only the forward listener', async (t) => {
-    const desk = openEgressWorkspace(t)
-    const admin = await desk.serve('--listen', '')
+    const workspace = openEgressWorkspace(t)
+    const admin = await workspace.serve('--listen', '')
     assert.deepEqual([...admin.listeners.keys()], ['admin'])
     assert.deepEqual(await health(admin), { status: 'ok', proxy: 'disabled' })
-    const forward = await desk.serve('--admin', '')
+    const forward = await workspace.serve('--admin', '')
     assert.deepEqual([...forward.listeners.keys()], ['forward'])
   })
   test('refuses to run without any listener', (t) => {
@@ -127,13 +127,13 @@ suite('proxy serve', () => {
     assert.match(stderr, /^egress-proxy: nothing to listen on: every listener is switched off\nhint: give one of/)
   })
   test('prefers a flag over a variable and a variable over the file, and logs the path of the file', async (t) => {
-    const desk = openEgressWorkspace(t, { EGRESS_TRANSPARENT_ADDR: '', EGRESS_ADMIN_ADDR: '127.0.0.1:0' })
-    const file = join(desk.dir, 'egress.toml')
+    const workspace = openEgressWorkspace(t, { EGRESS_TRANSPARENT_ADDR: '', EGRESS_ADMIN_ADDR: '127.0.0.1:0' })
+    const file = join(workspace.dir, 'egress.toml')
     writeFileSync(
       file,
       '[proxy]\nlisten = "127.0.0.1:1"\nadmin_listen = "127.0.0.1:1"\ntransparent_listen = "127.0.0.1:1"\nlisten_ = 1\n',
     )
-    const child = desk.start('proxy', 'serve', '--config', file, '--listen', '127.0.0.1:0')
+    const child = workspace.start('proxy', 'serve', '--config', file, '--listen', '127.0.0.1:0')
     let [said, log] = ['', '']
     child.stdout.on('data', (chunk) => {
       said += chunk
@@ -156,9 +156,9 @@ suite('proxy serve', () => {
     await serving.untilLogged('there is no file /nowhere/egress.toml, which --config names: the defaults are used')
   })
   test('refuses --transparent with io net, with exit code 1', async (t) => {
-    const desk = openEgressWorkspace(t, { EGRESS_IO: 'net' })
+    const workspace = openEgressWorkspace(t, { EGRESS_IO: 'net' })
     const none = ['--listen', '127.0.0.1:0', '--admin', '']
-    const { code, stderr } = desk.run('proxy', 'serve', ...none, '--transparent', '127.0.0.1:0')
+    const { code, stderr } = workspace.run('proxy', 'serve', ...none, '--transparent', '127.0.0.1:0')
     assert.equal(code, 1)
     assert.match(stderr, /egress-proxy: no transparent listener can be opened: it needs Linux, /)
   })
@@ -172,10 +172,16 @@ suite('proxy serve', () => {
     ['--transparent', 'transparent'],
   ] as const)
     test(`reports that the port of ${flag} is in use, with exit code 1, and leaves nothing running`, async (t) => {
-      const desk = openEgressWorkspace(t)
+      const workspace = openEgressWorkspace(t)
       const taken = `127.0.0.1:${await silentServer(t)}`
       const others = ['--listen', '--admin', '--transparent'].filter((each) => each !== flag)
-      const { code, stdout, stderr } = desk.run('proxy', 'serve', flag, taken, ...others.flatMap((each) => [each, '']))
+      const { code, stdout, stderr } = workspace.run(
+        'proxy',
+        'serve',
+        flag,
+        taken,
+        ...others.flatMap((each) => [each, '']),
+      )
       assert.deepEqual([code, stdout], [1, ''])
       const said = `egress-proxy: the ${name} listener cannot listen on ${taken}: the port is in use\nhint: set ${flag} or EGRESS_`
       assert.ok(stderr.includes(said), stderr)

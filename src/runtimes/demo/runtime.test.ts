@@ -6,9 +6,9 @@ import { isRunFault, openRuntime } from '../../../test/support/runtimes.ts'
 import {
   type FakeTool,
   messagesOf,
-  PassingToolRefusal,
   ToolRefusal,
   type ToolSocket,
+  TransientToolRefusal,
   toolSocket,
 } from '../../../test/support/tool-socket.ts'
 import { until } from '../../../test/support/until.ts'
@@ -67,7 +67,7 @@ test('ends the run when a reply fails temporarily, so that it is retried', async
   let count = 0
   const { tell, asked } = await demo(t, {
     reply: () => {
-      if (++count === 2) throw new PassingToolRefusal('the store is busy')
+      if (++count === 2) throw new TransientToolRefusal('the store is busy')
       return 'ok'
     },
   })
