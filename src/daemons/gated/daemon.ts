@@ -1,4 +1,4 @@
-// gated: serves the tools of agents on one socket per folder.
+// gated: serves the tools of each folder on a socket, for the operator. Runs of agents have sockets of their own.
 import { agentTools } from '../agents/agent-tools.ts'
 import { defineDaemon } from '../daemon.ts'
 import { openOrStandBy } from './standby.ts'
