@@ -14,13 +14,15 @@ import {
 } from '../core/delivery/channel.ts'
 import { outbox } from '../core/delivery/outbox.ts'
 import { routeTokens } from '../core/links/route-tokens.ts'
-import { linkPostWork } from '../core/messages/link-inbound.ts'
+import { createLinkPostHandler } from '../core/messages/link-inbound.ts'
 import { deleteMessage } from '../core/messages/message-changes.ts'
 import type { MessageView } from '../core/messages/message-view.ts'
 import { messages } from '../core/messages/messages.ts'
 import { checkClaimable } from '../core/turns/turn-claim.ts'
 import { timestamp } from '../lib/clock.ts'
 import { Refusal } from '../lib/refusal.ts'
+
+const linkPostHandler = createLinkPostHandler()
 
 interface Page {
   messages: MessageView[]
@@ -273,7 +275,7 @@ onEveryEngine('history tools', (engine) => {
     const on = { ...here, host: here.host as never }
     const link = await addLink(on, 'web:team', { target_folder: 'team' })
     await here.host.engine.transaction((tx) =>
-      linkPostWork.run(tx, here.host.engine.dialect, [
+      linkPostHandler.run(tx, here.host.engine.dialect, [
         postOf(on, link, { topic: 't' }),
         postOf(on, link, { content: Buffer.from('two') }),
       ]),

@@ -5,7 +5,7 @@ import type { z } from 'zod'
 import { handleSubmitStatus } from '../../src/agent-socket/submit-status.ts'
 import { handleSubmitTurn } from '../../src/agent-socket/submit-turn.ts'
 import { type InboundMessage, type RecordedInbound, recordInbound } from '../../src/core/messages/inbound.ts'
-import { linkPostWork } from '../../src/core/messages/link-inbound.ts'
+import { createLinkPostHandler } from '../../src/core/messages/link-inbound.ts'
 import { lockMessageOrder } from '../../src/core/messages/messages.ts'
 import { fireDueTasks } from '../../src/core/schedule/task-firing.ts'
 import type { WriteContext } from '../../src/core/turns/rounds.ts'
@@ -24,6 +24,8 @@ import { agent, type EngineName, freshStore } from './host.ts'
 import { LEASE_MS, type TurnLease } from './model.ts'
 import { addLink, postOf } from './rows.ts'
 import { run } from './sql.ts'
+
+const linkPostHandler = createLinkPostHandler()
 
 export const RULES: TurnRules = { ...DEFAULT_TURN_RULES, turnsMax: 3 }
 const START = Date.UTC(2026, 0, 1, 12)
@@ -117,13 +119,13 @@ export class ModelInstance {
       hasRound: jid.startsWith('web:'),
     })
     const { dialect } = this.host.engine
-    const [verdict] = await this.write((tx) => linkPostWork.run(tx, dialect, [post]))
+    const [verdict] = await this.write((tx) => linkPostHandler.run(tx, dialect, [post]))
     if (verdict !== 'appended') throw new Error(`the post was not taken: ${JSON.stringify(verdict)}`)
     return post.id
   }
 
   async file(): Promise<void> {
-    await this.write((tx) => linkPostWork.runDeferred(tx, this.host.engine.dialect))
+    await this.write((tx) => linkPostHandler.runDeferred(tx, this.host.engine.dialect))
   }
 
   receive(inbound: InboundMessage): Promise<RecordedInbound> {

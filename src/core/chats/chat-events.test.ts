@@ -4,7 +4,7 @@ import { type EngineName, onEveryEngine, type TestHost, testHost } from '../../.
 import { addLink, postOf } from '../../../test/support/rows.ts'
 import { run } from '../../../test/support/sql.ts'
 import type { Tx } from '../../store/engine.ts'
-import { linkPostWork } from '../messages/link-inbound.ts'
+import { createLinkPostHandler } from '../messages/link-inbound.ts'
 import { filing, lockMessageOrder, messages } from '../messages/messages.ts'
 import {
   addMessagesToChats,
@@ -16,6 +16,8 @@ import {
   lastEventNumbers,
   latestEvents,
 } from './chat-events.ts'
+
+const linkPostHandler = createLinkPostHandler()
 
 interface ChatsHost extends TestHost {
   /** Appends messages as the lane does, without adding them to their chats. */
@@ -36,10 +38,10 @@ async function open(t: TestContext, engine: EngineName): Promise<ChatsHost> {
       const posts = texts.map((content) =>
         postOf(on, link, { content: Buffer.from(content), topic: topic ?? null, hasRound: false }),
       )
-      const results = await host.engine.transaction((tx) => linkPostWork.run(tx, dialect, posts))
+      const results = await host.engine.transaction((tx) => linkPostHandler.run(tx, dialect, posts))
       assert.ok(results.every((result) => result === 'appended'))
     },
-    addToChats: async () => (await host.engine.transaction((tx) => linkPostWork.runDeferred(tx, dialect))).isMore,
+    addToChats: async () => (await host.engine.transaction((tx) => linkPostHandler.runDeferred(tx, dialect))).isMore,
     contents: async (jid) => {
       const { events } = await host.engine.read((tx) => eventsAfter(tx, { jid, after: 0, limit: 100_000 }))
       assert.deepEqual(
@@ -70,7 +72,7 @@ onEveryEngine('events of chats', (engine) => {
     const { append, contents, ...on } = await open(t, engine)
     const link = await addLink(on, 'hook:main/ci', { target_folder: 'main', source_label: 'ci' })
     await append(link, ['1', '2'])
-    const add = () => on.host.engine.transaction((tx) => linkPostWork.runDeferred(tx, on.host.engine.dialect))
+    const add = () => on.host.engine.transaction((tx) => linkPostHandler.runDeferred(tx, on.host.engine.dialect))
     assert.deepEqual(await add(), { isMore: false, keys: ['hook:main/ci'] })
     assert.deepEqual(await add(), { isMore: false, keys: [] })
     assert.deepEqual(await contents('hook:main/ci'), ['1', '2'])
@@ -165,7 +167,7 @@ onEveryEngine('events of chats', (engine) => {
     const link = await addLink(on, 'web:main')
     await append(link, ['1'])
     const failing = on.host.engine.transaction(async (tx) => {
-      await linkPostWork.run(tx, on.host.engine.dialect, [postOf(on, link)])
+      await linkPostHandler.run(tx, on.host.engine.dialect, [postOf(on, link)])
       throw new Error('no')
     })
     await assert.rejects(failing, /no/)

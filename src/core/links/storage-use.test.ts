@@ -4,9 +4,11 @@ import { type EngineName, isRefusal, onEveryEngineQuickly, testHost } from '../.
 import { addLink, postOf } from '../../../test/support/rows.ts'
 import { run } from '../../../test/support/sql.ts'
 import { recordInbound } from '../messages/inbound.ts'
-import { linkPostWork } from '../messages/link-inbound.ts'
+import { createLinkPostHandler } from '../messages/link-inbound.ts'
 import { writeContextOf } from '../turns/rounds.ts'
 import { findNearlyFull, MESSAGE_OVERHEAD_BYTES, mustHaveStorage, storageUse, storedBytes } from './storage-use.ts'
+
+const linkPostHandler = createLinkPostHandler()
 
 async function open(t: TestContext, engine: EngineName) {
   const on = await testHost(t, engine)
@@ -16,13 +18,13 @@ async function open(t: TestContext, engine: EngineName) {
     ...on,
     append: (link: string, ...contents: string[]) =>
       store.transaction((tx) =>
-        linkPostWork.run(
+        linkPostHandler.run(
           tx,
           store.dialect,
           contents.map((content) => postOf(on, link, { content: Buffer.from(content) })),
         ),
       ),
-    file: () => store.transaction((tx) => linkPostWork.runDeferred(tx, store.dialect)),
+    file: () => store.transaction((tx) => linkPostHandler.runDeferred(tx, store.dialect)),
     stored: (scope: 'chat' | 'folder', name: string) => store.read((tx) => storedBytes(tx, scope, name)),
   }
 }

@@ -161,33 +161,35 @@ function openKeySweeper(): (tx: Tx) => Promise<void> {
   }
 }
 
-const sweepKeys = openKeySweeper()
+/** Each handler remembers when it last swept the keys of its store. */
+export function createLinkPostHandler(): LaneHandler<LinkPost, AppendResult> {
+  const sweepKeys = openKeySweeper()
+  return {
+    byteSize: ({ content }) => content.byteLength + 512,
+    source: ({ link }) => link,
+    isUrgent: ({ hasRound }) => hasRound,
 
-export const linkPostWork: LaneHandler<LinkPost, AppendResult> = {
-  byteSize: ({ content }) => content.byteLength + 512,
-  source: ({ link }) => link,
-  isUrgent: ({ hasRound }) => hasRound,
+    run: async (tx, dialect, posts, isAlone = false) => {
+      await (isAlone ? lockMessageNumbers(tx, dialect) : lockMessageOrder(tx, dialect))
+      const withoutKey = posts.filter(({ key }) => key === undefined)
+      const stored = await append(tx, dialect, withoutKey, isAlone && withoutKey.length === posts.length)
+      const results: AppendResult[] = []
+      let plain = 0
+      for (const post of posts) {
+        if (post.key) results.push(await appendKeyed(tx, dialect, post, post.key))
+        else results.push(stored[plain++] ? 'appended' : 'unknown')
+      }
+      return results
+    },
 
-  run: async (tx, dialect, posts, isAlone = false) => {
-    await (isAlone ? lockMessageNumbers(tx, dialect) : lockMessageOrder(tx, dialect))
-    const withoutKey = posts.filter(({ key }) => key === undefined)
-    const stored = await append(tx, dialect, withoutKey, isAlone && withoutKey.length === posts.length)
-    const results: AppendResult[] = []
-    let plain = 0
-    for (const post of posts) {
-      if (post.key) results.push(await appendKeyed(tx, dialect, post, post.key))
-      else results.push(stored[plain++] ? 'appended' : 'unknown')
-    }
-    return results
-  },
-
-  runDeferred: async (tx, dialect) => {
-    await lockMessageOrder(tx, dialect)
-    const added = await addMessagesToChats(tx)
-    // Wakes streams and runners in other processes.
-    if (dialect.notifySql !== undefined && added.keys?.length !== 0)
-      await execute(tx, dialect.notifySql, [notificationPayload(added)])
-    await sweepKeys(tx)
-    return added
-  },
+    runDeferred: async (tx, dialect) => {
+      await lockMessageOrder(tx, dialect)
+      const added = await addMessagesToChats(tx)
+      // Wakes streams and runners in other processes.
+      if (dialect.notifySql !== undefined && added.keys?.length !== 0)
+        await execute(tx, dialect.notifySql, [notificationPayload(added)])
+      await sweepKeys(tx)
+      return added
+    },
+  }
 }

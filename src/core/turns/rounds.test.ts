@@ -8,8 +8,10 @@ import { openEngine } from '../../store/index.ts'
 import { migrate, type StoredTable } from '../../store/migrate.ts'
 import { eventsAfter } from '../chats/chat-events.ts'
 import { coreTables } from '../index.ts'
-import { linkPostWork } from '../messages/link-inbound.ts'
+import { createLinkPostHandler } from '../messages/link-inbound.ts'
 import { findRound, frames, readFrames, readRoundHeads, rounds } from './rounds.ts'
+
+const linkPostHandler = createLinkPostHandler()
 
 onEveryEngine('rounds', (engine) => {
   test('a message opens a pending round with its id, chat, topic and folder', async (t) => {
@@ -17,7 +19,7 @@ onEveryEngine('rounds', (engine) => {
     await on.groups('main')
     const link = await addLink(on, 'web:main')
     const post = postOf(on, link, { topic: 'bills', hasRound: true })
-    await on.write((tx) => linkPostWork.run(tx, on.host.engine.dialect, [post]))
+    await on.write((tx) => linkPostHandler.run(tx, on.host.engine.dialect, [post]))
     const round = await on.round(post.id)
     assert.deepEqual(
       [round.status, round.jid, round.topic, round.target_folder, round.last_seq],
@@ -193,7 +195,7 @@ onEveryEngine('rounds', (engine) => {
     const on = await openConversationHost(t, engine)
     await on.groups('main')
     const post = postOf(on, await addLink(on, 'hook:main/ci'), { hasRound: false })
-    await on.write((tx) => linkPostWork.run(tx, on.host.engine.dialect, [post]))
+    await on.write((tx) => linkPostHandler.run(tx, on.host.engine.dialect, [post]))
     assert.equal(await on.read((tx) => rounds.count(tx)), 0)
   })
 })

@@ -9,11 +9,13 @@ import { outbox } from '../../core/delivery/outbox.ts'
 import { groups } from '../../core/groups/groups.ts'
 import { type InboundMessage, recordInbound } from '../../core/messages/inbound.ts'
 import { inbox } from '../../core/messages/inbox.ts'
-import { type LinkPost, linkPostWork } from '../../core/messages/link-inbound.ts'
+import { createLinkPostHandler, type LinkPost } from '../../core/messages/link-inbound.ts'
 import { filing, messages } from '../../core/messages/messages.ts'
 import { routes } from '../../core/routing/routes.ts'
 import { conversations } from '../../core/turns/conversations.ts'
 import { Router, routeBatch } from './router.ts'
+
+const linkPostHandler = createLinkPostHandler()
 
 interface Routing extends ConversationHost {
   route(): Promise<void>
@@ -47,8 +49,8 @@ async function open(t: TestContext, engine: EngineName): Promise<Routing> {
       ).id,
     post: async (link, content, hasRound = false, given = {}) => {
       const post = postOf(on, link, { content: Buffer.from(content), hasRound, ...given })
-      await on.write((tx) => linkPostWork.run(tx, host.engine.dialect, [post]))
-      await on.write((tx) => linkPostWork.runDeferred(tx, host.engine.dialect))
+      await on.write((tx) => linkPostHandler.run(tx, host.engine.dialect, [post]))
+      await on.write((tx) => linkPostHandler.runDeferred(tx, host.engine.dialect))
       return post.id
     },
   }
@@ -149,10 +151,10 @@ onEveryEngine('the router', (engine) => {
     await on.groups('main')
     const link = await addLink(on, 'web:main')
     const post = postOf(on, link, { hasRound: true })
-    await on.write((tx) => linkPostWork.run(tx, on.host.engine.dialect, [post]))
+    await on.write((tx) => linkPostHandler.run(tx, on.host.engine.dialect, [post]))
     await on.route()
     assert.equal(await on.read((tx) => inbox.count(tx)), 0)
-    await on.write((tx) => linkPostWork.runDeferred(tx, on.host.engine.dialect))
+    await on.write((tx) => linkPostHandler.runDeferred(tx, on.host.engine.dialect))
     await Promise.all([on.route(), on.route(), on.route()])
     assert.equal(await on.read((tx) => inbox.count(tx)), 1)
     assert.equal((await on.read((tx) => conversations.list(tx)))[0]?.waiting, 1)
@@ -238,9 +240,9 @@ onEveryEngine('the router', (engine) => {
     await on.groups('main')
     const link = await addLink(on, 'hook:main/ci')
     const posts = Array.from({ length: 1203 }, (_, at) => postOf(on, link, { content: Buffer.from(`${at}`) }))
-    await on.write((tx) => linkPostWork.run(tx, on.host.engine.dialect, posts))
+    await on.write((tx) => linkPostHandler.run(tx, on.host.engine.dialect, posts))
     for (let isMore = true; isMore; )
-      ({ isMore } = await on.write((tx) => linkPostWork.runDeferred(tx, on.host.engine.dialect)))
+      ({ isMore } = await on.write((tx) => linkPostHandler.runDeferred(tx, on.host.engine.dialect)))
     await on.route()
     assert.equal((await on.read((tx) => conversations.list(tx)))[0]?.waiting, 1203)
     const { last_seq } = (await on.read((tx) => filing.find(tx, { id: 1 }))) ?? assert.fail()
@@ -299,7 +301,7 @@ onEveryEngine('the router', (engine) => {
     await on.groups('main')
     const link = await addLink(on, 'hook:main/ci')
     const post = postOf(on, link)
-    await on.write((tx) => linkPostWork.run(tx, on.host.engine.dialect, [post]))
+    await on.write((tx) => linkPostHandler.run(tx, on.host.engine.dialect, [post]))
     const router = new Router({ host: on.host, assistantName: 'svc' })
     t.after(() => router.close())
     await until(async () => (await on.read((tx) => inbox.count(tx))) === 1)
@@ -317,8 +319,8 @@ onEveryEngine('the router', (engine) => {
     const on = await openConversationHost(t, engine, one)
     for (let at = 0; at < 20; at++) {
       const post = postOf(at % 2 ? one : two, link, { content: Buffer.from(`${at}`) })
-      await on.write((tx) => linkPostWork.run(tx, one.host.engine.dialect, [post]))
-      await on.write((tx) => linkPostWork.runDeferred(tx, one.host.engine.dialect))
+      await on.write((tx) => linkPostHandler.run(tx, one.host.engine.dialect, [post]))
+      await on.write((tx) => linkPostHandler.runDeferred(tx, one.host.engine.dialect))
       one.host.signals.emit()
       two.host.signals.emit()
     }

@@ -1,5 +1,5 @@
 // webd: serves chat and hook links, and the MCP endpoint of accounts.
-import { linkPostWork } from '../../core/messages/link-inbound.ts'
+import { createLinkPostHandler } from '../../core/messages/link-inbound.ts'
 import { readTrustedProxies, type TrustedProxyCheck } from '../../lib/http/client-address.ts'
 import { openRequestLog } from '../../lib/log/log.ts'
 import { proxydRoutesResource } from '../../resources/proxyd-routes.ts'
@@ -29,7 +29,7 @@ export const webd = defineDaemon({
   start: ({ host, app, log, metrics, peers, setRawHandler, defer, stopping }, settings) => {
     const { engine, signals, preCommitSignals } = host
     // Wakes the router before the commit, so that routing shares the transaction, and after it if that was too late.
-    const lane = openLane(engine, linkPostWork, {
+    const lane = openLane(engine, createLinkPostHandler(), {
       onDeferredStart: () => preCommitSignals.emit([], ['arrivals']),
       onDeferredCommit: ({ keys }, wasAnnounced) => {
         if (keys?.length !== 0) signals.emit(keys, wasAnnounced ? [] : ['arrivals'])
