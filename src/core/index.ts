@@ -22,7 +22,10 @@ import { fetchedMessages } from './messages/fetched-messages.ts'
 import { inbox, routing } from './messages/inbox.ts'
 import { messageChanges } from './messages/message-changes.ts'
 import { filing, messages } from './messages/messages.ts'
+import { accounts } from './people/accounts.ts'
 import { identities, identityClaims } from './people/identities.ts'
+import { sessions, sessionTokens } from './people/sessions.ts'
+import { signInLinks } from './people/sign-in-links.ts'
 import { engagements } from './routing/engagements.ts'
 import { routes } from './routing/routes.ts'
 import { taskLeases } from './schedule/task-leases.ts'
@@ -82,4 +85,8 @@ export const coreTables = [
   networkDenials,
   storageUse,
   modelKeys,
+  sessions,
+  sessionTokens,
+  accounts,
+  signInLinks,
 ]

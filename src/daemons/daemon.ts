@@ -13,9 +13,10 @@ import { readSettings, type SettingDeclarations, type SettingSource, type Settin
 import type { InstanceHost } from '../registry/context.ts'
 import type { Resource } from '../registry/resource.ts'
 import { API_DESCRIPTIONS } from './api-descriptions.ts'
+import { type Credentials, requestAuthenticator } from './http/credentials.ts'
 import type { LocalDaemon, Peers } from './http/peers.ts'
 import type { RawHandler } from './http/raw-request.ts'
-import { bearerAuthenticator, requestMiddleware } from './http/request-middleware.ts'
+import { requestMiddleware } from './http/request-middleware.ts'
 import type { StoreHealthCheck } from './process/store-health.ts'
 import type { DaemonName } from './settings.ts'
 
@@ -44,7 +45,7 @@ export interface DaemonDefinition<D extends SettingDeclarations = SettingDeclara
   readonly about: string
   readonly settings?: D
   /** Refuses callers who may not read the metrics; absent for daemons that listen on loopback. */
-  authorizeMetrics?(host: InstanceHost, authorization: string | undefined): Promise<void>
+  authorizeMetrics?(host: InstanceHost, credentials: Credentials): Promise<void>
   /** Called before the daemon listens. */
   start?(context: DaemonContext, settings: Settings<D>): void | Promise<void>
 }
@@ -96,7 +97,7 @@ export async function openDaemon(daemon: DaemonDefinition, shared: ProcessContex
   app.notFound(createNotFoundHandler(app))
   mountDescription(app, () => openapiText(name, resources, API_DESCRIPTIONS[name]))
   mountHealthAndMetrics(app, { daemon, metrics, ...shared })
-  mountRest(app, resources, bearerAuthenticator(host))
+  mountRest(app, resources, requestAuthenticator(host))
   const opened = new AsyncDisposableStack()
   let rawHandler: RawHandler | undefined
   try {
@@ -161,7 +162,10 @@ function mountHealthAndMetrics(
   })
   if (!process) return
   app.get('/metrics', async (c) => {
-    await daemon.authorizeMetrics?.(host, c.req.header('Authorization'))
+    await daemon.authorizeMetrics?.(host, {
+      authorization: c.req.header('Authorization'),
+      cookie: c.req.header('Cookie'),
+    })
     return c.body(metrics.text() + process.text(), 200, { 'Content-Type': METRICS_TYPE })
   })
 }

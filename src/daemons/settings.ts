@@ -79,6 +79,19 @@ export const TRUSTED_PROXY_SETTINGS = {
   ),
 } satisfies SettingDeclarations
 
+/** Shorter lifetimes would end sessions while they are used. */
+const SessionTimeSetting = DurationSetting.refine((ms) => ms >= 3_600_000, 'must be at least 1h')
+
+export const SIGN_IN_SETTINGS = {
+  SIGN_IN_ALLOW: setting(
+    TextSetting,
+    '',
+    'comma-separated people who may sign in without a grant or an invite: subs, verified e-mail addresses, *@domain',
+  ),
+  SESSION_IDLE: setting(SessionTimeSetting, '336h', 'a browser session ends after this time without use; at least 1h'),
+  SESSION_MAX: setting(SessionTimeSetting, '2160h', 'a browser session ends after this time in any case; at least 1h'),
+} satisfies SettingDeclarations
+
 export const LINK_SETTINGS = {
   TOKEN_BODY_MAX: setting(BytesSetting, '1MiB', 'largest request body at a link'),
   WEBHOOK_RATE_HOOK: setting(CountSetting, '600', 'messages per minute through one hook link; 0 means no limit'),
@@ -192,6 +205,7 @@ export function readAgentLimits(sources: readonly SettingSource[]): AgentLimits 
 export const ALL_SETTINGS: SettingDeclarations = {
   ...INSTANCE_SETTINGS,
   ...TRUSTED_PROXY_SETTINGS,
+  ...SIGN_IN_SETTINGS,
   ...LINK_SETTINGS,
   ...CHANNEL_SETTINGS,
   ...TURN_SETTINGS,

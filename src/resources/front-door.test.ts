@@ -149,6 +149,10 @@ onEveryEngine('resources of the instance', (engine) => {
       expires_at: NOW,
       rotations: 0,
       status: 'active',
+      kind: 'browser',
+      method: 'link',
+      idle_ms: 1000,
+      ends_at: NOW,
     } as const
     await host.engine.transaction(async (tx) => {
       for (const family_id of ['one', 'two']) await sessionsResource.table.insert(tx, { ...row, family_id })

@@ -1,37 +1,28 @@
-// Sign-in sessions: one row per family of refresh tokens. They can be listed and revoked.
+// Sessions of signed-in people, in browsers and OAuth clients. Every way to sign in ends in `sign_in`.
 import { z } from 'zod'
 import { principalOf } from '../core/access/caller.ts'
-import { line, Timestamp } from '../core/values.ts'
+import { hasGrant } from '../core/access/policy.ts'
+import { Account, primaryAccount, recordAccount } from '../core/people/accounts.ts'
+import { isInviteOpen } from '../core/people/invites.ts'
+import { createSession, revokeOtherSessions, revokeSession, Session, sessions } from '../core/people/sessions.ts'
+import { line } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { hasTool, INSTANCE_SCOPE, requireToolForAgents } from '../registry/authorization.ts'
+import type { Context } from '../registry/context.ts'
 import { ascending, listVerb, mustFindRow } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
-import { Table } from '../store/table.ts'
 
-const Session = z
-  .object({
-    family_id: line(64).meta({ readOnly: true }),
-    sub: line(256),
-    scope: z.string(),
-    aud: line(256).optional(),
-    started_at: Timestamp.meta({ readOnly: true }),
-    renewed_at: Timestamp.meta({ readOnly: true }),
-    expires_at: Timestamp.meta({ readOnly: true }),
-    rotations: z.int(),
-    status: z.enum(['active', 'revoked', 'expired']),
-  })
-  .meta({ id: 'Sessions' })
-
-const sessions = new Table({
-  name: 'sessions',
-  row: Session,
-  key: 'family_id',
-  storage: [
-    `create table sessions (
-       family_id text primary key, sub text not null, scope text not null, aud text, started_at text not null,
-       renewed_at text not null, expires_at text not null, rotations integer not null, status text not null)`,
-    'create index sessions_newest on sessions (started_at, family_id)',
-  ],
+/** `link`: the operator created a one-time link; `invite`: a new account of the holder of an invite. */
+const SignIn = z.object({
+  account: Account.omit({ created_at: true, signed_in_at: true }),
+  method: line(64).describe('link, passkey, or the name of the provider'),
+  is_allowed: z.boolean().describe('Whether SIGN_IN_ALLOW admits the account'),
+  invite_token: z.string().optional().describe('An invite that the person is about to redeem'),
+  browser: line(256).optional(),
+  address: line(64).optional(),
+  replaces: line(64).optional().describe('The session of the same browser, which ends'),
+  idle_ms: z.int(),
+  max_ms: z.int(),
 })
 
 export const sessionsResource = defineResource({
@@ -57,9 +48,55 @@ export const sessionsResource = defineResource({
         refuse('not_found', 'there is no such session')
       },
       run: async (ctx, { family_id }) => {
-        const changed = await table.update(ctx.tx, { family_id, status: 'active' }, { status: 'revoked' })
-        if (changed === 0) refuse('not_found', 'that session has ended already')
+        if (!(await revokeSession(ctx.tx, family_id))) refuse('not_found', 'that session has ended already')
+      },
+    }),
+
+    /** Ends every session of the caller but the one that the request came with. */
+    delete_others: defineVerb({
+      input: z.object({}),
+      output: z.object({ deleted: z.int() }),
+      authorize: (ctx) => {
+        mustHaveSession(ctx)
+      },
+      run: async (ctx) => ({
+        deleted: await revokeOtherSessions(ctx.tx, principalOf(ctx.caller), mustHaveSession(ctx)),
+      }),
+    }),
+
+    sign_in: defineVerb({
+      input: SignIn,
+      output: z.object({ token: z.string(), family_id: z.string(), sub: z.string() }),
+      authorize: mayEnter,
+      run: async (ctx, { account, method, browser: name, address, replaces, idle_ms: idleMs, max_ms: maxMs }) => {
+        await recordAccount(ctx.tx, account, ctx.now)
+        const sub = await primaryAccount(ctx.tx, account.sub)
+        if (replaces !== undefined) await revokeSession(ctx.tx, replaces)
+        const started = { sub, kind: 'browser', method, name, address, idleMs, maxMs } as const
+        const { session, token } = await createSession(ctx.tx, ctx, started)
+        return { token, family_id: session.family_id, sub }
       },
     }),
   }),
 })
+
+function mustHaveSession({ caller }: Context): string {
+  if (caller.kind === 'person' && caller.session !== undefined) return caller.session
+  return refuse('forbidden', 'this needs a browser session, not a bearer')
+}
+
+/** Strangers do not enter: a person needs a link of the operator, a line in SIGN_IN_ALLOW, a grant, or an open invite. */
+async function mayEnter(
+  ctx: Context,
+  { account, method, is_allowed, invite_token }: z.output<typeof SignIn>,
+): Promise<void> {
+  if (method === 'link' || is_allowed) return
+  const sub = await primaryAccount(ctx.tx, account.sub)
+  if (hasGrant(await ctx.policy(), sub)) return
+  if (invite_token !== undefined && (await isInviteOpen(ctx.tx, invite_token, ctx.now))) return
+  refuse(
+    'forbidden',
+    `${account.sub} may not sign in`,
+    'ask an operator of this server for an invite, or for a line in SIGN_IN_ALLOW',
+  )
+}

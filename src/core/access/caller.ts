@@ -9,8 +9,8 @@ export type Caller =
   | { readonly kind: 'host'; readonly sub: string }
   /** An agent on its folder's socket. */
   | { readonly kind: 'agent'; readonly folder: string }
-  /** A person with a bearer, which may name a folder. */
-  | { readonly kind: 'person'; readonly sub: string; readonly folder?: string }
+  /** A person with a bearer, which may name a folder, or with the session of a browser. */
+  | { readonly kind: 'person'; readonly sub: string; readonly folder?: string; readonly session?: string }
   /** Another daemon. */
   | { readonly kind: 'service'; readonly sub: string }
 

@@ -218,6 +218,12 @@ export function isOperator(policy: Policy, principal: string): boolean {
   return grants.principals.has(OPERATOR_ROLE) || rows.length > 0
 }
 
+/** Whether a row allows this person something. Rows for everyone (`**`) do not count: they also match strangers. */
+export function hasGrant(policy: Policy, principal: string): boolean {
+  const { byAction } = policy.grantsOf(principal)
+  return [...byAction.values()].some(({ rows }) => rows.some((row) => !row.isDeny && row.principal !== EVERYTHING))
+}
+
 /** The scope globs that the subject administers, without those fully denied. */
 export function administeredScopes(policy: Policy, subject: AccessSubject): string[] {
   const rows = rowsOf(policy.grantsOf(subject.principal), 'admin').filter((row) => rowApplies(row, {}, subject.claims))

@@ -1,6 +1,8 @@
 // Invites as rows. Only the hash of a token is stored; a revoked invite stays and has `revoked_at`.
 import { z } from 'zod'
+import type { Tx } from '../../store/engine.ts'
 import { Table } from '../../store/table.ts'
+import { hashToken } from '../links/link-token.ts'
 import { Bytes, FolderGlob, line, Timestamp } from '../values.ts'
 
 export const Invite = z
@@ -29,3 +31,16 @@ export const invites = new Table({
     'create index invites_newest on invites (issued_at, token_id)',
   ],
 })
+
+export type InviteRow = z.output<typeof Invite>
+
+/** The invite of a token, if it can still be redeemed. */
+export async function findOpenInvite(tx: Tx, token: string, now: string): Promise<InviteRow | undefined> {
+  const invite = await invites.find(tx, { token_hash: hashToken(token) })
+  if (!invite || invite.revoked_at !== undefined || invite.used_count >= invite.max_uses) return undefined
+  return invite.expires_at !== undefined && invite.expires_at <= now ? undefined : invite
+}
+
+export async function isInviteOpen(tx: Tx, token: string, now: string): Promise<boolean> {
+  return (await findOpenInvite(tx, token, now)) !== undefined
+}

@@ -1,20 +1,21 @@
-// Middleware of every daemon: request id, default response headers, metrics and one log line; and bearer authentication.
+// Middleware of every daemon: request id, default response headers, metrics and one log line.
 import { IncomingMessage } from 'node:http'
 import type { Context, MiddlewareHandler } from 'hono'
-import { verifyBearer } from '../../core/access/bearers.ts'
 import { type Caller, principalOf } from '../../core/access/caller.ts'
-import type { RequestAuthenticator } from '../../faces/rest.ts'
 import { uuidv7 } from '../../lib/clock.ts'
 import { peerAddress } from '../../lib/http/http.ts'
 import { type Log, logRequest } from '../../lib/log/log.ts'
 import type { RequestMetrics } from '../../lib/log/metrics.ts'
-import { Refusal, refuse } from '../../lib/refusal.ts'
+import { Refusal } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
+import { formatSessionCookie } from './session-cookie.ts'
 
 declare module 'hono' {
   interface ContextVariableMap {
     requestId: string
     caller: Caller
+    /** The new token of the caller's session. */
+    renewedSession: string
     /** Another daemon of this process responds and logs. */
     isForwarded: boolean
   }
@@ -41,6 +42,10 @@ export function requestMiddleware({ host, log, metrics }: RequestMiddlewareOptio
     if (!headers.has(ALREADY_SENT)) {
       for (const [name, value] of defaults) if (!headers.has(name)) headers.set(name, value)
       headers.set(REQUEST_ID_HEADER, request)
+      // A response that sets the cookie itself starts or ends a session.
+      const renewed = c.get('renewedSession')
+      if (renewed !== undefined && !headers.has('Set-Cookie'))
+        headers.append('Set-Cookie', formatSessionCookie(host, renewed))
     }
     metrics.add(c.req.method, status, ms)
     if (c.get('isForwarded')) return
@@ -98,40 +103,6 @@ export function incomingOf(c: Context): IncomingMessage | undefined {
   const env: unknown = c.env
   if (typeof env !== 'object' || env === null || !('incoming' in env)) return undefined
   return env.incoming instanceof IncomingMessage ? env.incoming : undefined
-}
-
-export function bearerAuthenticator(host: InstanceHost): RequestAuthenticator {
-  return async (c) => {
-    const caller = await verifyBearer(host, bearerFromHeader(c.req.header('Authorization')))
-    c.set('caller', caller)
-    const sourceIp = clientAddressOf(c)
-    return { host, caller, face: 'rest', requestId: c.get('requestId'), ...(sourceIp ? { sourceIp } : {}) }
-  }
-}
-
-/** Refuses repeated headers too: Node joins them with a comma. */
-export function bearerFromHeader(header: string | undefined): string {
-  const [, bearer] = /^bearer +([\w-]+\.[\w-]+\.[\w-]+) *$/i.exec(header ?? '') ?? []
-  return (
-    bearer ?? refuse('unauthenticated', 'a bearer token is required', 'send the header Authorization: Bearer <bearer>')
-  )
-}
-
-export interface Authentication {
-  readonly caller?: Caller
-  /** Why there is no caller. */
-  readonly fault?: Refusal
-}
-
-/** Reads an optional bearer. Other credentials name no caller: they may be meant for a backend. */
-export async function authenticate(host: InstanceHost, authorization: string | undefined): Promise<Authentication> {
-  if (authorization === undefined) return {}
-  try {
-    return { caller: await verifyBearer(host, bearerFromHeader(authorization)) }
-  } catch (fault) {
-    if (fault instanceof Refusal && fault.code === 'unauthenticated') return { fault }
-    throw fault
-  }
 }
 
 /**

@@ -3,8 +3,9 @@
 import { isReservedPath } from '../../core/links/reserved-paths.ts'
 import { resources } from '../../resources/index.ts'
 import { defineDaemon } from '../daemon.ts'
+import { authenticate } from '../http/credentials.ts'
 import { passToPeer } from '../http/forwarded-headers.ts'
-import { authenticate, incomingOf } from '../http/request-middleware.ts'
+import { incomingOf } from '../http/request-middleware.ts'
 import { withClientAddress } from '../http/trusted-proxies.ts'
 import { DAEMON_NAMES, TRUSTED_PROXY_SETTINGS } from '../settings.ts'
 import { daemonLookup } from './daemon-paths.ts'
@@ -19,7 +20,7 @@ export const proxyd = defineDaemon({
   name: 'proxyd',
   about: 'public entry point: forwards each request to the daemon that serves it',
   settings: TRUSTED_PROXY_SETTINGS,
-  authorizeMetrics: async (host, authorization) => authorize(host, await authenticate(host, authorization), 'operator'),
+  authorizeMetrics: async (host, credentials) => authorize(host, await authenticate(host, credentials), 'operator'),
   start: ({ app, host, log, metrics, peers, isSet, setRawHandler }, { TRUSTED_PROXIES: isTrustedProxy }) => {
     const findDaemon = daemonLookup(resources)
     const routeTable = new ProxyRouteTableReader(isSet)

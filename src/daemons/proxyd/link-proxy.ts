@@ -10,10 +10,11 @@ import { logRequest } from '../../lib/log/log.ts'
 import { publicRefusal, Refusal } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import type { DaemonContext } from '../daemon.ts'
+import { authenticate } from '../http/credentials.ts'
 import { forwardedHeaders } from '../http/forwarded-headers.ts'
 import type { Peer } from '../http/peers.ts'
 import type { RawHandler } from '../http/raw-request.ts'
-import { acceptRequestId, authenticate, setClientAddress } from '../http/request-middleware.ts'
+import { acceptRequestId, setClientAddress } from '../http/request-middleware.ts'
 import { joinedHeader, resolveClientAddress } from '../http/trusted-proxies.ts'
 import { upstreamHeaders } from '../http/upstream-headers.ts'
 import { PAGE_TYPE, plainProblemPage } from './pages.ts'
@@ -69,7 +70,7 @@ async function forwardLink(
   id: string,
 ): Promise<number> {
   const { url = '', headers, rawHeaders } = request
-  const identity = await identityHeaders(host, await authenticate(host, headers.authorization))
+  const identity = await identityHeaders(host, await authenticate(host, headers))
   return forward(request, response, {
     target: url,
     headers: upstreamHeaders(rawHeaders, {

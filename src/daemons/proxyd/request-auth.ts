@@ -4,7 +4,7 @@ import { checkAccess, isOperator } from '../../core/access/policy.ts'
 import { identities, identityClaims } from '../../core/people/identities.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
-import type { Authentication } from '../http/request-middleware.ts'
+import type { Authentication } from '../http/credentials.ts'
 import type { ForwardedHeaders } from '../http/upstream-headers.ts'
 import type { RequiredAuth } from './route-table.ts'
 

@@ -6,8 +6,8 @@ import { groups } from '../../core/groups/groups.ts'
 import { prefersHtml, problemOf, problemResponse } from '../../lib/http/http.ts'
 import { publicRefusal, Refusal, refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
+import { type Authentication, authenticateRequest } from '../http/credentials.ts'
 import { forwardedHeaders } from '../http/forwarded-headers.ts'
-import { type Authentication, authenticate } from '../http/request-middleware.ts'
 import { encodeLocation, upstreamHeaders } from '../http/upstream-headers.ts'
 import { fileResponse } from './file-response.ts'
 import type { ProxyContext } from './link-proxy.ts'
@@ -60,8 +60,7 @@ async function handleMatch(
   })
   if (!match) return path === '/' ? sendRoot(c) : nothingHere()
   if (match.kind === 'denied') return refuse('forbidden', 'this path is closed')
-  const authentication = await authenticate(host, c.req.header('Authorization'))
-  if (authentication.caller) c.set('caller', authentication.caller)
+  const authentication = await authenticateRequest(host, c)
   if (match.kind === 'files') {
     // Authorize before the lookup: a refusal must not reveal which files exist.
     await authorize(host, authentication, match.auth, folder ?? match.path.slice(1))

@@ -14,7 +14,7 @@ import { Refusal, refuse } from '../../lib/refusal.ts'
 import { parse } from '../../lib/text/schema-parser.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import type { Tx } from '../../store/engine.ts'
-import { bearerAuthenticator } from '../http/request-middleware.ts'
+import { requestAuthenticator } from '../http/credentials.ts'
 
 const Due = z.strictObject({ limit: pageLimit(100, 1000) })
 const RunLog = z.strictObject({
@@ -28,7 +28,7 @@ const Reschedule = z.strictObject({
 })
 
 export function mountTaskRoutes({ app, host }: { readonly app: Hono; readonly host: InstanceHost }): void {
-  const authenticate = bearerAuthenticator(host)
+  const authenticate = requestAuthenticator(host)
   const mustBeService = async (c: HonoContext): Promise<void> => {
     const { caller } = await authenticate(c)
     if (caller.kind !== 'service') refuse('forbidden', 'this path is for daemons of the instance')

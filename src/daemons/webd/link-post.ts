@@ -12,7 +12,7 @@ import { prefersHtml } from '../../lib/http/http.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import type { Lane } from '../../store/lanes/lane.ts'
-import { authenticate } from '../http/request-middleware.ts'
+import { authenticate } from '../http/credentials.ts'
 import { type MessageInput, rawMessage, readChatBody } from './chat-body.ts'
 import { type CachedLink, type LinkCache, latin1 } from './link-cache.ts'
 import { LinkRefusal, type LinkRequest, prebuiltResponse } from './link-request.ts'
@@ -240,7 +240,7 @@ async function findRepeated({ engine }: InstanceHost, post: LinkPost): Promise<A
 
 /** The signed-in person, or a pseudonym of link and address. See docs/decisions.md#sender-of-a-link. */
 export async function senderOf(host: InstanceHost, request: LinkRequest, link: CachedLink): Promise<string> {
-  const { caller } = await authenticate(host, request.incoming.headers.authorization)
+  const { caller } = await authenticate(host, request.incoming.headers)
   if (caller?.kind === 'person') {
     request.caller = principalOf(caller)
     return caller.sub

@@ -1,9 +1,9 @@
 // The style sheets of the chat: one for the page and the widget, one for the page only.
 
-const LIGHT = `
+export const LIGHT_COLORS = `
   --back: #fff; --raised: #f6f7fa; --text: #1b1d26; --muted: #5f6778; --line: #e1e4eb; --bubble: #e9ebfb;
   --code: #f4f5f9; --accent: #4653cf; --on-accent: #fff; --fault: #b3261e; --warn: #fff6e0; --on-warn: #5a4300;`
-const DARK = `
+export const DARK_COLORS = `
   --back: #15171d; --raised: #1d2028; --text: #e7e9f0; --muted: #9ba3b6; --line: #2f3440; --bubble: #2b3052;
   --code: #0f1116; --accent: #98a1ff; --on-accent: #12142e; --fault: #ff9a90; --warn: #3a3014; --on-warn: #ffe3a1;`
 
@@ -13,10 +13,10 @@ const DARK = `
  */
 export const CHAT_STYLE = `
 :host { all: initial }
-:host, body { ${LIGHT} --ink: var(--accent); color-scheme: light dark }
-@media (prefers-color-scheme: dark) { :host, body { ${DARK} } }
-:host([data-theme='light']) { ${LIGHT} color-scheme: light }
-:host([data-theme='dark']) { ${DARK} color-scheme: dark }
+:host, body { ${LIGHT_COLORS} --ink: var(--accent); color-scheme: light dark }
+@media (prefers-color-scheme: dark) { :host, body { ${DARK_COLORS} } }
+:host([data-theme='light']) { ${LIGHT_COLORS} color-scheme: light }
+:host([data-theme='dark']) { ${DARK_COLORS} color-scheme: dark }
 *, *::before, *::after { box-sizing: border-box }
 [hidden] { display: none !important }
 .hidden {

@@ -19,7 +19,8 @@ import type { InstanceHost, RequestContext } from '../../../registry/context.ts'
 import { type Tool, ToolNotListed } from '../../../registry/tool.ts'
 import { proxydRoutesResource } from '../../../resources/proxyd-routes.ts'
 import type { Tx } from '../../../store/engine.ts'
-import { bearerAuthenticator, incomingOf } from '../../http/request-middleware.ts'
+import { requestAuthenticator } from '../../http/credentials.ts'
+import { incomingOf } from '../../http/request-middleware.ts'
 import { noSession, openMcpExchanges, SESSION_HEADER } from './http-exchange.ts'
 import { type GroupMessaging, messagingTools } from './messaging-tools.ts'
 import { mustBeOwnOrigin } from './origin-check.ts'
@@ -43,7 +44,7 @@ type PersonCall = RequestContext & { readonly caller: Person }
 const GROUPS_MAX = 1000
 
 export function openAccountMcp({ host, bodyMax, quotas, onError }: AccountMcpOptions): OpenAccountMcp {
-  const authenticate = bearerAuthenticator(host)
+  const authenticate = requestAuthenticator(host)
   const rateLimiters = new CallRateLimiters(host.limits.toolCallsPerSecond, host.clock)
   const messaging = messagingTools((call: PersonCall) => accountMessaging(call, quotas))
   const routes = resourceTools([proxydRoutesResource]).map(hideFromNonOperators)

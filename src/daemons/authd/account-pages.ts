@@ -1,0 +1,25 @@
+// Pages about the signed-in person: /auth/me and their devices.
+import type { Context, Hono } from 'hono'
+import { prefersHtml } from '../../lib/http/http.ts'
+import type { InstanceHost } from '../../registry/context.ts'
+import { html } from '../../web/chat/html.ts'
+import { renderPage } from '../../web/pages/page.ts'
+import { sendPage } from './page-response.ts'
+import { personPage, type SignedIn } from './signed-in.ts'
+
+export function mountAccountPages(app: Hono, host: InstanceHost): void {
+  app.get('/auth/me', personPage(host, showMe))
+}
+
+function showMe(c: Context, { sub, csrf }: SignedIn): Response {
+  if (!prefersHtml(c.req.header('Accept'))) return c.json({ sub, csrf }, 200, { Vary: 'Accept' })
+  return sendPage(
+    c,
+    renderPage({
+      title: 'Your account',
+      person: sub,
+      main: html`<p>You are signed in as <code>${sub}</code>.</p>
+<form method="post" action="/auth/sign-out"><input type="hidden" name="csrf" value="${csrf}"><button>Sign out</button></form>`,
+    }),
+  )
+}

@@ -1,0 +1,16 @@
+// SIGN_IN_ALLOW: subs, verified e-mail addresses and *@domain.
+import type { ConfirmedAccount } from '../../core/people/accounts.ts'
+
+export type SignInAllowlist = (account: ConfirmedAccount) => boolean
+
+/** E-mail addresses count only if the provider verified them, and are compared without case. */
+export function parseSignInAllowlist(text: string): SignInAllowlist {
+  const entries = new Set(text.split(',').flatMap((entry) => entry.trim() || []))
+  const folded = new Set([...entries].map((entry) => entry.toLowerCase()))
+  return ({ sub, email, email_verified }) => {
+    if (entries.has(sub)) return true
+    if (!email_verified || email === undefined || !/^[^\s@]+@[^\s@]+$/.test(email)) return false
+    const address = email.toLowerCase()
+    return folded.has(address) || folded.has(`*@${address.slice(address.indexOf('@') + 1)}`)
+  }
+}

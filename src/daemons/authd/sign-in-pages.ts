@@ -1,0 +1,84 @@
+// The sign-in page, one-time links and signing out.
+import type { Context, Hono } from 'hono'
+import { localAccount } from '../../core/people/accounts.ts'
+import { findSignInLink, takeSignInLink } from '../../core/people/sign-in-links.ts'
+import { ownPath } from '../../lib/http/own-path.ts'
+import { refuse } from '../../lib/refusal.ts'
+import { callVerb } from '../../registry/call.ts'
+import { sessionsResource } from '../../resources/sessions.ts'
+import { html } from '../../web/chat/html.ts'
+import { renderPage } from '../../web/pages/page.ts'
+import { authenticateRequest } from '../http/credentials.ts'
+import { mustBeOwnOriginForm, readForm, readSessionForm } from '../http/form-request.ts'
+import { clearedSessionCookie } from '../http/session-cookie.ts'
+import { pageHandler, redirectTo, sendPage } from './page-response.ts'
+import { type SignInContext, signedInResponse, startSession } from './sign-in.ts'
+
+export function mountSignInPages(app: Hono, context: SignInContext): void {
+  app.get(
+    '/auth/sign-in',
+    pageHandler((c) => showSignIn(context, c)),
+  )
+  app.get(
+    '/auth/link/:token',
+    pageHandler((c) => showLink(context, c)),
+  )
+  app.post(
+    '/auth/link/:token',
+    pageHandler((c) => useLink(context, c)),
+  )
+  app.post(
+    '/auth/sign-out',
+    pageHandler((c) => signOut(context, c)),
+  )
+}
+
+function showSignIn({ host: { instance } }: SignInContext, c: Context): Response {
+  return sendPage(
+    c,
+    renderPage({
+      title: 'Sign in',
+      main: html`<p>The operator of this server can sign you in with a one-time link:</p>
+<pre><code>svc login ${instance} local:&lt;name&gt;</code></pre>`,
+    }),
+  )
+}
+
+/** One answer for unknown, used and expired links. */
+function refuseLink(): never {
+  refuse('not_found', 'this sign-in link is not valid', 'it works once, for 15 minutes; ask the operator for a new one')
+}
+
+/** Changes nothing: mail programs and chats open links to preview them. */
+async function showLink({ host }: SignInContext, c: Context): Promise<Response> {
+  const sub = await host.engine.read((tx) => findSignInLink(tx, c.req.param('token') ?? '', host.clock.now()))
+  if (sub === undefined) refuseLink()
+  return sendPage(
+    c,
+    renderPage({
+      title: 'Sign in',
+      main: html`<p>You are about to sign in as <code>${sub}</code> on this device.</p>
+<form method="post"><button class="primary wide" autofocus>Sign in</button></form>`,
+    }),
+  )
+}
+
+async function useLink(context: SignInContext, c: Context): Promise<Response> {
+  const { host } = context
+  mustBeOwnOriginForm(host, c)
+  await readForm(c)
+  const token = c.req.param('token') ?? ''
+  const sub = await host.engine.transaction((tx) => takeSignInLink(tx, token, host.clock.now()))
+  if (sub === undefined) refuseLink()
+  const started = await startSession(context, c, { account: localAccount(sub), method: 'link' })
+  return signedInResponse(started, ownPath(c.req.query('next')))
+}
+
+async function signOut({ host }: SignInContext, c: Context): Promise<Response> {
+  const { caller } = await authenticateRequest(host, c)
+  if (caller?.kind !== 'person' || caller.session === undefined) return redirectTo('/auth/sign-in')
+  await readSessionForm(host, c, caller.session)
+  const request = { host, caller, face: 'dash', requestId: c.get('requestId') } as const
+  await callVerb(request, sessionsResource.verbs.delete, { family_id: caller.session })
+  return redirectTo('/auth/sign-in', { 'Set-Cookie': clearedSessionCookie(host) })
+}

@@ -1,0 +1,90 @@
+// Starts the session of a person whose account was confirmed. Every way to sign in ends here.
+import type { Context } from 'hono'
+import type { ConfirmedAccount } from '../../core/people/accounts.ts'
+import { callVerb } from '../../registry/call.ts'
+import type { InstanceHost } from '../../registry/context.ts'
+import { sessionsResource } from '../../resources/sessions.ts'
+import { authenticate } from '../http/credentials.ts'
+import { clientAddressOf } from '../http/request-middleware.ts'
+import { formatSessionCookie } from '../http/session-cookie.ts'
+import { redirectTo } from './page-response.ts'
+import type { SignInAllowlist } from './sign-in-allowlist.ts'
+
+export interface SignInContext {
+  readonly host: InstanceHost
+  readonly isAllowed: SignInAllowlist
+  readonly idleMs: number
+  readonly maxMs: number
+}
+
+export interface SignInRequest {
+  readonly account: ConfirmedAccount
+  /** link, passkey, or the name of the provider. */
+  readonly method: string
+  readonly inviteToken?: string | undefined
+}
+
+export interface StartedSession {
+  readonly sub: string
+  readonly session: string
+  readonly cookie: string
+}
+
+/** The browser's previous session ends: a session never continues as another person. */
+export async function startSession(
+  { host, isAllowed, idleMs, maxMs }: SignInContext,
+  c: Context,
+  { account, method, inviteToken }: SignInRequest,
+): Promise<StartedSession> {
+  const previous = (await authenticate(host, { cookie: c.req.header('Cookie') })).caller
+  const address = clientAddressOf(c)
+  const request = {
+    host,
+    caller: { kind: 'person', sub: account.sub },
+    face: 'dash',
+    requestId: c.get('requestId'),
+    ...(address === undefined ? {} : { sourceIp: address }),
+  } as const
+  const { token, family_id, sub } = await callVerb(request, sessionsResource.verbs.sign_in, {
+    account,
+    method,
+    is_allowed: isAllowed(account),
+    invite_token: inviteToken,
+    browser: browserName(c.req.header('User-Agent')),
+    address,
+    replaces: previous?.kind === 'person' ? previous.session : undefined,
+    idle_ms: idleMs,
+    max_ms: maxMs,
+  })
+  return { sub, session: family_id, cookie: formatSessionCookie(host, token) }
+}
+
+/** The page that a person without another destination sees after signing in. */
+export const HOME_PATH = '/auth/me'
+
+export function signedInResponse({ cookie }: StartedSession, next: string = HOME_PATH): Response {
+  return redirectTo(next, { 'Set-Cookie': cookie })
+}
+
+const BROWSERS: readonly (readonly [string, RegExp])[] = [
+  ['Edge', /\bEdg/],
+  ['Opera', /\bOPR\//],
+  ['Chrome', /\b(?:Chrome|CriOS|Chromium)\//],
+  ['Firefox', /\b(?:Firefox|FxiOS)\//],
+  ['Safari', /\bSafari\//],
+  ['curl', /^curl\//],
+]
+const SYSTEMS: readonly (readonly [string, RegExp])[] = [
+  ['Android', /\bAndroid\b/],
+  ['iPhone or iPad', /\b(?:iPhone|iPad)\b/],
+  ['Windows', /\bWindows\b/],
+  ['macOS', /\bMac OS X\b/],
+  ['Linux', /\bLinux\b/],
+]
+
+/** `Firefox on Linux`: enough to recognize a session. */
+export function browserName(userAgent = ''): string {
+  const find = (names: typeof BROWSERS): string | undefined => names.find(([, pattern]) => pattern.test(userAgent))?.[0]
+  const [browser = 'Unknown browser', system] = [find(BROWSERS), find(SYSTEMS)]
+  return system === undefined ? browser : `${browser} on ${system}`
+}

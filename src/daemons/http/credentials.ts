@@ -1,0 +1,106 @@
+// Authenticates requests: a bearer in the Authorization header, or the session cookie of a browser.
+import type { Context } from 'hono'
+import { verifyBearer } from '../../core/access/bearers.ts'
+import type { Caller } from '../../core/access/caller.ts'
+import { authenticateSession } from '../../core/people/browser-sessions.ts'
+import type { RequestAuthenticator } from '../../faces/rest.ts'
+import { Refusal, refuse } from '../../lib/refusal.ts'
+import type { InstanceHost } from '../../registry/context.ts'
+import { clientAddressOf } from './request-middleware.ts'
+import { isFormToken, readSessionCookie } from './session-cookie.ts'
+
+export const CSRF_HEADER = 'X-CSRF-Token'
+
+export interface Credentials {
+  readonly authorization?: string | undefined
+  readonly cookie?: string | undefined
+}
+
+export interface Authentication {
+  readonly caller?: Caller
+  /** When the person of a session signed in. */
+  readonly signedInMs?: number
+  /** The new token of the session, which the response must set as cookie. */
+  readonly renewedToken?: string
+  /** Why there is no caller. */
+  readonly fault?: Refusal
+}
+
+/** Refuses repeated headers too: Node joins them with a comma. */
+export function bearerFromHeader(header: string | undefined): string {
+  const [, bearer] = /^bearer +([\w-]+\.[\w-]+\.[\w-]+) *$/i.exec(header ?? '') ?? []
+  return (
+    bearer ?? refuse('unauthenticated', 'a bearer token is required', 'send the header Authorization: Bearer <bearer>')
+  )
+}
+
+/**
+ * Both credentials are optional. Other Authorization headers than bearers name no caller: they may be meant for a backend.
+ * `canRenew`: the response can set a cookie.
+ */
+export async function authenticate(
+  host: InstanceHost,
+  { authorization, cookie }: Credentials,
+  { canRenew = false } = {},
+): Promise<Authentication> {
+  const token = readSessionCookie(host, cookie)
+  const session = token === undefined ? undefined : await authenticateSession(host, token, canRenew)
+  const bearer = authorization === undefined ? {} : await authenticateBearer(host, authorization)
+  if (!session || (bearer.fault && /^bearer /i.test(authorization ?? ''))) return bearer
+  const { sub, id, startedMs: signedInMs, renewedToken } = session
+  // A request that names two people is a mistake or an attack.
+  if (bearer.caller && (bearer.caller.kind !== 'person' || bearer.caller.sub !== sub))
+    return { fault: new Refusal('unauthenticated', 'the bearer and the session belong to different callers') }
+  return {
+    caller: bearer.caller ?? { kind: 'person', sub, session: id },
+    signedInMs,
+    ...(renewedToken === undefined ? {} : { renewedToken }),
+  }
+}
+
+async function authenticateBearer(host: InstanceHost, authorization: string): Promise<Authentication> {
+  try {
+    return { caller: await verifyBearer(host, bearerFromHeader(authorization)) }
+  } catch (fault) {
+    if (fault instanceof Refusal && fault.code === 'unauthenticated') return { fault }
+    throw fault
+  }
+}
+
+/** Authenticates a request of Hono, and renews its session with the response. */
+export async function authenticateRequest(host: InstanceHost, c: Context): Promise<Authentication> {
+  const credentials = { authorization: c.req.header('Authorization'), cookie: c.req.header('Cookie') }
+  const authentication = await authenticate(host, credentials, { canRenew: true })
+  if (authentication.caller) c.set('caller', authentication.caller)
+  if (authentication.renewedToken !== undefined) c.set('renewedSession', authentication.renewedToken)
+  return authentication
+}
+
+/** For REST and MCP: a caller is required, and a session needs the CSRF header to change something. */
+export function requestAuthenticator(host: InstanceHost): RequestAuthenticator {
+  return async (c) => {
+    const { caller, fault } = await authenticateRequest(host, c)
+    if (!caller) throw fault ?? missingCredentials()
+    mustHaveCsrfHeader(host, caller, c)
+    const sourceIp = clientAddressOf(c)
+    return { host, caller, face: 'rest', requestId: c.get('requestId'), ...(sourceIp ? { sourceIp } : {}) }
+  }
+}
+
+function missingCredentials(): Refusal {
+  return new Refusal('unauthenticated', 'a bearer token is required', 'send the header Authorization: Bearer <bearer>')
+}
+
+function mustHaveCsrfHeader(host: InstanceHost, caller: Caller, c: Context): void {
+  if (caller.kind !== 'person' || caller.session === undefined || isSafeMethod(c.req.method)) return
+  if (!isFormToken(host, caller.session, c.req.header(CSRF_HEADER)))
+    refuse(
+      'forbidden',
+      `a request with a session needs the header ${CSRF_HEADER}`,
+      'GET /auth/me with Accept: application/json returns its value as csrf',
+    )
+}
+
+export function isSafeMethod(method: string): boolean {
+  return method === 'GET' || method === 'HEAD'
+}

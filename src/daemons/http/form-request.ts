@@ -1,0 +1,41 @@
+// Forms of our pages: same-origin check, CSRF token and parsing.
+import type { Context } from 'hono'
+import { readBodyBytes } from '../../lib/http/http.ts'
+import { refuse } from '../../lib/refusal.ts'
+import type { InstanceHost } from '../../registry/context.ts'
+import { isFormToken } from './session-cookie.ts'
+
+const FORM_MAX = 64 * 1024
+
+/** Fields of a form. A field that is given twice is refused. */
+export type FormFields = ReadonlyMap<string, string>
+
+/** Refuses requests of other sites before it reads the body. Browsers send Origin with every form. */
+export function mustBeOwnOriginForm({ webBase }: Pick<InstanceHost, 'webBase'>, c: Context): void {
+  const [origin, site, host] = [c.req.header('Origin'), c.req.header('Sec-Fetch-Site'), c.req.header('Host') ?? '']
+  const isOwn =
+    origin === undefined ? site === 'same-origin' : origin === webBase || URL.parse(origin)?.host === host.toLowerCase()
+  if (!isOwn) refuse('forbidden', 'this form was sent from another site', 'open the page on this server and try again')
+}
+
+export async function readForm(c: Context): Promise<FormFields> {
+  const type = c.req.header('Content-Type') ?? ''
+  if (!/^application\/x-www-form-urlencoded\b/i.test(type))
+    refuse('wrong_type', 'a form must be sent as application/x-www-form-urlencoded')
+  const text = Buffer.from(await readBodyBytes(c.req.raw, FORM_MAX)).toString()
+  const fields = new Map<string, string>()
+  for (const [name, value] of new URLSearchParams(text)) {
+    if (fields.has(name)) refuse('invalid', `the field ${JSON.stringify(name.slice(0, 40))} is given twice`)
+    fields.set(name, value)
+  }
+  return fields
+}
+
+/** Reads a form that a page of `session` has sent. */
+export async function readSessionForm(host: InstanceHost, c: Context, session: string): Promise<FormFields> {
+  mustBeOwnOriginForm(host, c)
+  const fields = await readForm(c)
+  if (!isFormToken(host, session, fields.get('csrf')))
+    refuse('forbidden', 'this form has expired', 'reload the page and try again')
+  return fields
+}
