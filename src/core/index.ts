@@ -24,6 +24,7 @@ import { messageChanges } from './messages/message-changes.ts'
 import { filing, messages } from './messages/messages.ts'
 import { accounts } from './people/accounts.ts'
 import { identities, identityClaims } from './people/identities.ts'
+import { passkeys, usedChallenges } from './people/passkeys.ts'
 import { sessions, sessionTokens } from './people/sessions.ts'
 import { signInLinks } from './people/sign-in-links.ts'
 import { engagements } from './routing/engagements.ts'
@@ -89,4 +90,6 @@ export const coreTables = [
   sessionTokens,
   accounts,
   signInLinks,
+  passkeys,
+  usedChallenges,
 ]

@@ -13,6 +13,7 @@ import { modelKeysResource } from './model-keys.ts'
 import { networkRulesResource } from './network-rules.ts'
 import { onboardingResource } from './onboarding.ts'
 import { onboardingGatesResource } from './onboarding-gates.ts'
+import { passkeysResource } from './passkeys.ts'
 import { proxydRoutesResource } from './proxyd-routes.ts'
 import { routeTokensResource } from './route-tokens.ts'
 import { routesResource } from './routes.ts'
@@ -48,4 +49,5 @@ export const resources: readonly Resource[] = [
   inboxResource,
   channelSecretsResource,
   modelKeysResource,
+  passkeysResource,
 ]

@@ -264,6 +264,13 @@ export async function touchSession(
   )
 }
 
+/** Adding a way to sign in needs a recent sign-in. */
+const RECENT_MS = 15 * 60_000
+
+export function isRecentSignIn(signedInMs: number, nowMs: number): boolean {
+  return nowMs >= signedInMs && nowMs - signedInMs < RECENT_MS
+}
+
 /** Returns whether it was active. */
 export async function revokeSession(tx: Tx, family_id: string): Promise<boolean> {
   return (await sessions.update(tx, { family_id, status: 'active' }, { status: 'revoked' })) > 0
