@@ -51,6 +51,8 @@ export const SCHEMA_STEPS: Readonly<Record<string, number>> = {
   session_tokens: 2,
   accounts: 2,
   sign_in_links: 2,
+  passkeys: 2,
+  used_challenges: 2,
   secrets: 1,
   installed_packages: 1,
   onboarding: 1,

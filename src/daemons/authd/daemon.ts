@@ -3,6 +3,8 @@ import { ensureSigningKey, publicKeys } from '../../core/access/bearers.ts'
 import { defineDaemon } from '../daemon.ts'
 import { SIGN_IN_SETTINGS } from '../settings.ts'
 import { mountAccountPages } from './account-pages.ts'
+import { mountPasskeyPages } from './passkey-pages.ts'
+import { mountPasskeyRoutes } from './passkey-routes.ts'
 import { parseSignInAllowlist } from './sign-in-allowlist.ts'
 import { mountSignInPages } from './sign-in-pages.ts'
 
@@ -10,7 +12,7 @@ export const authd = defineDaemon({
   name: 'authd',
   about: 'signs people in and signs bearer tokens',
   settings: SIGN_IN_SETTINGS,
-  start: async ({ host, app }, settings) => {
+  start: async ({ host, app, log }, settings) => {
     await ensureSigningKey(host)
     // Public, so that other programs can verify bearers.
     app.get('/v1/keys', async (c) => c.json(await publicKeys(host), 200, { 'Cache-Control': 'public, max-age=300' }))
@@ -18,5 +20,7 @@ export const authd = defineDaemon({
     const signIn = { host, isAllowed, idleMs: settings.SESSION_IDLE, maxMs: settings.SESSION_MAX }
     mountSignInPages(app, signIn)
     mountAccountPages(app, host)
+    mountPasskeyPages(app, host)
+    mountPasskeyRoutes(app, { ...signIn, log })
   },
 })

@@ -8,6 +8,7 @@ function startPasskeys(): void {
     const form = section.querySelector('form')
     if (!form || !('credentials' in navigator) || !('PublicKeyCredential' in window)) continue
     section.hidden = false
+    document.querySelector('[data-without-passkeys]')?.setAttribute('hidden', '')
     // A passkey belongs to one origin; elsewhere the browser would only say that something failed.
     const { origin = '' } = section.dataset
     if (location.origin !== origin) showOwnAddress(section, form, origin)

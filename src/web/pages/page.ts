@@ -43,6 +43,20 @@ ${main}
   return { status, headers: pageHeaders(scripts.length > 0, formTargets), body }
 }
 
+const TABS = [
+  ['/auth/me', 'Account'],
+  ['/auth/passkeys', 'Passkeys'],
+  ['/auth/devices', 'Devices'],
+] as const
+
+/** Links between the pages of a person; `current` is the path of the page itself. */
+export function accountTabs(current: string): Html {
+  const tabs = TABS.map(([path, label]) =>
+    path === current ? html`<a href="${path}" aria-current="page">${label}</a>` : html`<a href="${path}">${label}</a>`,
+  )
+  return html`<nav class="tabs" aria-label="Your account">${tabs}</nav>`
+}
+
 function personMenu(person: string): Html {
   return html`<nav aria-label="Account"><a href="/auth/me">${person}</a></nav>`
 }
