@@ -17,7 +17,7 @@ import { hasTool, INSTANCE_SCOPE } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
-const PasskeyKey = Passkey.pick({ credential_id: true })
+const PasskeyKey = Passkey.pick({ id: true })
 const PublicPasskey = Passkey.omit({ user_handle: true, public_key: true })
 
 /** The challenge that the authenticator signed, and when it expires in milliseconds since 1970. */
@@ -45,11 +45,11 @@ export const passkeysResource = defineResource({
     add: defineVerb({
       input: Passkey.omit({ sub: true, created_at: true, last_used_at: true }).extend(Challenge.shape),
       authorize: mustHaveSignedInRecently,
-      auditInput: ({ credential_id, name }) => ({ credential_id, name }),
+      auditInput: ({ id, name }) => ({ id, name }),
       run: async (ctx, { challenge, expires_ms, ...added }) => {
         await mustBeFirstUse(ctx, challenge, expires_ms)
         const sub = principalOf(ctx.caller)
-        if (await table.find(ctx.tx, { credential_id: added.credential_id }))
+        if (await table.find(ctx.tx, { id: added.id }))
           refuse('conflict', 'this passkey is in use already', 'choose another passkey or device')
         if ((await listPasskeys(ctx.tx, sub)).length >= PASSKEYS_MAX)
           refuse('conflict', `you have ${PASSKEYS_MAX} passkeys already`, 'remove one that you no longer use')
@@ -59,11 +59,11 @@ export const passkeysResource = defineResource({
 
     /** Records a sign-in with a verified response. Called as the person of the passkey, who has no session yet. */
     use: defineVerb({
-      input: Passkey.pick({ credential_id: true, counter: true, is_backup_eligible: true, is_backed_up: true }).extend(
+      input: Passkey.pick({ id: true, counter: true, is_backup_eligible: true, is_backed_up: true }).extend(
         Challenge.shape,
       ),
-      authorize: async (ctx, { credential_id, counter }) => {
-        const passkey = await mustBeOwn(ctx, credential_id)
+      authorize: async (ctx, { id, counter }) => {
+        const passkey = await mustBeOwn(ctx, id)
         if (isCounterFall(passkey, counter))
           refuse(
             'forbidden',
@@ -71,30 +71,30 @@ export const passkeysResource = defineResource({
             'sign in another way, then remove this passkey',
           )
       },
-      auditInput: ({ credential_id }) => ({ credential_id }),
-      run: async (ctx, { credential_id, challenge, expires_ms, ...changes }) => {
+      auditInput: ({ id }) => ({ id }),
+      run: async (ctx, { id, challenge, expires_ms, ...changes }) => {
         await mustBeFirstUse(ctx, challenge, expires_ms)
-        await table.update(ctx.tx, { credential_id }, { ...changes, last_used_at: ctx.now })
+        await table.update(ctx.tx, { id }, { ...changes, last_used_at: ctx.now })
       },
     }),
 
     rename: defineVerb({
       input: PasskeyKey.extend({ name: Passkey.shape.name }),
-      authorize: async (ctx, { credential_id }) => {
-        await mustBeOwn(ctx, credential_id)
+      authorize: async (ctx, { id }) => {
+        await mustBeOwn(ctx, id)
       },
-      run: async (ctx, { credential_id, name }) => {
-        await table.update(ctx.tx, { credential_id }, { name })
+      run: async (ctx, { id, name }) => {
+        await table.update(ctx.tx, { id }, { name })
       },
     }),
 
     remove: defineVerb({
       input: PasskeyKey,
-      authorize: async (ctx, { credential_id }) => {
-        if (!(await hasTool(ctx, INSTANCE_SCOPE))) await mustBeOwn(ctx, credential_id)
+      authorize: async (ctx, { id }) => {
+        if (!(await hasTool(ctx, INSTANCE_SCOPE))) await mustBeOwn(ctx, id)
       },
-      run: async (ctx, { credential_id }) => {
-        if ((await table.remove(ctx.tx, { credential_id })) === 0) refuseUnknown()
+      run: async (ctx, { id }) => {
+        if ((await table.remove(ctx.tx, { id })) === 0) refuseUnknown()
       },
     }),
   }),
@@ -105,8 +105,8 @@ function refuseUnknown(): never {
   refuse('not_found', 'there is no such passkey')
 }
 
-async function mustBeOwn({ tx, caller }: Context, credential_id: string): Promise<PasskeyRow> {
-  const passkey = await passkeys.find(tx, { credential_id })
+async function mustBeOwn({ tx, caller }: Context, id: string): Promise<PasskeyRow> {
+  const passkey = await passkeys.find(tx, { id })
   return passkey?.sub === principalOf(caller) ? passkey : refuseUnknown()
 }
 

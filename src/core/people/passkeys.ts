@@ -13,7 +13,7 @@ export const CredentialId = patternText(/^[A-Za-z0-9_-]{1,1364}$/, 'must be base
 
 export const Passkey = z
   .object({
-    credential_id: CredentialId,
+    id: CredentialId,
     sub: Sub,
     /** Random and the same for all passkeys of a person: authenticators show and sync it, so it is not the sub. */
     user_handle: patternText(/^[A-Za-z0-9_-]{1,86}$/, 'must be base64url').meta({ writeOnly: true }),
@@ -34,10 +34,10 @@ export type PasskeyRow = z.output<typeof Passkey>
 export const passkeys = new Table({
   name: 'passkeys',
   row: Passkey,
-  key: 'credential_id',
+  key: 'id',
   storage: [
     `create table passkeys (
-       credential_id text primary key, sub text not null, user_handle text not null, public_key bytea not null,
+       id text primary key, sub text not null, user_handle text not null, public_key bytea not null,
        counter bigint not null, transports text not null, name text not null, is_backup_eligible boolean not null,
        is_backed_up boolean not null, created_at text not null, last_used_at text)`,
     'create index passkeys_of_sub on passkeys (sub, created_at)',
@@ -66,7 +66,7 @@ export async function takeChallenge(tx: Tx, challenge: string, expiresMs: number
 export function listPasskeys(tx: Tx, sub: string): Promise<PasskeyRow[]> {
   return passkeys.list(tx, { sub }, [
     ['created_at', 'asc'],
-    ['credential_id', 'asc'],
+    ['id', 'asc'],
   ])
 }
 

@@ -25,14 +25,14 @@ export function mountPasskeyPages(app: Hono, host: InstanceHost): void {
     `${PASSKEYS_PATH}/rename`,
     personForm(host, async (_c, { request }, fields) => {
       const name = fields.get('name')?.trim()
-      await callVerb(request, rename, { credential_id: fields.get('credential_id'), name })
+      await callVerb(request, rename, { id: fields.get('id'), name })
       return redirectTo(PASSKEYS_PATH)
     }),
   )
   app.post(
     `${PASSKEYS_PATH}/remove`,
     personForm(host, async (_c, { request }, fields) => {
-      await callVerb(request, remove, { credential_id: fields.get('credential_id') })
+      await callVerb(request, remove, { id: fields.get('id') })
       return redirectTo(PASSKEYS_PATH)
     }),
   )
@@ -51,15 +51,15 @@ ${addSection(host, c, person, own.length)}`
 }
 
 function passkeyItem(passkey: PasskeyRow, { csrf }: SignedIn, nowMs: number): Html {
-  const { credential_id, name, created_at, last_used_at, is_backed_up } = passkey
+  const { id, name, created_at, last_used_at, is_backed_up } = passkey
   const used = last_used_at === undefined ? 'not used yet' : `used ${timeAgo(last_used_at, nowMs)}`
   const details = [
     `added ${timeAgo(created_at, nowMs)}`,
     used,
     ...(is_backed_up ? ['synced to your other devices'] : []),
   ]
-  const hidden = html`<input type="hidden" name="csrf" value="${csrf}"><input type="hidden" name="credential_id" value="${credential_id}">`
-  const field = `name-${credential_id.slice(0, 16)}`
+  const hidden = html`<input type="hidden" name="csrf" value="${csrf}"><input type="hidden" name="id" value="${id}">`
+  const field = `name-${id.slice(0, 16)}`
   return html`<li><div class="what"><strong>${name}</strong><br><span class="muted">${details.join(' · ')}</span></div>
 <details><summary>Change<span class="unseen"> ${name}</span></summary>
 <form method="post" action="${PASSKEYS_PATH}/rename">${hidden}

@@ -81,7 +81,7 @@ async function signIn(context: PasskeyContext, c: Context): Promise<Response> {
   const challenge = readChallenge(host, c)
   if (challenge.adding) refuse('invalid', 'this challenge is for adding a passkey', 'try again')
   const { passkey, account } = await host.engine.read(async (tx) => {
-    const passkey = await passkeys.find(tx, { credential_id: response.id })
+    const passkey = await passkeys.find(tx, { id: response.id })
     return passkey ? { passkey, account: await accountOf(tx, passkey.sub) } : {}
   })
   // Anybody can make up ids, and no other request needs more than the public key, so this reveals little.
@@ -154,5 +154,5 @@ async function addPasskey(context: PasskeyContext, c: Context): Promise<Response
     challenge,
     expires_ms,
   })
-  return c.json({ credential_id: passkey.credential_id }, 201)
+  return c.json({ id: passkey.id }, 201)
 }

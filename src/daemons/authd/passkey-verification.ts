@@ -42,11 +42,11 @@ export const AuthenticationResponse = ResponseShape.extend({
 /** An authenticator with which this person may sign in, as verified. */
 export type VerifiedPasskey = Pick<
   PasskeyRow,
-  'credential_id' | 'public_key' | 'counter' | 'transports' | 'is_backup_eligible' | 'is_backed_up'
+  'id' | 'public_key' | 'counter' | 'transports' | 'is_backup_eligible' | 'is_backed_up'
 >
 
 /** The use of a passkey, as verified. */
-export type PasskeyUse = Pick<PasskeyRow, 'credential_id' | 'counter' | 'is_backup_eligible' | 'is_backed_up'>
+export type PasskeyUse = Pick<PasskeyRow, 'id' | 'counter' | 'is_backup_eligible' | 'is_backed_up'>
 
 interface NewPasskey {
   readonly sub: string
@@ -69,7 +69,7 @@ export async function registrationOptions(host: AddressHost, request: NewPasskey
     challenge: decode(request.challenge),
     timeout: TIMEOUT_MS,
     attestationType: 'none',
-    excludeCredentials: request.existing.map(({ credential_id: id, transports }) => ({ id, transports })),
+    excludeCredentials: request.existing.map(({ id, transports }) => ({ id, transports })),
     // Discoverable, so that the sign-in page asks for no name. Verification requires the person to be verified, too.
     authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
     supportedAlgorithmIDs: ALGORITHMS,
@@ -108,7 +108,7 @@ export async function verifyRegistration(
     if (!registrationInfo) return undefined
     const { credential, credentialDeviceType, credentialBackedUp } = registrationInfo
     return {
-      credential_id: credential.id,
+      id: credential.id,
       public_key: credential.publicKey,
       counter: credential.counter,
       transports,
@@ -129,7 +129,7 @@ export async function verifyAuthentication(
   host: AddressHost,
   response: z.output<typeof AuthenticationResponse>,
   challenge: string,
-  { credential_id: id, public_key, user_handle }: PasskeyRow,
+  { id, public_key, user_handle }: PasskeyRow,
 ): Promise<PasskeyUse> {
   const { rpId, origin } = mustHaveAddress(host)
   const { verifyAuthenticationResponse } = await import('@simplewebauthn/server')
@@ -148,7 +148,7 @@ export async function verifyAuthentication(
     if (!isValid) return undefined
     const { newCounter, credentialDeviceType, credentialBackedUp } = authenticationInfo
     return {
-      credential_id: id,
+      id,
       counter: newCounter,
       is_backup_eligible: credentialDeviceType === 'multiDevice',
       is_backed_up: credentialBackedUp,

@@ -81,7 +81,7 @@ function pageHeaders(hasScript: boolean, formTargets: readonly string[]): Record
   }
 }
 
-/** A sentence and what to do next, for errors and results. */
+/** What happened and what to do next, for errors and results. Texts become sentences. */
 export function messagePage(options: {
   readonly title: string
   readonly text: string
@@ -90,8 +90,11 @@ export function messagePage(options: {
   readonly person?: string | undefined
 }): HtmlPage {
   const { text, hint, ...page } = options
-  return renderPage({
-    ...page,
-    main: html`<p>${text}</p>${hint === undefined ? EMPTY_HTML : html`<p class="hint">${hint}</p>`}`,
-  })
+  const hintLine = hint === undefined ? EMPTY_HTML : html`<p class="hint">${toSentence(hint)}</p>`
+  return renderPage({ ...page, main: html`<p>${toSentence(text)}</p>${hintLine}` })
+}
+
+function toSentence(text: string): string {
+  const first = `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`
+  return /[.!?]$/.test(first) ? first : `${first}.`
 }
