@@ -28,8 +28,8 @@ export interface BearerRequest {
   readonly folder?: string | undefined
   readonly ttlMs?: number | undefined
   readonly kind?: 'user' | 'service' | undefined
-  /** Id of the session of an OAuth client: the bearer ends with it. */
-  readonly session?: string | undefined
+  /** The session of an OAuth client that the bearer belongs to. */
+  readonly sid?: string | undefined
   /** The only place that accepts it; by default every interface of the instance does. */
   readonly audience?: string | undefined
 }
@@ -130,8 +130,8 @@ export async function verifyBearer(
   return { kind: 'person', sub: data.sub, ...(data.folder === undefined ? {} : { folder: data.folder }) }
 }
 
-function sessionClaim({ session }: BearerRequest): { sid?: string } {
-  return session === undefined ? {} : { sid: session }
+function sessionClaim({ sid }: BearerRequest): { sid?: string } {
+  return sid === undefined ? {} : { sid }
 }
 
 /** The bearer of an OAuth client ends with its session. */
@@ -179,7 +179,7 @@ function sealContext(kid: string): string {
   return `signing_key:${kid}`
 }
 
-function audienceOf({ instance }: BearerHost): string {
+export function audienceOf({ instance }: Pick<BearerHost, 'instance'>): string {
   return `svc:${instance}`
 }
 

@@ -113,7 +113,7 @@ export async function findDeviceRequest(
   userCode: string,
 ): Promise<DeviceCodeRow | undefined> {
   const row = await deviceCodes.find(tx, { user_code_hash: hashUserCode(keyring, userCode) })
-  return row && row.status === 'pending' && clock.now() < Date.parse(row.expires_at) ? row : undefined
+  return row?.status === 'pending' && clock.now() < Date.parse(row.expires_at) ? row : undefined
 }
 
 export async function decideDevice(

@@ -27,7 +27,7 @@ const BROWSER_SCHEMES: ReadonlySet<string> = new Set(
 export function parseRedirectUri(text: string): RedirectUri | undefined {
   if (text.length > REDIRECT_MAX || !PLAIN_URI.test(text) || /%2e/i.test(text)) return undefined
   const url = URL.parse(text)
-  if (!url || url.username !== '' || url.password !== '' || /^[^/]*\/\/[^/?]*@/.test(text)) return undefined
+  if (url?.username !== '' || url.password !== '' || /^[^/]*\/\/[^/?]*@/.test(text)) return undefined
   const isEmptyPath = /^https?:\/\/[^/?]*$/.test(text)
   if (url.href !== (isEmptyPath ? `${text}/` : text) || url.hostname.endsWith('.')) return undefined
   const { protocol, hostname, pathname, search, host, origin } = url
