@@ -4,6 +4,8 @@ import { defineDaemon } from '../daemon.ts'
 import { parseSignInAllowlist } from '../http/sign-in-allowlist.ts'
 import { SIGN_IN_SETTINGS } from '../settings.ts'
 import { mountAccountPages } from './account-pages.ts'
+import { mountAuthorizationServer } from './oauth/authorization-server.ts'
+import { allowEveryOrigin } from './oauth/oauth-response.ts'
 import { mountSignInPages } from './sign-in-pages.ts'
 
 export const authd = defineDaemon({
@@ -13,10 +15,12 @@ export const authd = defineDaemon({
   start: async ({ host, app }, settings) => {
     await ensureSigningKey(host)
     // Public, so that other programs can verify bearers.
+    allowEveryOrigin(app, '/v1/keys')
     app.get('/v1/keys', async (c) => c.json(await publicKeys(host), 200, { 'Cache-Control': 'public, max-age=300' }))
     const isAllowed = parseSignInAllowlist(settings.SIGN_IN_ALLOW)
     const signIn = { host, isAllowed, idleMs: settings.SESSION_IDLE, maxMs: settings.SESSION_MAX }
     mountSignInPages(app, signIn)
     mountAccountPages(app, host)
+    mountAuthorizationServer(app, { host, isAllowed })
   },
 })
