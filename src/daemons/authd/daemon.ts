@@ -1,5 +1,6 @@
 // authd: signs people in, keeps their sessions, and signs bearer tokens.
-import { ensureSigningKey, publicKeys } from '../../core/access/bearers.ts'
+import { publicKeys } from '../../core/access/bearers.ts'
+import { ensureSigningKey } from '../../core/secrets/signing-key-rotation.ts'
 import { defineDaemon } from '../daemon.ts'
 import { SIGN_IN_SETTINGS } from '../settings.ts'
 import { mountAccountPages } from './account-pages.ts'
