@@ -47,7 +47,7 @@ export const SCHEMA_STEPS: Readonly<Record<string, number>> = {
   network_denials: 7,
   storage_use: 2,
   model_keys: 1,
-  sessions: 11,
+  sessions: 12,
   session_tokens: 2,
   accounts: 2,
   sign_in_links: 2,

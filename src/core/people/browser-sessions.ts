@@ -46,7 +46,7 @@ export async function authenticateSession(
   const nowMs = host.clock.now()
   const tokenHash = hashToken(token)
   const found = await host.engine.read((tx) => findToken(tx, tokenHash))
-  if (!found || found.kind !== 'browser' || !isLive(found, nowMs)) return undefined
+  if (found?.kind !== 'browser' || !isLive(found, nowMs)) return undefined
   const session = { id: found.sessionId, sub: found.sub, startedMs: found.startedMs }
   if (found.replacedMs !== undefined) return useReplaced(host, token, session, canRenew)
   if (!needsWrite(found, nowMs, canRenew)) return session

@@ -54,6 +54,7 @@ export const sessions = new Table({
     'alter table sessions add column address text',
     'create index sessions_of_sub on sessions (sub, status)',
     'create index sessions_expiry on sessions (expires_at)',
+    `create index sessions_active_expiry on sessions (expires_at) where status = 'active'`,
   ],
 })
 

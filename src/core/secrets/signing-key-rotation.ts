@@ -54,9 +54,12 @@ export async function rotateSigningKey(tx: Tx, host: KeyHost, { endsNow }: { end
 
 /** Rotates if the active key is at least this old. Of several processes one rotates. */
 export async function rotateOldKey(tx: Tx, host: KeyHost, ageMs: number): Promise<KeyRotation | undefined> {
-  const active = await findActiveKey(tx)
-  if (active && host.clock.now() - Date.parse(active.created_at) < ageMs) return undefined
+  if (!isKeyOld(await findActiveKey(tx), host.clock.now(), ageMs)) return undefined
   return rotateSigningKey(tx, host, { endsNow: false })
+}
+
+export function isKeyOld(active: SigningKeyRow | undefined, nowMs: number, ageMs: number): boolean {
+  return active === undefined || nowMs - Date.parse(active.created_at) >= ageMs
 }
 
 /** Marks the keys whose last bearer has expired. */
