@@ -156,7 +156,8 @@ export interface PresentedToken {
   readonly createdMs: number
   /** Undefined for the newest token of the session. */
   readonly replacedMs: number | undefined
-  readonly isConfirmed: boolean
+  /** When it was first presented. */
+  readonly confirmedMs: number | undefined
 }
 
 /** One indexed read, because every request with a session needs it. */
@@ -197,7 +198,7 @@ export async function findToken(tx: Tx, tokenHash: Uint8Array): Promise<Presente
     generation: row.generation,
     createdMs: Date.parse(row.created_at),
     replacedMs: row.replaced_at === undefined ? undefined : Date.parse(row.replaced_at),
-    isConfirmed: row.confirmed_at !== undefined,
+    confirmedMs: row.confirmed_at === undefined ? undefined : Date.parse(row.confirmed_at),
   }
 }
 
