@@ -8,13 +8,13 @@ import { callVerb } from '../../registry/call.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { sessionsResource } from '../../resources/sessions.ts'
 import { EMPTY_HTML, type Html, html } from '../../web/chat/html.ts'
-import { accountTabs, renderPage } from '../../web/pages/page.ts'
+import { renderPage } from '../../web/pages/page.ts'
 import { timeAgo } from '../../web/text/time-words.ts'
-import { redirectTo, sendPage } from './page-response.ts'
+import { redirectTo, sendPage } from '../http/page-response.ts'
+import { HOME_PATH } from '../http/sign-in.ts'
+import { personForm, personPage, type SignedIn } from '../http/signed-in.ts'
 import { passkeyAddress } from './passkey-address.ts'
 import { PASSKEYS_PATH } from './passkey-pages.ts'
-import { HOME_PATH } from './sign-in.ts'
-import { personForm, personPage, type SignedIn } from './signed-in.ts'
 
 const DEVICES_PATH = '/auth/devices'
 
@@ -51,11 +51,10 @@ async function showMe(host: InstanceHost, c: Context, { sub, session, csrf }: Si
   }))
   const name = account?.name === undefined ? {} : { name: account.name }
   if (!prefersHtml(c.req.header('Accept'))) return c.json({ sub, ...name, csrf, session }, 200, { Vary: 'Accept' })
-  const main = html`${accountTabs(HOME_PATH)}
-<p>You are signed in as ${account?.name === undefined ? EMPTY_HTML : html`<strong>${account.name}</strong>, `}<code>${sub}</code>.</p>
+  const main = html`<p>You are signed in as ${account?.name === undefined ? EMPTY_HTML : html`<strong>${account.name}</strong>, `}<code>${sub}</code>.</p>
 ${count === 0 && passkeyAddress(host).fault === undefined ? passkeySuggestion() : EMPTY_HTML}
 ${signOutForm(csrf)}`
-  const page = renderPage({ title: 'Your account', person: sub, main })
+  const page = renderPage({ title: 'Your account', person: sub, tab: HOME_PATH, main })
   return sendPage(c, { ...page, headers: { ...page.headers, Vary: 'Accept' } })
 }
 
@@ -73,11 +72,10 @@ async function showDevices(host: InstanceHost, c: Context, person: SignedIn): Pr
   const nowMs = host.clock.now()
   const active = await host.engine.read((tx) => listActiveSessions(tx, sub, nowMs))
   const own = active.toSorted((a, b) => Number(b.family_id === session) - Number(a.family_id === session))
-  const main = html`${accountTabs(DEVICES_PATH)}
-<p class="lead">Browsers and apps that are signed in as you. Sign out those that you do not recognize.</p>
+  const main = html`<p class="lead">Browsers and apps that are signed in as you. Sign out those that you do not recognize.</p>
 <ul class="list">${own.map((row) => deviceItem(row, person, nowMs))}</ul>
 ${own.length > 1 ? signOutOthers(csrf) : EMPTY_HTML}`
-  return sendPage(c, renderPage({ title: 'Devices', person: sub, main }))
+  return sendPage(c, renderPage({ title: 'Devices', person: sub, tab: DEVICES_PATH, main }))
 }
 
 function deviceItem(row: SessionRow, { session, csrf }: SignedIn, nowMs: number): Html {

@@ -5,13 +5,13 @@ import { callVerb } from '../../registry/call.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { passkeysResource } from '../../resources/passkeys.ts'
 import { EMPTY_HTML, type Html, html } from '../../web/chat/html.ts'
-import { accountTabs, renderPage } from '../../web/pages/page.ts'
+import { renderPage } from '../../web/pages/page.ts'
 import { timeAgo } from '../../web/text/time-words.ts'
-import { redirectTo, sendPage } from './page-response.ts'
+import { redirectTo, sendPage } from '../http/page-response.ts'
+import { browserName } from '../http/sign-in.ts'
+import { isRecent, personForm, personPage, type SignedIn } from '../http/signed-in.ts'
 import { passkeyAddress } from './passkey-address.ts'
 import { PASSKEY_SCRIPT, passkeySection, passkeyStatus } from './passkey-section.ts'
-import { browserName } from './sign-in.ts'
-import { isRecent, personForm, personPage, type SignedIn } from './signed-in.ts'
 
 export const PASSKEYS_PATH = '/auth/passkeys'
 
@@ -41,13 +41,15 @@ export function mountPasskeyPages(app: Hono, host: InstanceHost): void {
 async function showPasskeys(host: InstanceHost, c: Context, person: SignedIn): Promise<Response> {
   const own = await host.engine.read((tx) => listPasskeys(tx, person.sub))
   const nowMs = host.clock.now()
-  const main = html`${accountTabs(PASSKEYS_PATH)}
-<p class="lead">A passkey signs you in with your fingerprint, face or screen lock instead of a link.</p>
+  const main = html`<p class="lead">A passkey signs you in with your fingerprint, face or screen lock instead of a link.</p>
 ${own.length === 0 ? EMPTY_HTML : html`<ul class="list">${own.map((passkey) => passkeyItem(passkey, person, nowMs))}</ul>`}
 ${own.length === 1 ? onlyOneNotice() : EMPTY_HTML}
 <h2>Add a passkey</h2>
 ${addSection(host, c, person, own.length)}`
-  return sendPage(c, renderPage({ title: 'Passkeys', person: person.sub, main, scripts: [PASSKEY_SCRIPT] }))
+  return sendPage(
+    c,
+    renderPage({ title: 'Passkeys', person: person.sub, tab: PASSKEYS_PATH, main, scripts: [PASSKEY_SCRIPT] }),
+  )
 }
 
 function passkeyItem(passkey: PasskeyRow, { csrf }: SignedIn, nowMs: number): Html {

@@ -17,6 +17,8 @@ import { CSRF_HEADER } from '../http/credentials.ts'
 import { mustBeOwnOriginForm } from '../http/form-request.ts'
 import { clientAddressOf } from '../http/request-middleware.ts'
 import { isFormToken } from '../http/session-cookie.ts'
+import { browserName, HOME_PATH, type SignInContext, startSession } from '../http/sign-in.ts'
+import { findSignedIn, isRecent, type SignedIn } from '../http/signed-in.ts'
 import { challengeCookie, createChallenge, readChallenge } from './passkey-challenge.ts'
 import { PASSKEY_SCRIPT } from './passkey-section.ts'
 import {
@@ -27,8 +29,6 @@ import {
   verifyAuthentication,
   verifyRegistration,
 } from './passkey-verification.ts'
-import { browserName, HOME_PATH, type SignInContext, startSession } from './sign-in.ts'
-import { findSignedIn, isRecent, type SignedIn } from './signed-in.ts'
 
 export interface PasskeyContext extends SignInContext {
   readonly log: Log
