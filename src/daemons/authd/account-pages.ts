@@ -59,8 +59,9 @@ ${signOutForm(csrf)}`
 }
 
 function passkeySuggestion(): Html {
-  return html`<div class="notice"><p><strong>Add a passkey</strong> to sign in next time with your fingerprint, face or screen
-lock.</p><a class="button" href="${PASSKEYS_PATH}">Add a passkey</a></div>`
+  return html`<div class="tip"><p>Next time, sign in with your fingerprint, face or screen lock.</p>
+<a class="button primary" href="${PASSKEYS_PATH}">Add a passkey</a></div>
+`
 }
 
 function signOutForm(csrf: string): Html {

@@ -18,8 +18,9 @@ main {
   border-radius: 18px; box-shadow: 0 1px 3px rgb(0 0 0 / .04);
 }
 @media (max-width: 660px) {
-  header { padding: 10px 20px }
-  main { margin: 0; padding: 24px 20px 32px; border-width: 1px 0; border-radius: 0 }
+  body { background: var(--back) }
+  header { padding: 10px 20px; background: var(--raised); border-bottom: 1px solid var(--line) }
+  main { margin: 0; padding: 24px 20px 32px; border: 0; border-radius: 0; box-shadow: none }
 }
 h1 { margin: 0 0 12px; font-size: 26px; line-height: 1.25; letter-spacing: -.01em; overflow-wrap: anywhere }
 h2 { margin: 32px 0 10px; font-size: 18px; line-height: 1.35 }
@@ -49,7 +50,7 @@ button:disabled { opacity: .6; cursor: default }
 .quiet { min-height: 38px; padding: 4px 14px; font-size: 15px; font-weight: 500 }
 .row { display: flex; flex-wrap: wrap; gap: 10px; align-items: center }
 .row form { margin: 0 }
-.tabs { display: flex; gap: 4px 22px; flex-wrap: wrap; margin: 0 0 22px; border-bottom: 1px solid var(--line) }
+.tabs { display: flex; gap: 4px 22px; flex-wrap: wrap; margin: -10px 0 22px; border-bottom: 1px solid var(--line) }
 .tabs a { padding: 8px 0 9px; margin-bottom: -1px; color: var(--muted); text-decoration: none; border-bottom: 2px solid transparent }
 .tabs a:hover { color: var(--text) }
 .tabs a[aria-current] { color: var(--text); font-weight: 600; border-bottom-color: var(--ink) }
@@ -66,9 +67,10 @@ summary { padding: 6px 0; color: var(--ink); cursor: pointer; width: fit-content
 .mark { margin-left: 6px; padding: 2px 9px; border-radius: 99px; background: var(--bubble); font-size: 13px; white-space: nowrap }
 .hint, .muted { color: var(--muted); font-size: 14.5px }
 .fault { color: var(--fault) }
+.tip { margin: 0 0 18px; padding: 16px; border: 1px solid var(--line); border-radius: 12px; background: var(--raised) }
 .notice { margin: 0 0 18px; padding: 12px 16px; border-radius: 12px; background: var(--warn); color: var(--on-warn) }
 .notice a:not(.button) { color: inherit }
-.notice p { margin: 0 0 10px }
+.notice p, .tip p { margin: 0 0 10px }
 .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap }
 :focus-visible { outline: 2px solid var(--ink); outline-offset: 2px }
 [hidden] { display: none !important }
