@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { type KeyRotation, rotateOldKey, rotateSigningKey } from '../core/secrets/signing-key-rotation.ts'
 import { signingKeys } from '../core/secrets/signing-keys.ts'
-import { requireHost, requireInstanceTool } from '../registry/authorization.ts'
+import { requireHost, requireInstanceTool, requireOperator } from '../registry/authorization.ts'
 import { ascending, listVerb } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
@@ -24,7 +24,7 @@ export const signingKeysResource = defineResource({
     rotate: defineVerb({
       input: z.object({ now: z.boolean().default(false).describe('End all earlier keys at once, with their bearers') }),
       output: Rotation,
-      authorize: requireHost,
+      authorize: requireOperator,
       run: async (ctx, { now }) => resultOf(await rotateSigningKey(ctx.tx, ctx, { endsNow: now })),
     }),
 

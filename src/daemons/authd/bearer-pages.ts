@@ -13,8 +13,8 @@ import { bearersResource } from '../../resources/bearers.ts'
 import { EMPTY_HTML, type Html, html } from '../../web/chat/html.ts'
 import { renderPage } from '../../web/pages/page.ts'
 import type { FormFields } from '../http/form-request.ts'
-import { redirectTo, sendPage } from './page-response.ts'
-import { personForm, personPage, type SignedIn } from './signed-in.ts'
+import { redirectTo, sendPage } from '../http/page-response.ts'
+import { personForm, personPage, type SignedIn } from '../http/signed-in.ts'
 
 const PATH = '/auth/bearers'
 const SHOWN_MAX = 100

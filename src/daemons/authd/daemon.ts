@@ -2,12 +2,12 @@
 import { publicKeys } from '../../core/access/bearers.ts'
 import { ensureSigningKey } from '../../core/secrets/signing-key-rotation.ts'
 import { defineDaemon } from '../daemon.ts'
+import { parseSignInAllowlist } from '../http/sign-in-allowlist.ts'
 import { SIGN_IN_SETTINGS } from '../settings.ts'
 import { mountAccountPages } from './account-pages.ts'
 import { mountBearerPages } from './bearer-pages.ts'
 import { startKeyRotation } from './key-rotation.ts'
 import { startSessionCleanup } from './session-cleanup.ts'
-import { parseSignInAllowlist } from './sign-in-allowlist.ts'
 import { mountSignInPages } from './sign-in-pages.ts'
 
 export const authd = defineDaemon({
