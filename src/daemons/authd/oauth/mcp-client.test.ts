@@ -1,7 +1,12 @@
 // The official MCP client signs in by itself: discovery, registration or metadata document, consent, tokens and refresh.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { Client, type OAuthClientProvider, StreamableHTTPClientTransport, UnauthorizedError } from '@modelcontextprotocol/client'
+import {
+  Client,
+  type OAuthClientProvider,
+  StreamableHTTPClientTransport,
+  UnauthorizedError,
+} from '@modelcontextprotocol/client'
 import { testHost } from '../../../../test/support/host.ts'
 import { allow } from '../../../../test/support/oauth.ts'
 import { type ServedHost, serveHost } from '../../../../test/support/served-host.ts'
