@@ -1,11 +1,11 @@
 // authd: signs people in, keeps their sessions, and signs bearer tokens.
 import { ensureSigningKey, publicKeys } from '../../core/access/bearers.ts'
 import { defineDaemon } from '../daemon.ts'
+import { parseSignInAllowlist } from '../http/sign-in-allowlist.ts'
 import { SIGN_IN_SETTINGS } from '../settings.ts'
 import { mountAccountPages } from './account-pages.ts'
 import { mountAuthorizationServer } from './oauth/authorization-server.ts'
 import { allowEveryOrigin } from './oauth/oauth-response.ts'
-import { parseSignInAllowlist } from './sign-in-allowlist.ts'
 import { mountSignInPages } from './sign-in-pages.ts'
 
 export const authd = defineDaemon({

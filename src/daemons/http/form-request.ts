@@ -3,6 +3,7 @@ import type { Context } from 'hono'
 import { readBodyBytes } from '../../lib/http/http.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
+import { requestSource } from './request-source.ts'
 import { isFormToken } from './session-cookie.ts'
 
 const FORM_MAX = 64 * 1024
@@ -12,9 +13,8 @@ export type FormFields = ReadonlyMap<string, string>
 
 /** Refuses requests of other sites before it reads the body. Browsers send Origin with every form. */
 export function mustBeOwnOriginForm({ webBase }: Pick<InstanceHost, 'webBase'>, c: Context): void {
-  const [origin, site, host] = [c.req.header('Origin'), c.req.header('Sec-Fetch-Site'), c.req.header('Host') ?? '']
-  const isOwn =
-    origin === undefined ? site === 'same-origin' : origin === webBase || URL.parse(origin)?.host === host.toLowerCase()
+  const [origin, host, site] = [c.req.header('Origin'), c.req.header('Host'), c.req.header('Sec-Fetch-Site')]
+  const isOwn = requestSource({ webBase }, { origin, host, 'sec-fetch-site': site }) === 'own'
   if (!isOwn) refuse('forbidden', 'this form was sent from another site', 'open the page on this server and try again')
 }
 

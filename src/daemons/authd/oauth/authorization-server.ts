@@ -1,7 +1,7 @@
 // The OAuth authorization server: how programs sign in for a person. See docs/oauth.md.
 import type { Hono } from 'hono'
 import type { InstanceHost } from '../../../registry/context.ts'
-import type { SignInAllowlist } from '../sign-in-allowlist.ts'
+import type { SignInAllowlist } from '../../http/sign-in-allowlist.ts'
 import { mountAuthorize } from './authorize-page.ts'
 import { ClientDocuments, type DocumentDialer } from './client-document.ts'
 import { mountDevice } from './device-pages.ts'

@@ -4,7 +4,7 @@ import { CLI_CLIENT, findRegisteredClient, type OauthClient } from '../../../cor
 import type { InstanceHost, RequestContext } from '../../../registry/context.ts'
 import type { FormFields } from '../../http/form-request.ts'
 import { clientAddressOf } from '../../http/request-middleware.ts'
-import type { SignInAllowlist } from '../sign-in-allowlist.ts'
+import type { SignInAllowlist } from '../../http/sign-in-allowlist.ts'
 import { type ClientDocuments, isDocumentUrl } from './client-document.ts'
 import { OauthError } from './oauth-response.ts'
 import type { OauthLimits } from './request-limits.ts'
