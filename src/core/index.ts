@@ -28,6 +28,7 @@ import { authorizationCodes } from './people/authorization-codes.ts'
 import { deviceCodes } from './people/device-codes.ts'
 import { identities, identityClaims } from './people/identities.ts'
 import { oauthClients } from './people/oauth-clients.ts'
+import { passkeys, usedChallenges } from './people/passkeys.ts'
 import { sessions, sessionTokens } from './people/sessions.ts'
 import { signInLinks } from './people/sign-in-links.ts'
 import { engagements } from './routing/engagements.ts'
@@ -97,4 +98,6 @@ export const coreTables = [
   authorizationCodes,
   deviceCodes,
   issuedBearers,
+  passkeys,
+  usedChallenges,
 ]
