@@ -86,7 +86,7 @@ export function listVerb<R extends z.ZodObject, N extends string>(
 }
 
 /** Rows of folders that the caller administers: an index narrows them to subtrees, then each row is checked. */
-async function administeredRows<T>(
+export async function administeredRows<T>(
   ctx: Context,
   column: keyof T & string,
 ): Promise<Pick<PageRequest<T>, 'below' | 'keep'>> {
@@ -207,12 +207,14 @@ export function listSchema<R extends z.ZodObject, N extends string>(
   return schema as unknown as z.ZodType<ListResponse<N, R>>
 }
 
-export async function listPage<R extends z.ZodObject, N extends string>(
+export async function listPage<R extends z.ZodObject, N extends string, X extends object = object>(
   ctx: Context,
   table: Table<R>,
   name: N,
   request: PageRequest<Row<R>>,
-): Promise<ListResponse<N, R>> {
+  /** Further members of a row. */
+  membersOf?: (row: Row<R>) => Promise<X>,
+): Promise<Record<N, (Row<R> & X)[]> & { next?: string }> {
   const hidden = new Set(table.columns.filter((column) => isMarked(table.row, column, 'writeOnly')))
   // A cursor contains the columns that order the list, so it is sealed if one is hidden, such as a token hash. The host can
   // read the store anyway and must be able to page without SECRETS_KEY.
@@ -223,8 +225,10 @@ export async function listPage<R extends z.ZodObject, N extends string>(
   const page = await table.page(ctx.tx, { ...request, after: from })
   const next = page.next !== undefined && isSealed ? sealCursor(ctx, page.next, context) : page.next
   const toPublic = (row: Row<R>) => Object.fromEntries(Object.entries(row).filter(([column]) => !hidden.has(column)))
+  const rows = []
+  for (const row of page.rows) rows.push(membersOf ? { ...toPublic(row), ...(await membersOf(row)) } : toPublic(row))
   // TypeScript widens the computed name to string.
-  return { [name]: page.rows.map(toPublic), ...(next === undefined ? {} : { next }) } as ListResponse<N, R>
+  return { [name]: rows, ...(next === undefined ? {} : { next }) } as Record<N, (Row<R> & X)[]>
 }
 
 function sealCursor({ keyring }: Context, cursor: string, context: string): string {

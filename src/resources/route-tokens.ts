@@ -19,7 +19,7 @@ import {
   requireToolForAgents,
 } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { ascending, listVerb, mustFindGroup, Paging } from '../registry/crud.ts'
+import { administeredRows, ascending, listPage, mustFindGroup, Paging, UNPAGED } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 import type { Order } from '../store/table.ts'
 
@@ -48,21 +48,26 @@ const MintResponse = z.object({
   jid: Jid,
 })
 
-/** A link as listed on the command line. */
-const LinkSummary = RouteToken.pick({
+const PublicLink = RouteToken.pick({
   jid: true,
   owner_folder: true,
   target_folder: true,
   created_at: true,
   context: true,
   tools: true,
-  verify: true,
-}).extend({
+})
+const LinkCounts = z.object({
+  verify: checkedText(signatureSchemeFault).optional().describe('How requests must be signed'),
   last_used_at: LinkStats.shape.last_used_at.optional(),
   accepted: LinkStats.shape.accepted,
   refused: LinkStats.shape.refused,
   stored_bytes: z.int().describe('Bytes stored for the messages of its chat, as LINK_QUOTA counts them'),
 })
+
+/** A link as listed on the command line. */
+const LinkSummary = PublicLink.extend(LinkCounts.shape)
+/** A link as listed over REST. */
+const ListedLink = PublicLink.extend(LinkCounts.partial().shape)
 
 type MintInput = z.output<typeof MintInput>
 type HookMintInput = z.output<typeof HookMintInput>
@@ -74,13 +79,28 @@ export const routeTokensResource = defineResource({
   listKey: 'tokens',
   key: ['jid'],
   verbs: (table) => ({
-    list: listVerb(table, 'tokens', {
-      authorize: requireToolForAgents,
-      order: NEWEST_FIRST,
-      folder: 'owner_folder',
+    list: defineVerb({
+      http: 'GET /',
+      isReadOnly: true,
       when: 'List the links that your folder has issued.',
       tool: 'list_route_tokens',
+      input: Paging.extend({
+        folder: Folder.optional().describe('Only links that this folder owns or that deliver to it'),
+        stats: z.boolean().optional().describe('Whether to add when each link was last used, and its counts'),
+      }),
+      toolInput: z.strictObject({}).transform(() => UNPAGED),
       toolReply: ({ tokens }) => ({ tokens }),
+      output: z.object({ tokens: z.array(ListedLink), next: z.string().optional() }),
+      authorize: requireToolForAgents,
+      run: async (ctx, { folder, stats, ...paging }) => {
+        // Other callers must not learn which folders exist.
+        if (folder !== undefined && (await isAdmin(ctx, folder))) await mustFindGroup(ctx, folder)
+        const { below, keep: isAdministered } = await administeredRows<Link>(ctx, 'owner_folder')
+        const keep = (link: Link): boolean =>
+          Boolean(isAdministered?.(link)) && (folder === undefined || isOf(folder, link))
+        const request = { order: NEWEST_FIRST, ...paging, below, keep }
+        return listPage(ctx, table, 'tokens', request, stats ? (link) => statsOf(ctx, link) : undefined)
+      },
     }),
 
     issue_chat: defineVerb({
@@ -147,26 +167,31 @@ export const routeTokensResource = defineResource({
       authorize: requireHost,
       run: async (ctx, { folder, limit, after }) => {
         if (folder !== undefined) await mustFindGroup(ctx, folder)
-        const isOfFolder = (token: z.output<typeof RouteToken>): boolean =>
-          token.owner_folder === folder || deliveryOf(token) === folder
         const request = { order: NEWEST_FIRST, limit, after }
-        const { rows, next } = await table.page(
-          ctx.tx,
-          folder === undefined ? request : { ...request, keep: isOfFolder },
-        )
-        const tokens = []
-        for (const row of rows) tokens.push(await withStats(ctx, row))
-        return { tokens, ...(next === undefined ? {} : { next }) }
+        const keep = folder === undefined ? {} : { keep: (link: Link) => isOf(folder, link) }
+        return listPage(ctx, table, 'tokens', { ...request, ...keep }, (link) => statsOf(ctx, link))
       },
     }),
   }),
 })
 
-async function withStats(ctx: Context, row: z.output<typeof RouteToken>): Promise<z.output<typeof LinkSummary>> {
-  const { token_hash, source_label: _source, verify_secret: _secret, ...link } = row
+type Link = z.output<typeof RouteToken>
+
+function isOf(folder: string, link: Link): boolean {
+  return link.owner_folder === folder || deliveryOf(link) === folder
+}
+
+/** The members of a summary that are not public columns. */
+async function statsOf(ctx: Context, { token_hash, jid, verify }: Link): Promise<z.output<typeof LinkCounts>> {
   const { last_used_at, accepted = 0, refused = {} } = (await linkStats.find(ctx.tx, { token_hash })) ?? {}
-  const stored_bytes = await storedBytes(ctx.tx, 'chat', row.jid)
-  return { ...link, ...(last_used_at === undefined ? {} : { last_used_at }), accepted, refused, stored_bytes }
+  const stored_bytes = await storedBytes(ctx.tx, 'chat', jid)
+  return {
+    ...(verify === undefined ? {} : { verify }),
+    ...(last_used_at === undefined ? {} : { last_used_at }),
+    accepted,
+    refused,
+    stored_bytes,
+  }
 }
 
 /** Old rows without a target get it from the JID. See docs/decisions.md#legacy-links. */
