@@ -66,8 +66,6 @@ const LinkCounts = z.object({
 
 /** A link as listed on the command line. */
 const LinkSummary = PublicLink.extend(LinkCounts.shape)
-/** A link as listed over REST. */
-const ListedLink = PublicLink.extend(LinkCounts.partial().shape)
 
 type MintInput = z.output<typeof MintInput>
 type HookMintInput = z.output<typeof HookMintInput>
@@ -86,11 +84,18 @@ export const routeTokensResource = defineResource({
       tool: 'list_route_tokens',
       input: Paging.extend({
         folder: Folder.optional().describe('Only links that this folder owns or that deliver to it'),
-        stats: z.boolean().optional().describe('Whether to add when each link was last used, and its counts'),
+        stats: z
+          .boolean()
+          .optional()
+          .describe('Whether to add the member stats: when each link was last used, and its counts'),
       }),
       toolInput: z.strictObject({}).transform(() => UNPAGED),
       toolReply: ({ tokens }) => ({ tokens }),
-      output: z.object({ tokens: z.array(ListedLink), next: z.string().optional() }),
+      output: z.object({
+        tokens: z.array(PublicLink),
+        stats: z.array(LinkCounts).optional().describe('With stats=true: one entry per token, in the same order'),
+        next: z.string().optional(),
+      }),
       authorize: requireToolForAgents,
       run: async (ctx, { folder, stats, ...paging }) => {
         // Other callers must not learn which folders exist.
@@ -99,7 +104,10 @@ export const routeTokensResource = defineResource({
         const keep = (link: Link): boolean =>
           Boolean(isAdministered?.(link)) && (folder === undefined || isOf(folder, link))
         const request = { order: NEWEST_FIRST, ...paging, below, keep }
-        return listPage(ctx, table, 'tokens', request, stats ? (link) => statsOf(ctx, link) : undefined)
+        if (!stats) return listPage(ctx, table, 'tokens', request)
+        const page = await listPage(ctx, table, 'tokens', request, (link) => statsOf(ctx, link))
+        // The schemas of both members select theirs.
+        return { ...page, stats: page.tokens }
       },
     }),
 

@@ -65,7 +65,7 @@ export async function openRemoteInstance(location: InstanceLocation, clock: Cloc
       const reply = equivalent
         ? await callOperation(equivalent.verb, equivalent.toInput(checked))
         : await callOperation(verb, input)
-      return parseReply(base, verb, equivalent?.toReply ? equivalent.toReply() : reply)
+      return parseReply(base, verb, equivalent ? equivalent.toReply(reply) : reply)
     },
   }
 }

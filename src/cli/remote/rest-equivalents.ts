@@ -6,10 +6,11 @@ import { scheduledTasksResource } from '../../resources/scheduled-tasks.ts'
 interface RestEquivalent {
   readonly verb: NamedVerb
   toInput(input: Readonly<Record<string, unknown>>): Record<string, unknown>
-  /** Default: the reply of the other verb. */
-  toReply?(): unknown
+  /** Undefined if the reply is not one of svc. */
+  toReply(reply: unknown): unknown
 }
 
+const { list: listTokens } = routeTokensResource.verbs
 const { update } = scheduledTasksResource.verbs
 const changeStatus = (status: 'active' | 'paused'): RestEquivalent => ({
   verb: update,
@@ -20,8 +21,12 @@ const changeStatus = (status: 'active' | 'paused'): RestEquivalent => ({
 /** By id of the verb. */
 export const REST_EQUIVALENTS: Readonly<Record<string, RestEquivalent>> = {
   'route_tokens.list_of': {
-    verb: routeTokensResource.verbs.list,
+    verb: listTokens,
     toInput: (input) => ({ ...input, stats: true }),
+    toReply: (reply) => {
+      const page = listTokens.output?.safeParse(reply).data
+      return page && { ...page, tokens: page.tokens.map((token, at) => ({ ...token, ...page.stats?.[at] })) }
+    },
   },
   'scheduled_tasks.pause': changeStatus('paused'),
   'scheduled_tasks.resume': changeStatus('active'),

@@ -11,8 +11,8 @@ export function mountAccountPages(app: Hono, host: InstanceHost): void {
   app.get('/auth/me', personPage(host, showMe))
 }
 
-function showMe(c: Context, { sub, csrf }: SignedIn): Response {
-  if (!prefersHtml(c.req.header('Accept'))) return c.json({ sub, csrf }, 200, { Vary: 'Accept' })
+function showMe(c: Context, { sub, csrf, session }: SignedIn): Response {
+  if (!prefersHtml(c.req.header('Accept'))) return c.json({ sub, csrf, session }, 200, { Vary: 'Accept' })
   return sendPage(
     c,
     renderPage({

@@ -1,11 +1,10 @@
 // The sign-in page, one-time links and signing out.
 import type { Context, Hono } from 'hono'
 import { localAccount } from '../../core/people/accounts.ts'
-import { findSignInLink, takeSignInLink } from '../../core/people/sign-in-links.ts'
+import { findSignInLink } from '../../core/people/sign-in-links.ts'
 import { ownPath } from '../../lib/http/own-path.ts'
-import { refuse } from '../../lib/refusal.ts'
 import { callVerb } from '../../registry/call.ts'
-import { sessionsResource } from '../../resources/sessions.ts'
+import { refuseSignInLink, sessionsResource } from '../../resources/sessions.ts'
 import { html } from '../../web/chat/html.ts'
 import { renderPage } from '../../web/pages/page.ts'
 import { authenticateRequest } from '../http/credentials.ts'
@@ -44,15 +43,10 @@ function showSignIn({ host: { instance } }: SignInContext, c: Context): Response
   )
 }
 
-/** One answer for unknown, used and expired links. */
-function refuseLink(): never {
-  refuse('not_found', 'this sign-in link is not valid', 'it works once, for 15 minutes; ask the operator for a new one')
-}
-
 /** Changes nothing: mail programs and chats open links to preview them. */
 async function showLink({ host }: SignInContext, c: Context): Promise<Response> {
   const sub = await host.engine.read((tx) => findSignInLink(tx, c.req.param('token') ?? '', host.clock.now()))
-  if (sub === undefined) refuseLink()
+  if (sub === undefined) refuseSignInLink()
   return sendPage(
     c,
     renderPage({
@@ -68,9 +62,9 @@ async function useLink(context: SignInContext, c: Context): Promise<Response> {
   mustBeOwnOriginForm(host, c)
   await readForm(c)
   const token = c.req.param('token') ?? ''
-  const sub = await host.engine.transaction((tx) => takeSignInLink(tx, token, host.clock.now()))
-  if (sub === undefined) refuseLink()
-  const started = await startSession(context, c, { account: localAccount(sub), method: 'link' })
+  const sub = await host.engine.read((tx) => findSignInLink(tx, token, host.clock.now()))
+  if (sub === undefined) refuseSignInLink()
+  const started = await startSession(context, c, { account: localAccount(sub), method: 'link', linkToken: token })
   return signedInResponse(started, ownPath(c.req.query('next')))
 }
 
