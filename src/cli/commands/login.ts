@@ -102,7 +102,7 @@ async function signIn({ io, print }: SvcContext, { instance, url, device }: Remo
   try {
     await writeSignIn(location, await (device ? signInWithDevice : signInWithBrowser)(base, options))
   } catch (error) {
-    if (timeout.aborted) refuse('unavailable', 'nobody signed in within 10 minutes; nothing was saved')
+    if (timeout.aborted) refuse('unavailable', 'the sign-in was not finished within 10 minutes; nothing was saved')
     if (!stop.signal.aborted) throw error
     print.say('stopped; nothing was saved')
     return EXIT_INTERRUPTED

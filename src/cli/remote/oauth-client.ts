@@ -124,7 +124,7 @@ function toSignIn(base: string, clock: Clock, tokens: IssuedTokens): RemoteSignI
 
 const OAUTH_FAULTS: Readonly<Record<string, string>> = {
   access_denied: 'the sign-in was refused in the browser',
-  expired_token: 'the code has expired: nobody entered it in time',
+  expired_token: 'the code was not entered in time',
 }
 
 async function withOAuthErrors<T>(base: string, work: () => Promise<T>): Promise<T> {
