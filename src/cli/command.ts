@@ -56,6 +56,8 @@ export interface SvcContext {
   open(): Promise<OpenedInstance>
   /** Whether the instance is on another machine, where only verbs with a REST route can be called. */
   isRemote(): Promise<boolean>
+  /** Refuses if it is. */
+  mustBeLocal(): Promise<void>
   /** Calls one verb as the user of this machine; on another machine, as the person who signed in with `svc login --url`. */
   call<I extends z.ZodObject, O>(verb: NamedVerb<I, O>, input: z.input<I>): Promise<O>
   /** Reads all pages of a list. */
@@ -82,10 +84,10 @@ export function openSvcContext(
     remote ??= loadRemote(args.instance, io)
     return remote
   }
+  const mustBeLocal = async (): Promise<void> => (await findRemote())?.refuseLocal()
   const findInstance = async (): Promise<ConfiguredInstance> => {
     if (typeof args.instance !== 'string') refuse('invalid', 'this command has no instance')
-    const elsewhere = await findRemote()
-    if (elsewhere) return elsewhere.refuseLocal()
+    await mustBeLocal()
     // Loaded late, so that usage errors are reported without it.
     const instances = await import('./instance/instance.ts')
     const configured = await instances.findInstance(args.instance, io.environment)
@@ -114,6 +116,7 @@ export function openSvcContext(
     findInstance,
     open,
     isRemote: async () => (await findRemote()) !== undefined,
+    mustBeLocal,
     call,
     listAll: async (verb, member, input) => {
       const rows = []

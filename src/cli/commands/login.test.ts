@@ -127,7 +127,7 @@ suite('svc login', () => {
 
   test('says which server does not respond', async (t) => {
     const cli = testCli(t)
-    const { code, stderr } = await cli.run('login prod --url http://127.0.0.1:1', { stopped: new Promise(() => {}) })
-    assert.deepEqual([code, stderr], [1, 'svc: no server listens at http://127.0.0.1:1\n'])
+    const { code, stderr } = await cli.run('login prod --url http://127.0.0.1:3', { stopped: new Promise(() => {}) })
+    assert.deepEqual([code, stderr], [1, 'svc: no server listens at http://127.0.0.1:3\n'])
   })
 })
