@@ -49,8 +49,8 @@ async function inspectInstance(svc: SvcContext, name: string): Promise<ListedIns
   const location = locateInstance(name, svc.io.environment)
   if (await isRemoteInstance(location)) {
     const { readSignIn } = await import('../remote/sign-in-file.ts')
-    const remote = (await readSignIn(location))?.base
-    return { name, directory: location.layout.root, remote, processes: [] }
+    const signIn = await withoutRefusal(svc, () => readSignIn(location))
+    return { name, directory: location.layout.root, remote: signIn?.base ?? '-', processes: [] }
   }
   const processes = await servingProcesses(location.layout)
   const current = processes?.map(urlOfProcess).find((address) => address !== undefined)
@@ -59,14 +59,19 @@ async function inspectInstance(svc: SvcContext, name: string): Promise<ListedIns
   return { name, directory: location.layout.root, listen, served, processes: processes ?? [] }
 }
 
-/** Warns about an unreadable .env instead of failing, so that the other instances are listed. */
 async function configuredAddress(
   svc: SvcContext,
   read: () => Promise<ConfiguredInstance>,
 ): Promise<string | undefined> {
+  const { formatListenAddress } = await import('../input/port-flag.ts')
+  const configured = await withoutRefusal(svc, read)
+  return configured && `http://${formatListenAddress(configured.settings.WEB_LISTEN)}`
+}
+
+/** Warns about an unreadable file instead of failing, so that the other instances are listed. */
+async function withoutRefusal<T>(svc: SvcContext, read: () => Promise<T>): Promise<T | undefined> {
   try {
-    const { formatListenAddress } = await import('../input/port-flag.ts')
-    return `http://${formatListenAddress((await read()).settings.WEB_LISTEN)}`
+    return await read()
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
     svc.print.warn(error.message)

@@ -95,8 +95,8 @@ export async function isRemoteInstance(location: InstanceLocation): Promise<bool
   return (await exists(remoteFile(location))) && !(await hasLocalFiles(location))
 }
 
-export async function hasLocalFiles({ layout: { env, store } }: InstanceLocation): Promise<boolean> {
-  return (await exists(env)) || (await exists(store))
+export async function hasLocalFiles({ layout: { env, store, groups } }: InstanceLocation): Promise<boolean> {
+  return (await exists(env)) || (await exists(store)) || (await exists(groups))
 }
 
 function exists(path: string): Promise<boolean> {

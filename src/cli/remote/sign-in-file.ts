@@ -1,7 +1,7 @@
 // remote.json: the tokens of a sign-in to an instance on another machine. Only its owner can read it.
-import { chmod, mkdir, rm, rmdir } from 'node:fs/promises'
+import { chmod, rm, rmdir } from 'node:fs/promises'
 import { z } from 'zod'
-import { errnoCode, readText, refuseDisk, writeAtomic } from '../../lib/files/atomic-file.ts'
+import { errnoCode, makeDirectory, readText, refuseDisk, writeAtomic } from '../../lib/files/atomic-file.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { tryParseJson } from '../../lib/text/json.ts'
 import { hasLocalFiles, type InstanceLocation, remoteFile } from '../instance/instance.ts'
@@ -47,11 +47,11 @@ export async function mustNotBeLocal(location: InstanceLocation): Promise<void> 
 /** Creates the directory if it is missing. */
 export async function writeSignIn(location: InstanceLocation, signIn: RemoteSignIn): Promise<void> {
   const { root } = location.layout
+  await makeDirectory(root, 0o700)
   try {
-    await mkdir(root, { recursive: true, mode: 0o700 })
     await chmod(root, 0o700)
   } catch (error) {
-    refuseDisk(error, 'create', root)
+    refuseDisk(error, 'use', root)
   }
   await writeAtomic(remoteFile(location), `${JSON.stringify(signIn, null, 2)}\n`, 0o600)
 }
