@@ -4,8 +4,8 @@ import { prefersHtml } from '../../lib/http/http.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { html } from '../../web/chat/html.ts'
 import { renderPage } from '../../web/pages/page.ts'
-import { sendPage } from './page-response.ts'
-import { personPage, type SignedIn } from './signed-in.ts'
+import { sendPage } from '../http/page-response.ts'
+import { personPage, type SignedIn } from '../http/signed-in.ts'
 
 export function mountAccountPages(app: Hono, host: InstanceHost): void {
   app.get('/auth/me', personPage(host, showMe))

@@ -9,9 +9,9 @@ import { html } from '../../web/chat/html.ts'
 import { renderPage } from '../../web/pages/page.ts'
 import { authenticateRequest } from '../http/credentials.ts'
 import { mustBeOwnOriginForm, readForm, readSessionForm } from '../http/form-request.ts'
+import { pageHandler, redirectTo, sendPage } from '../http/page-response.ts'
 import { clearedSessionCookie } from '../http/session-cookie.ts'
-import { pageHandler, redirectTo, sendPage } from './page-response.ts'
-import { type SignInContext, signedInResponse, startSession } from './sign-in.ts'
+import { type SignInContext, signedInResponse, startSession } from '../http/sign-in.ts'
 
 export function mountSignInPages(app: Hono, context: SignInContext): void {
   app.get(
