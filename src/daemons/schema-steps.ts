@@ -11,7 +11,7 @@ export const SCHEMA_STEPS: Readonly<Record<string, number>> = {
   web_routes: 4,
   proxyd_routes: 2,
   web_hosts: 10,
-  route_tokens: 8,
+  route_tokens: 10,
   network_rules: 5,
   signing_keys: 4,
   identities: 1,

@@ -46,15 +46,25 @@ onEveryEngine('the bearers resource', (engine) => {
     assert.equal(await on.host.engine.read((tx) => issuedBearers.count(tx)), 0)
   })
 
-  test('a bearer, an agent and another person cannot make one', async (t) => {
+  test('a bearer, an agent, and people other than unrestricted operators cannot make one for others', async (t) => {
     const on = await testHost(t, engine)
     await on.operator('github:9')
     for (const caller of [person('github:9'), agent('main'), { kind: 'service', sub: 'service:timed' } as const])
       await assert.rejects(on.as(caller).call(create, { name: 'x' }), isRefusal('forbidden', 'needs a browser session'))
-    await assert.rejects(
-      on.as(withSession('github:9'), 'dash').call(create, { name: 'x', sub: 'github:1' }),
-      isRefusal('forbidden', 'only for themselves'),
-    )
+    await on.operator('github:8')
+    await on.grant('github:8', 'mcp:send', 'closed', 'deny')
+    for (const [sub, given] of [
+      ['github:1', 'github:2'],
+      ['github:8', 'github:2'],
+      ['github:9', 'service:timed'],
+    ] as const)
+      await assert.rejects(
+        on.as(withSession(sub), 'dash').call(create, { name: 'x', sub: given }),
+        isRefusal('forbidden', 'not permitted for others'),
+      )
+    await assert.rejects(on.as(withSession('github:1'), 'rest').call(create, {}), isRefusal('forbidden'))
+    const other = await on.as(withSession('github:9'), 'dash').call(create, { sub: 'github:1' })
+    assert.deepEqual(await verifyBearer(on.host, other.bearer), { kind: 'person', sub: 'github:1' })
     await assert.rejects(on.cli.call(create, { name: 'x' }), isRefusal('invalid', 'sub is missing'))
     const { id } = await on.cli.call(create, { sub: 'service:timed' })
     const row = await on.host.engine.read((tx) => issuedBearers.find(tx, { id }))

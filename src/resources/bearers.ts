@@ -5,8 +5,8 @@ import { IssuedBearer, type IssuedBearerRow, issuedBearers, revokeBearer } from 
 import { checkAccess } from '../core/access/policy.ts'
 import { groups } from '../core/groups/groups.ts'
 import { refuse } from '../lib/refusal.ts'
-import { hasTool, INSTANCE_SCOPE, subjectOf } from '../registry/authorization.ts'
-import type { Context, RequestContext } from '../registry/context.ts'
+import { canOperateUnrestricted, hasTool, INSTANCE_SCOPE, subjectOf } from '../registry/authorization.ts'
+import type { Context } from '../registry/context.ts'
 import { listPage, listSchema, mustFindRow, Paging } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
@@ -43,7 +43,7 @@ export const bearersResource = defineResource({
     create: defineVerb({
       input: NewBearer,
       output: z.object({ id: z.string(), bearer: z.string(), expires_at: z.string() }),
-      authorize: ({ caller }, { sub }) => mustBeOwn({ caller }, sub),
+      authorize: (ctx, { sub }) => mustBeOwn(ctx, sub),
       // Signing reads the key in its own transaction; the bearer is returned only after its row is committed.
       prepare: async ({ host, caller }, { sub = principalOf(caller), folder, ttl_ms: ttlMs }) => {
         const { signBearer } = await import('../core/access/bearers.ts')
@@ -82,14 +82,18 @@ function mustBePersonOrHost({ caller, tool }: Context): void {
 }
 
 /** A bearer may not make bearers: a stolen one would outlive its revocation. */
-function mustBeOwn({ caller }: Pick<RequestContext, 'caller'>, sub: string | undefined): void {
+async function mustBeOwn(ctx: Context, sub: string | undefined): Promise<void> {
+  const { caller, tool } = ctx
   if (caller.kind === 'host') {
     if (sub === undefined) refuse('invalid', 'sub is missing', 'name the person, such as github:42')
     return
   }
-  if (caller.kind !== 'person' || caller.session === undefined)
+  if (caller.kind !== 'person' || caller.session === undefined || ctx.face !== 'dash')
     refuse('forbidden', 'creating a bearer needs a browser session, not a bearer', 'sign in and open /auth/bearers')
-  if (sub !== undefined && sub !== caller.sub) refuse('forbidden', 'people can create bearers only for themselves')
+  if (sub === undefined || sub === caller.sub) return
+  // Bearers of services pass between daemons; no page hands them out.
+  if (sub.startsWith('service:') || !(await canOperateUnrestricted(ctx, '**')))
+    refuse('forbidden', `${tool}: not permitted for others: you can create bearers for yourself`)
 }
 
 /** One answer for folders that do not exist and for those that the person may not use. */

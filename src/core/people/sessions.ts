@@ -206,6 +206,12 @@ export function isLive({ status, expiresMs, endsMs }: PresentedToken, nowMs: num
   return status === 'active' && nowMs < expiresMs && nowMs < endsMs
 }
 
+/** Reading a session does not extend it. */
+export async function isSessionActive(tx: Tx, family_id: string, nowMs: number): Promise<boolean> {
+  const row = await sessions.find(tx, { family_id })
+  return row?.status === 'active' && nowMs < Math.min(Date.parse(row.expires_at), Date.parse(row.ends_at))
+}
+
 const SUCCESSOR_PURPOSE = 'svc session successor'
 
 export function successorOf(keyring: Keyring, token: string): string {
