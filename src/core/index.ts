@@ -24,6 +24,8 @@ import { messageChanges } from './messages/message-changes.ts'
 import { filing, messages } from './messages/messages.ts'
 import { accounts } from './people/accounts.ts'
 import { identities, identityClaims } from './people/identities.ts'
+import { inviteRedemptions } from './people/invites.ts'
+import { gateAdmissions } from './people/onboarding-gates.ts'
 import { sessions, sessionTokens } from './people/sessions.ts'
 import { signInLinks } from './people/sign-in-links.ts'
 import { engagements } from './routing/engagements.ts'
@@ -89,4 +91,6 @@ export const coreTables = [
   sessionTokens,
   accounts,
   signInLinks,
+  inviteRedemptions,
+  gateAdmissions,
 ]

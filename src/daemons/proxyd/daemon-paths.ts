@@ -14,6 +14,7 @@ const DAEMON_PATHS: readonly (readonly [path: string, daemon: DaemonName])[] = [
   ['/auth', 'authd'],
   ['/invite', 'onbod'],
   ['/pair', 'onbod'],
+  ['/onboard', 'onbod'],
 ]
 
 export type DaemonLookup = (path: string) => DaemonName | undefined
