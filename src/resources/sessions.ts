@@ -67,6 +67,7 @@ export const sessionsResource = defineResource({
     }),
 
     sign_in: defineVerb({
+      startsSession: true,
       input: SignIn,
       output: z.object({ token: z.string(), family_id: z.string(), sub: z.string() }),
       authorize: mayEnter,
