@@ -186,7 +186,9 @@ ${acceptForm(person, 'Continue')}
 <p class="hint"><a href="/auth/passkeys">Add a passkey</a> to sign in again later, on this device or another.</p>`
       : html`<p>${issued_by} invites you to administer ${target} on this server.</p>
 ${person ? acceptForm(person, 'Accept') : signInForms(fault)}`
-  return renderPage({ title, person: person?.sub, main })
+  const page = renderPage({ title, person: person?.sub, main })
+  // The address has the token, which other pages need not see. See docs/decisions.md#tokens-stay-secret.
+  return { ...page, headers: { ...page.headers, 'Referrer-Policy': 'no-referrer' } }
 }
 
 function describeTarget(glob: string): Html {
