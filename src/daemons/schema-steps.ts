@@ -55,6 +55,8 @@ export const SCHEMA_STEPS: Readonly<Record<string, number>> = {
   authorization_codes: 2,
   device_codes: 3,
   bearers: 4,
+  passkeys: 2,
+  used_challenges: 2,
   invite_redemptions: 1,
   gate_admissions: 1,
   secrets: 1,
