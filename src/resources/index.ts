@@ -12,8 +12,10 @@ import { installedPackagesResource } from './installed-packages.ts'
 import { invitesResource } from './invites.ts'
 import { modelKeysResource } from './model-keys.ts'
 import { networkRulesResource } from './network-rules.ts'
+import { oauthClientsResource } from './oauth-clients.ts'
 import { onboardingResource } from './onboarding.ts'
 import { onboardingGatesResource } from './onboarding-gates.ts'
+import { passkeysResource } from './passkeys.ts'
 import { proxydRoutesResource } from './proxyd-routes.ts'
 import { routeTokensResource } from './route-tokens.ts'
 import { routesResource } from './routes.ts'
@@ -49,5 +51,7 @@ export const resources: readonly Resource[] = [
   inboxResource,
   channelSecretsResource,
   modelKeysResource,
+  oauthClientsResource,
   bearersResource,
+  passkeysResource,
 ]

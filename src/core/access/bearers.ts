@@ -5,7 +5,8 @@ import { z } from 'zod'
 import { type Clock, type Random, timestamp, uuidv7 } from '../../lib/clock.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { parse } from '../../lib/text/schema-parser.ts'
-import type { Engine } from '../../store/engine.ts'
+import type { Engine, Tx } from '../../store/engine.ts'
+import { isSessionActive } from '../people/client-sessions.ts'
 import type { Keyring } from '../secrets/keyring.ts'
 import { readSigningKeys } from '../secrets/signing-key-cache.ts'
 import { BEARER_TTL_MAX_MS, CLOCK_SKEW_MS, ensureSigningKey } from '../secrets/signing-key-rotation.ts'
@@ -34,6 +35,8 @@ export interface BearerRequest {
   readonly kind?: 'user' | 'service' | undefined
   /** The session of an OAuth client that the bearer belongs to. */
   readonly sid?: string | undefined
+  /** The only place that accepts it; by default every interface of the instance does. */
+  readonly audience?: string | undefined
 }
 
 export interface SignedBearer {
@@ -55,7 +58,7 @@ const Person = Sub.refine(
   `must be a person with an account (${ACCOUNT_NAMESPACES.join(', ')}), such as github:42`,
 )
 
-const Times = z.object({ iat: z.number(), nbf: z.number(), exp: z.number(), jti: z.string() })
+const Times = z.object({ iat: z.number(), nbf: z.number(), exp: z.number(), jti: z.string(), aud: z.string() })
 const Claims = z.discriminatedUnion('typ', [
   Times.extend({
     typ: z.literal('user'),
@@ -102,7 +105,7 @@ export async function signBearer(host: BearerHost, request: BearerRequest): Prom
   const bearer = await new SignJWT({ typ: kind, ...scope, ...(sid === undefined ? {} : { sid }) })
     .setProtectedHeader({ alg: ALG, typ: 'JWT', kid: key.kid })
     .setIssuer(ISSUER)
-    .setAudience(audienceOf(host))
+    .setAudience(request.audience ?? audienceOf(host))
     .setSubject(sub)
     .setIssuedAt(nowS)
     .setNotBefore(nowS)
@@ -113,19 +116,28 @@ export async function signBearer(host: BearerHost, request: BearerRequest): Prom
   return { bearer, row: { id, sub, kind, ...scope, ...times } }
 }
 
-/** All failed checks give the same refusal, so that it reveals nothing. */
-export async function verifyBearer(host: BearerHost, bearer: string): Promise<Caller> {
+/**
+ * All failed checks give the same refusal, so that it reveals nothing. `audiences`: names of the place that was asked, besides
+ * the instance.
+ */
+export async function verifyBearer(
+  host: BearerHost,
+  bearer: string,
+  audiences: readonly string[] = [],
+): Promise<Caller> {
   const cache = bearerCacheOf<VerifiedBearer>(host.engine)
   // The audience is part of the hash: a bearer that was verified for one instance says nothing about another.
   const tokenHash = hash('sha256', `${audienceOf(host)} ${bearer}`, 'base64url')
   const verified = cache.get(tokenHash) ?? (await verifySignature(host, bearer))
   const { claims, kid } = verified
-  const { key, status } = await host.engine.read(async (tx) => {
+  const { key, status, hasSession } = await host.engine.read(async (tx) => {
     const [keys, status] = await Promise.all([readSigningKeys(host.engine, tx), readBearerStatus(tx, claims)])
-    return { key: keys.get(kid), status }
+    return { key: keys.get(kid), status, hasSession: await hasActiveSession(tx, claims, host.clock.now()) }
   })
   const nowMs = host.clock.now()
-  if (status.isRevoked || !key || !isServing(key.row, nowMs) || !isCurrent(claims, key.row, nowMs)) {
+  const isForUs = [audienceOf(host), ...audiences].includes(claims.aud)
+  if (!isForUs) refuseBearer()
+  if (status.isRevoked || !hasSession || !key || !isServing(key.row, nowMs) || !isCurrent(claims, key.row, nowMs)) {
     cache.delete(tokenHash)
     refuseBearer()
   }
@@ -144,14 +156,19 @@ async function verifySignature(host: BearerHost, bearer: string): Promise<Verifi
   const { payload } = await jwtVerify(bearer, key.verifying(), {
     algorithms: [ALG],
     issuer: ISSUER,
-    audience: audienceOf(host),
     clockTolerance: SKEW_S,
     currentDate: new Date(host.clock.now()),
-    requiredClaims: ['sub', 'typ', 'iat', 'nbf', 'exp', 'jti'],
+    requiredClaims: ['sub', 'typ', 'aud', 'iat', 'nbf', 'exp', 'jti'],
     // jose only throws about the bearer here.
   }).catch(refuseBearer)
   const claims = Claims.safeParse(payload)
   return claims.success ? { kid, claims: claims.data } : refuseBearer()
+}
+
+/** The bearer of an OAuth client ends with its session. */
+async function hasActiveSession(tx: Tx, claims: BearerClaims, nowMs: number): Promise<boolean> {
+  if (claims.typ === 'service' || claims.sid === undefined) return true
+  return isSessionActive(tx, claims.sid, nowMs)
 }
 
 /** A key may be retired because it leaked: bearers signed with it afterwards are forged. */
@@ -178,7 +195,7 @@ export async function publicKeys(host: BearerHost): Promise<{ keys: object[] }> 
   return { keys: serving.map(({ kid, public_jwk }) => ({ ...JSON.parse(public_jwk), kid, alg: ALG, use: 'sig' })) }
 }
 
-function audienceOf({ instance }: BearerHost): string {
+export function audienceOf({ instance }: Pick<BearerHost, 'instance'>): string {
   return `svc:${instance}`
 }
 

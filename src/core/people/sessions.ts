@@ -206,6 +206,12 @@ export function isLive({ status, expiresMs, endsMs }: PresentedToken, nowMs: num
   return status === 'active' && nowMs < expiresMs && nowMs < endsMs
 }
 
+/** Reading a session does not extend it. */
+export async function isSessionActive(tx: Tx, family_id: string, nowMs: number): Promise<boolean> {
+  const row = await sessions.find(tx, { family_id })
+  return row?.status === 'active' && nowMs < Math.min(Date.parse(row.expires_at), Date.parse(row.ends_at))
+}
+
 const SUCCESSOR_PURPOSE = 'svc session successor'
 
 export function successorOf(keyring: Keyring, token: string): string {
@@ -264,6 +270,22 @@ export async function touchSession(
     { family_id: sessionId, status: 'active' },
     { renewed_at: timestamp(nowMs), expires_at: timestamp(Math.min(nowMs + idleMs, endsMs)) },
   )
+}
+
+/** Adding a way to sign in needs a recent sign-in. */
+const RECENT_MS = 15 * 60_000
+
+export function isRecentSignIn(signedInMs: number, nowMs: number): boolean {
+  return nowMs >= signedInMs && nowMs - signedInMs < RECENT_MS
+}
+
+/** Newest first, of browsers and clients. */
+export async function listActiveSessions(tx: Tx, sub: string, nowMs: number): Promise<SessionRow[]> {
+  const rows = await sessions.list(tx, { sub, status: 'active' }, [
+    ['started_at', 'desc'],
+    ['family_id', 'asc'],
+  ])
+  return rows.filter((row) => nowMs < Date.parse(row.expires_at) && nowMs < Date.parse(row.ends_at))
 }
 
 /** Returns whether it was active. */
