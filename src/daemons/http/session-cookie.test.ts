@@ -51,7 +51,7 @@ test('other cookies are not the session: prefixes, another case, the name of ano
     `a="__Host-svc_session=${TOKEN}"`,
     '__Host-svc_session',
   ])
-    assert.equal(readSessionCookie(secure, header), undefined, header)
+    assert.equal(readSessionCookie(secure, header), undefined)
   assert.equal(readSessionCookie(plain, `svc_session_other=${TOKEN}`), undefined)
 })
 
