@@ -9,6 +9,8 @@ import { mountBearerPages } from './bearer-pages.ts'
 import { startKeyRotation } from './key-rotation.ts'
 import { mountAuthorizationServer } from './oauth/authorization-server.ts'
 import { allowEveryOrigin } from './oauth/oauth-response.ts'
+import { mountPasskeyPages } from './passkey-pages.ts'
+import { mountPasskeyRoutes } from './passkey-routes.ts'
 import { startSessionCleanup } from './session-cleanup.ts'
 import { mountSignInPages } from './sign-in-pages.ts'
 
@@ -29,5 +31,7 @@ export const authd = defineDaemon({
     mountAccountPages(app, host)
     mountAuthorizationServer(app, { host, isAllowed })
     mountBearerPages(app, host)
+    mountPasskeyPages(app, host)
+    mountPasskeyRoutes(app, { ...signIn, log })
   },
 })
