@@ -3,6 +3,7 @@ import { ensureSigningKey, publicKeys } from '../../core/access/bearers.ts'
 import { defineDaemon } from '../daemon.ts'
 import { SIGN_IN_SETTINGS } from '../settings.ts'
 import { mountAccountPages } from './account-pages.ts'
+import { mountPersonChat } from './person-chat.ts'
 import { parseSignInAllowlist } from './sign-in-allowlist.ts'
 import { mountSignInPages } from './sign-in-pages.ts'
 
@@ -18,5 +19,6 @@ export const authd = defineDaemon({
     const signIn = { host, isAllowed, idleMs: settings.SESSION_IDLE, maxMs: settings.SESSION_MAX }
     mountSignInPages(app, signIn)
     mountAccountPages(app, host)
+    mountPersonChat(app, host)
   },
 })
