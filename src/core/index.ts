@@ -2,6 +2,7 @@
 import { acl, aclMembership } from './access/acl.ts'
 import { networkRules } from './access/allowlist.ts'
 import { pendingActions } from './access/approvals.ts'
+import { issuedBearers } from './access/issued-bearers.ts'
 import { networkDenials } from './access/network-denials.ts'
 import { chatEvents } from './chats/chat-events.ts'
 import { chats } from './chats/chats.ts'
@@ -23,7 +24,11 @@ import { inbox, routing } from './messages/inbox.ts'
 import { messageChanges } from './messages/message-changes.ts'
 import { filing, messages } from './messages/messages.ts'
 import { accounts } from './people/accounts.ts'
+import { authorizationCodes } from './people/authorization-codes.ts'
+import { deviceCodes } from './people/device-codes.ts'
 import { identities, identityClaims } from './people/identities.ts'
+import { oauthClients } from './people/oauth-clients.ts'
+import { passkeys, usedChallenges } from './people/passkeys.ts'
 import { sessions, sessionTokens } from './people/sessions.ts'
 import { signInLinks } from './people/sign-in-links.ts'
 import { engagements } from './routing/engagements.ts'
@@ -89,4 +94,10 @@ export const coreTables = [
   sessionTokens,
   accounts,
   signInLinks,
+  oauthClients,
+  authorizationCodes,
+  deviceCodes,
+  issuedBearers,
+  passkeys,
+  usedChallenges,
 ]

@@ -90,6 +90,11 @@ export const SIGN_IN_SETTINGS = {
   ),
   SESSION_IDLE: setting(SessionTimeSetting, '336h', 'a browser session ends after this time without use; at least 1h'),
   SESSION_MAX: setting(SessionTimeSetting, '2160h', 'a browser session ends after this time in any case; at least 1h'),
+  SIGNING_KEY_AGE: setting(
+    DurationSetting.refine((ms) => ms === 0 || ms >= 24 * 3_600_000, 'must be 0 (never) or at least 24h'),
+    '2160h',
+    'the key that signs bearers is replaced after this time; 0 means never, otherwise at least 24h',
+  ),
 } satisfies SettingDeclarations
 
 export const LINK_SETTINGS = {

@@ -3,6 +3,7 @@ import type { Resource } from '../registry/resource.ts'
 import { aclResource } from './acl.ts'
 import { aclMembershipResource } from './acl-membership.ts'
 import { auditResource } from './audit.ts'
+import { bearersResource } from './bearers.ts'
 import { channelSecretsResource } from './channel-secrets.ts'
 import { groupsResource } from './groups.ts'
 import { identitiesResource } from './identities.ts'
@@ -11,8 +12,10 @@ import { installedPackagesResource } from './installed-packages.ts'
 import { invitesResource } from './invites.ts'
 import { modelKeysResource } from './model-keys.ts'
 import { networkRulesResource } from './network-rules.ts'
+import { oauthClientsResource } from './oauth-clients.ts'
 import { onboardingResource } from './onboarding.ts'
 import { onboardingGatesResource } from './onboarding-gates.ts'
+import { passkeysResource } from './passkeys.ts'
 import { proxydRoutesResource } from './proxyd-routes.ts'
 import { routeTokensResource } from './route-tokens.ts'
 import { routesResource } from './routes.ts'
@@ -48,4 +51,7 @@ export const resources: readonly Resource[] = [
   inboxResource,
   channelSecretsResource,
   modelKeysResource,
+  oauthClientsResource,
+  bearersResource,
+  passkeysResource,
 ]

@@ -1,14 +1,15 @@
 // Sessions of signed-in people, in browsers and OAuth clients. Every way to sign in ends in `sign_in`.
 import { z } from 'zod'
 import { principalOf } from '../core/access/caller.ts'
-import { hasGrant } from '../core/access/policy.ts'
+import { isAccount } from '../core/access/namespaces.ts'
+import { hasGrant, isOperator } from '../core/access/policy.ts'
 import { Account, primaryAccount, recordAccount } from '../core/people/accounts.ts'
 import { isInviteOpen } from '../core/people/invites.ts'
 import { createSession, revokeOtherSessions, revokeSession, Session, sessions } from '../core/people/sessions.ts'
-import { findSignInLink, takeSignInLink } from '../core/people/sign-in-links.ts'
-import { line } from '../core/values.ts'
+import { createSignInLink, findSignInLink, takeSignInLink } from '../core/people/sign-in-links.ts'
+import { line, Sub } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { hasTool, INSTANCE_SCOPE, requireToolForAgents } from '../registry/authorization.ts'
+import { hasTool, INSTANCE_SCOPE, requireHost, requireToolForAgents } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { ascending, listVerb, mustFindRow } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
@@ -64,6 +65,24 @@ export const sessionsResource = defineResource({
       run: async (ctx) => ({
         deleted: await revokeOtherSessions(ctx.tx, principalOf(ctx.caller), mustHaveSession(ctx)),
       }),
+    }),
+
+    /** A one-time link for a person, known or not: the operator vouches for them. */
+    create_link: defineVerb({
+      input: z.object({ sub: Sub }),
+      output: z.object({ path: z.string(), has_grant: z.boolean() }),
+      authorize: requireHost,
+      run: async (ctx, { sub }) => {
+        if (!isAccount(sub))
+          refuse(
+            'invalid',
+            `${JSON.stringify(sub)} is not an account of a person`,
+            'use local:<name>, github:<id>, or oidc:<provider>/<subject>',
+          )
+        const token = await createSignInLink(ctx.tx, ctx, sub)
+        const [policy, person] = [await ctx.policy(), await primaryAccount(ctx.tx, sub)]
+        return { path: `/auth/link/${token}`, has_grant: hasGrant(policy, person) || isOperator(policy, person) }
+      },
     }),
 
     sign_in: defineVerb({

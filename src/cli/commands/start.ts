@@ -72,7 +72,7 @@ function overrideEnvironment(root: string, port: number | undefined, { name, get
   return { name, get: (key) => (key === 'SVC_DATA_DIR' ? root : key === 'WEB_LISTEN' ? listen() : get(key)) }
 }
 
-function showNext({ print }: SvcContext, root: string, { chat, hook }: StartLinks): void {
+function showNext({ print }: SvcContext, root: string, { chat, hook, signIn }: StartLinks): void {
   // npx finds the command only in a checkout; elsewhere it would install another package.
   const [svc, where] = isInstalled()
     ? ['svc', '']
@@ -82,6 +82,10 @@ function showNext({ print }: SvcContext, root: string, { chat, hook }: StartLink
     'Open the chat in a browser:',
     '',
     `  ${chat}`,
+    '',
+    'Sign in as the operator (this link works once, for 15 minutes):',
+    '',
+    `  ${signIn}`,
     '',
     'Post to the hook, in another terminal:',
     '',
@@ -98,9 +102,10 @@ function showNext({ print }: SvcContext, root: string, { chat, hook }: StartLink
     `  ${svc} model ${INSTANCE}`,
     `  ${svc} token ${INSTANCE} issue chat main`,
     `  ${svc} send ${INSTANCE} main 'What can you do?' --wait`,
+    `  ${svc} login ${INSTANCE} local:operator`,
     `  ${svc} help`,
     '',
-    'Ctrl-C stops it. Messages are kept, and the links stay the same after a restart.',
+    'Ctrl-C stops it. Messages are kept, and the links to the chat and the hook stay the same after a restart.',
   ]
   for (const line of lines) print.line(line)
 }

@@ -54,6 +54,7 @@ export const sessions = new Table({
     'alter table sessions add column address text',
     'create index sessions_of_sub on sessions (sub, status)',
     'create index sessions_expiry on sessions (expires_at)',
+    `create index sessions_active_expiry on sessions (expires_at) where status = 'active'`,
   ],
 })
 
@@ -155,7 +156,8 @@ export interface PresentedToken {
   readonly createdMs: number
   /** Undefined for the newest token of the session. */
   readonly replacedMs: number | undefined
-  readonly isConfirmed: boolean
+  /** When it was first presented. */
+  readonly confirmedMs: number | undefined
 }
 
 /** One indexed read, because every request with a session needs it. */
@@ -196,7 +198,7 @@ export async function findToken(tx: Tx, tokenHash: Uint8Array): Promise<Presente
     generation: row.generation,
     createdMs: Date.parse(row.created_at),
     replacedMs: row.replaced_at === undefined ? undefined : Date.parse(row.replaced_at),
-    isConfirmed: row.confirmed_at !== undefined,
+    confirmedMs: row.confirmed_at === undefined ? undefined : Date.parse(row.confirmed_at),
   }
 }
 
@@ -268,6 +270,22 @@ export async function touchSession(
     { family_id: sessionId, status: 'active' },
     { renewed_at: timestamp(nowMs), expires_at: timestamp(Math.min(nowMs + idleMs, endsMs)) },
   )
+}
+
+/** Adding a way to sign in needs a recent sign-in. */
+const RECENT_MS = 15 * 60_000
+
+export function isRecentSignIn(signedInMs: number, nowMs: number): boolean {
+  return nowMs >= signedInMs && nowMs - signedInMs < RECENT_MS
+}
+
+/** Newest first, of browsers and clients. */
+export async function listActiveSessions(tx: Tx, sub: string, nowMs: number): Promise<SessionRow[]> {
+  const rows = await sessions.list(tx, { sub, status: 'active' }, [
+    ['started_at', 'desc'],
+    ['family_id', 'asc'],
+  ])
+  return rows.filter((row) => nowMs < Date.parse(row.expires_at) && nowMs < Date.parse(row.ends_at))
 }
 
 /** Returns whether it was active. */

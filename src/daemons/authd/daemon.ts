@@ -1,24 +1,39 @@
 // authd: signs people in, keeps their sessions, and signs bearer tokens.
-import { ensureSigningKey, publicKeys } from '../../core/access/bearers.ts'
+import { publicKeys } from '../../core/access/bearers.ts'
+import { ensureSigningKey } from '../../core/secrets/signing-key-rotation.ts'
 import { defineDaemon } from '../daemon.ts'
+import { parseSignInAllowlist } from '../http/sign-in-allowlist.ts'
 import { SIGN_IN_SETTINGS } from '../settings.ts'
 import { mountAccountPages } from './account-pages.ts'
+import { mountBearerPages } from './bearer-pages.ts'
+import { startKeyRotation } from './key-rotation.ts'
+import { mountAuthorizationServer } from './oauth/authorization-server.ts'
+import { allowEveryOrigin } from './oauth/oauth-response.ts'
+import { mountPasskeyPages } from './passkey-pages.ts'
+import { mountPasskeyRoutes } from './passkey-routes.ts'
 import { mountPersonChat } from './person-chat.ts'
-import { parseSignInAllowlist } from './sign-in-allowlist.ts'
+import { startSessionCleanup } from './session-cleanup.ts'
 import { mountSignInPages } from './sign-in-pages.ts'
 
 export const authd = defineDaemon({
   name: 'authd',
   about: 'signs people in and signs bearer tokens',
   settings: SIGN_IN_SETTINGS,
-  start: async ({ host, app }, settings) => {
+  start: async ({ host, app, log, defer }, settings) => {
     await ensureSigningKey(host)
+    defer(startKeyRotation({ host, log, ageMs: settings.SIGNING_KEY_AGE }))
+    defer(startSessionCleanup({ host, log }))
     // Public, so that other programs can verify bearers.
+    allowEveryOrigin(app, '/v1/keys')
     app.get('/v1/keys', async (c) => c.json(await publicKeys(host), 200, { 'Cache-Control': 'public, max-age=300' }))
     const isAllowed = parseSignInAllowlist(settings.SIGN_IN_ALLOW)
     const signIn = { host, isAllowed, idleMs: settings.SESSION_IDLE, maxMs: settings.SESSION_MAX }
     mountSignInPages(app, signIn)
     mountAccountPages(app, host)
     mountPersonChat(app, host)
+    mountAuthorizationServer(app, { host, isAllowed })
+    mountBearerPages(app, host)
+    mountPasskeyPages(app, host)
+    mountPasskeyRoutes(app, { ...signIn, log })
   },
 })

@@ -6,8 +6,8 @@ import type { InstanceHost } from '../../registry/context.ts'
 import { openPersonChat } from '../../resources/route-tokens.ts'
 import { html } from '../../web/chat/html.ts'
 import { renderPage } from '../../web/pages/page.ts'
-import { redirectTo, sendPage } from './page-response.ts'
-import { personForm, personPage, type SignedIn } from './signed-in.ts'
+import { redirectTo, sendPage } from '../http/page-response.ts'
+import { personForm, personPage, type SignedIn } from '../http/signed-in.ts'
 
 export function mountPersonChat(app: Hono, host: InstanceHost): void {
   app.get('/auth/chat', personPage(host, showChat))

@@ -9,9 +9,10 @@ import { html } from '../../web/chat/html.ts'
 import { renderPage } from '../../web/pages/page.ts'
 import { authenticateRequest } from '../http/credentials.ts'
 import { mustBeOwnOriginForm, readForm, readSessionForm } from '../http/form-request.ts'
+import { pageHandler, redirectTo, sendPage } from '../http/page-response.ts'
 import { clearedSessionCookie } from '../http/session-cookie.ts'
-import { pageHandler, redirectTo, sendPage } from './page-response.ts'
-import { type SignInContext, signedInResponse, startSession } from './sign-in.ts'
+import { type SignInContext, signedInResponse, startSession } from '../http/sign-in.ts'
+import { PASSKEY_SCRIPT, passkeySection } from './passkey-section.ts'
 
 export function mountSignInPages(app: Hono, context: SignInContext): void {
   app.get(
@@ -32,13 +33,15 @@ export function mountSignInPages(app: Hono, context: SignInContext): void {
   )
 }
 
-function showSignIn({ host: { instance } }: SignInContext, c: Context): Response {
+function showSignIn({ host }: SignInContext, c: Context): Response {
   return sendPage(
     c,
     renderPage({
       title: 'Sign in',
-      main: html`<p>The operator of this server can sign you in with a one-time link:</p>
-<pre><code>svc login ${instance} local:&lt;name&gt;</code></pre>`,
+      scripts: [PASSKEY_SCRIPT],
+      main: html`${passkeySection(host, { next: ownPath(c.req.query('next')) })}
+<p>The operator of this server can sign you in with a one-time link:</p>
+<pre><code>svc login ${host.instance} local:&lt;name&gt;</code></pre>`,
     }),
   )
 }

@@ -22,9 +22,13 @@ export async function readForm(c: Context): Promise<FormFields> {
   const type = c.req.header('Content-Type') ?? ''
   if (!/^application\/x-www-form-urlencoded\b/i.test(type))
     refuse('wrong_type', 'a form must be sent as application/x-www-form-urlencoded')
-  const text = Buffer.from(await readBodyBytes(c.req.raw, FORM_MAX)).toString()
+  return parseFormFields(new URLSearchParams(Buffer.from(await readBodyBytes(c.req.raw, FORM_MAX)).toString()))
+}
+
+/** Fields of a form or of a query. */
+export function parseFormFields(parameters: URLSearchParams): FormFields {
   const fields = new Map<string, string>()
-  for (const [name, value] of new URLSearchParams(text)) {
+  for (const [name, value] of parameters) {
     if (fields.has(name)) refuse('invalid', `the field ${JSON.stringify(name.slice(0, 40))} is given twice`)
     fields.set(name, value)
   }

@@ -1,12 +1,13 @@
 // Handlers of pages that need a signed-in person.
 import type { Context, Handler } from 'hono'
+import { isRecentSignIn } from '../../core/people/sessions.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { InstanceHost, RequestContext } from '../../registry/context.ts'
-import { authenticateRequest } from '../http/credentials.ts'
-import { type FormFields, readSessionForm } from '../http/form-request.ts'
-import { clientAddressOf } from '../http/request-middleware.ts'
-import { formToken } from '../http/session-cookie.ts'
+import { authenticateRequest } from './credentials.ts'
+import { type FormFields, readSessionForm } from './form-request.ts'
 import { pageHandler, redirectTo } from './page-response.ts'
+import { clientAddressOf } from './request-middleware.ts'
+import { formToken } from './session-cookie.ts'
 
 export interface SignedIn {
   readonly sub: string
@@ -68,9 +69,6 @@ export function signInPath(c: Context): string {
 }
 
 /** Adding a way to sign in needs a recent sign-in. */
-const RECENT_MS = 15 * 60_000
-
 export function isRecent(host: InstanceHost, { signedInMs }: SignedIn): boolean {
-  const age = host.clock.now() - signedInMs
-  return age >= 0 && age < RECENT_MS
+  return isRecentSignIn(signedInMs, host.clock.now())
 }

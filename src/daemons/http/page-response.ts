@@ -25,13 +25,8 @@ export function pageHandler(handler: (c: Context) => Response | Promise<Response
       c.error = error
       const { problem, headers } = problemOf(publicRefusal(error))
       const { title, detail: text, hint, status } = problem
-      const page = messagePage({ title, text: toSentence(text), hint: hint && toSentence(hint), status })
+      const page = messagePage({ title, text, hint, status })
       return sendPage(c, { ...page, headers: { ...headers, ...page.headers } })
     }
   }
-}
-
-function toSentence(text: string): string {
-  const first = `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`
-  return /[.!?]$/.test(first) ? first : `${first}.`
 }

@@ -4,10 +4,10 @@ import type { ConfirmedAccount } from '../../core/people/accounts.ts'
 import { callVerb } from '../../registry/call.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { sessionsResource } from '../../resources/sessions.ts'
-import { authenticate } from '../http/credentials.ts'
-import { clientAddressOf } from '../http/request-middleware.ts'
-import { formatSessionCookie } from '../http/session-cookie.ts'
+import { authenticate } from './credentials.ts'
 import { redirectTo } from './page-response.ts'
+import { clientAddressOf } from './request-middleware.ts'
+import { formatSessionCookie } from './session-cookie.ts'
 import type { SignInAllowlist } from './sign-in-allowlist.ts'
 
 export interface SignInContext {
