@@ -108,9 +108,11 @@ test('a session is neither a daemon nor an adapter, whatever rights the person h
   assert.equal((await api.send('/v1/tasks/runlog', headers, log)).status, 403)
   assert.equal((await api.send('/v1/tasks/x/reschedule', headers, {})).status, 403)
   const message = { jid: 'telegram:1', sender: 'telegram:2', content: 'hi' }
-  assert.equal((await api.send('/v1/messages', headers, message)).status, 401)
+  const atRoutd = (path: string, body: object) =>
+    fetch(api.url('routd') + path, { method: 'POST', ...json(body, headers) })
+  assert.equal((await atRoutd('/v1/messages', message)).status, 401)
   const adapter = { name: 'x', url: 'http://127.0.0.1:1', jid_prefixes: ['telegram:'] }
-  assert.equal((await api.send('/v1/channels', headers, adapter)).status, 401)
+  assert.equal((await atRoutd('/v1/channels/register', adapter)).status, 401)
   assert.equal(await api.host.engine.read((tx) => messages.count(tx)), 0)
 })
 
