@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { principalOf } from '../core/access/caller.ts'
 import { isAccount } from '../core/access/namespaces.ts'
 import { hasGrant, isOperator } from '../core/access/policy.ts'
-import { Account, primaryAccount, recordAccount } from '../core/people/accounts.ts'
+import { Account, accounts, LOCAL_ISSUER, primaryAccount, recordAccount } from '../core/people/accounts.ts'
 import { isInviteOpen } from '../core/people/invites.ts'
 import { createSession, revokeOtherSessions, revokeSession, Session, sessions } from '../core/people/sessions.ts'
 import { createSignInLink, findSignInLink, takeSignInLink } from '../core/people/sign-in-links.ts'
@@ -121,6 +121,15 @@ export function refuseSignInLink(): never {
   refuse('not_found', 'this sign-in link is not valid', 'it works once, for 15 minutes; ask the operator for a new one')
 }
 
+/** An account that an invite creates confirms nothing, so it must not be one that already means somebody. */
+async function mustBeNewAccount(ctx: Context, sub: string): Promise<void> {
+  const isTaken =
+    (await accounts.find(ctx.tx, { sub })) !== undefined ||
+    (await primaryAccount(ctx.tx, sub)) !== sub ||
+    hasGrant(await ctx.policy(), sub)
+  if (isTaken || !sub.startsWith(`${LOCAL_ISSUER}:`)) refuse('conflict', `the account ${sub} exists already`)
+}
+
 /** Strangers do not enter: a person needs a link of the operator, a line in SIGN_IN_ALLOW, a grant, or an open invite. */
 async function mayEnter(ctx: Context, input: z.output<typeof SignIn>): Promise<void> {
   const { account, method, is_allowed, link_token, invite_token } = input
@@ -128,6 +137,7 @@ async function mayEnter(ctx: Context, input: z.output<typeof SignIn>): Promise<v
     if ((await findSignInLink(ctx.tx, link_token ?? '', ctx.clock.now())) !== account.sub) refuseSignInLink()
     return
   }
+  if (method === 'invite') await mustBeNewAccount(ctx, account.sub)
   if (is_allowed) return
   const sub = await primaryAccount(ctx.tx, account.sub)
   if (hasGrant(await ctx.policy(), sub)) return

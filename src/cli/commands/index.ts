@@ -30,6 +30,7 @@ export const svcCommands: SvcCommands = {
   identity: async () => (await import('./identity.ts')).identityCommands,
   invite: async () => (await import('./invite.ts')).inviteCommands,
   gate: async () => (await import('./gate.ts')).gateCommands,
+  onboarding: async () => (await import('./onboarding.ts')).onboardingCommands,
   budget: async () => (await import('./budget.ts')).budgetCommands,
   network: async () => (await import('./network.ts')).networkCommands,
   secret: async () => (await import('./secret.ts')).secretCommands,

@@ -14,6 +14,11 @@ export function sessionCookieName(host: CookieHost): string {
   return isSecure(host) ? '__Host-svc_session' : `svc_session_${host.instance}`
 }
 
+/** The raw token of an invite that the person is about to redeem, while they sign in. */
+export function inviteCookieName(host: CookieHost): string {
+  return isSecure(host) ? '__Host-svc_invite' : `svc_invite_${host.instance}`
+}
+
 /** Undefined if there is none, or several: a sibling domain may have planted one of them. */
 export function readCookie(header: string | undefined, name: string): string | undefined {
   if (header === undefined || !header.includes(name)) return undefined
