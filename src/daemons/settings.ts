@@ -90,7 +90,18 @@ export const SIGN_IN_SETTINGS = {
   ),
   SESSION_IDLE: setting(SessionTimeSetting, '336h', 'a browser session ends after this time without use; at least 1h'),
   SESSION_MAX: setting(SessionTimeSetting, '2160h', 'a browser session ends after this time in any case; at least 1h'),
+  GITHUB_ID: setting(TextSetting, undefined, 'client ID of an OAuth app, to sign in with GitHub'),
+  GITHUB_SECRET: setting(TextSetting, undefined, 'client secret of that OAuth app'),
+  DISCORD_ID: setting(TextSetting, undefined, 'client ID of an application, to sign in with Discord'),
+  DISCORD_SECRET: setting(TextSetting, undefined, 'client secret of that application'),
 } satisfies SettingDeclarations
+
+const OPENID_KEY = /^OIDC_.*_(?:ISSUER|ID|SECRET)$/s
+
+/** Settings of OpenID providers: OIDC_<NAME>_ISSUER, OIDC_<NAME>_ID and OIDC_<NAME>_SECRET. */
+export function isOpenIdKey(key: string): boolean {
+  return OPENID_KEY.test(key)
+}
 
 export const LINK_SETTINGS = {
   TOKEN_BODY_MAX: setting(BytesSetting, '1MiB', 'largest request body at a link'),

@@ -4,14 +4,20 @@ import { prefersHtml } from '../../lib/http/http.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { html } from '../../web/chat/html.ts'
 import { renderPage } from '../../web/pages/page.ts'
+import { accountLinksSection } from './account-links.ts'
 import { sendPage } from './page-response.ts'
+import type { SignInProviders } from './providers.ts'
 import { personPage, type SignedIn } from './signed-in.ts'
 
-export function mountAccountPages(app: Hono, host: InstanceHost): void {
-  app.get('/auth/me', personPage(host, showMe))
+export function mountAccountPages(app: Hono, host: InstanceHost, providers: SignInProviders): void {
+  app.get(
+    '/auth/me',
+    personPage(host, (c, person) => showMe(host, providers, c, person)),
+  )
 }
 
-function showMe(c: Context, { sub, csrf }: SignedIn): Response {
+async function showMe(host: InstanceHost, providers: SignInProviders, c: Context, person: SignedIn): Promise<Response> {
+  const { sub, csrf } = person
   if (!prefersHtml(c.req.header('Accept'))) return c.json({ sub, csrf }, 200, { Vary: 'Accept' })
   return sendPage(
     c,
@@ -19,6 +25,7 @@ function showMe(c: Context, { sub, csrf }: SignedIn): Response {
       title: 'Your account',
       person: sub,
       main: html`<p>You are signed in as <code>${sub}</code>.</p>
+${await accountLinksSection(host, providers, person)}
 <form method="post" action="/auth/sign-out"><input type="hidden" name="csrf" value="${csrf}"><button>Sign out</button></form>`,
     }),
   )

@@ -2,7 +2,12 @@
 import { ensureSigningKey, publicKeys } from '../../core/access/bearers.ts'
 import { defineDaemon } from '../daemon.ts'
 import { SIGN_IN_SETTINGS } from '../settings.ts'
+import { mountAccountLinks } from './account-links.ts'
 import { mountAccountPages } from './account-pages.ts'
+import { openAttemptLimits } from './attempt-limits.ts'
+import { mountProviderPages } from './provider-pages.ts'
+import { readProviderSettings } from './provider-settings.ts'
+import { openProviders } from './providers.ts'
 import { parseSignInAllowlist } from './sign-in-allowlist.ts'
 import { mountSignInPages } from './sign-in-pages.ts'
 
@@ -10,13 +15,17 @@ export const authd = defineDaemon({
   name: 'authd',
   about: 'signs people in and signs bearer tokens',
   settings: SIGN_IN_SETTINGS,
-  start: async ({ host, app }, settings) => {
+  start: async ({ host, app, currentSources }, settings) => {
+    const providers = openProviders(readProviderSettings(await currentSources()), host.clock)
     await ensureSigningKey(host)
     // Public, so that other programs can verify bearers.
     app.get('/v1/keys', async (c) => c.json(await publicKeys(host), 200, { 'Cache-Control': 'public, max-age=300' }))
     const isAllowed = parseSignInAllowlist(settings.SIGN_IN_ALLOW)
     const signIn = { host, isAllowed, idleMs: settings.SESSION_IDLE, maxMs: settings.SESSION_MAX }
-    mountSignInPages(app, signIn)
-    mountAccountPages(app, host)
+    const context = { ...signIn, providers, limits: openAttemptLimits(host.clock) }
+    mountSignInPages(app, context)
+    mountProviderPages(app, context)
+    mountAccountPages(app, host, providers)
+    mountAccountLinks(app, host)
   },
 })

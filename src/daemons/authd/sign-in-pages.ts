@@ -10,11 +10,17 @@ import { html } from '../../web/chat/html.ts'
 import { renderPage } from '../../web/pages/page.ts'
 import { authenticateRequest } from '../http/credentials.ts'
 import { mustBeOwnOriginForm, readForm, readSessionForm } from '../http/form-request.ts'
+import { clientAddressOf } from '../http/request-middleware.ts'
 import { clearedSessionCookie } from '../http/session-cookie.ts'
+import { addressKey } from './attempt-limits.ts'
 import { pageHandler, redirectTo, sendPage } from './page-response.ts'
-import { type SignInContext, signedInResponse, startSession } from './sign-in.ts'
+import { passkeySection } from './passkey-section.ts'
+import type { ProviderContext } from './provider-pages.ts'
+import { startPath } from './provider-paths.ts'
+import { type SignInContext, signedInDestination, signedInResponse, startSession } from './sign-in.ts'
+import { findSignedIn } from './signed-in.ts'
 
-export function mountSignInPages(app: Hono, context: SignInContext): void {
+export function mountSignInPages(app: Hono, context: ProviderContext): void {
   app.get(
     '/auth/sign-in',
     pageHandler((c) => showSignIn(context, c)),
@@ -33,13 +39,25 @@ export function mountSignInPages(app: Hono, context: SignInContext): void {
   )
 }
 
-function showSignIn({ host: { instance } }: SignInContext, c: Context): Response {
+async function showSignIn({ host, providers }: ProviderContext, c: Context): Promise<Response> {
+  const next = ownPath(c.req.query('next'))
+  const person = await findSignedIn(host, c)
+  // `again`: some pages need a recent sign-in.
+  if (person && c.req.query('again') === undefined) return redirectTo(signedInDestination({ host }, c, next))
+  const buttons = [...providers.values()].map(
+    ({ name, title }) =>
+      html`<p><a class="button primary wide" href="${startPath(name, next)}">Continue with ${title}</a></p>`,
+  )
   return sendPage(
     c,
     renderPage({
       title: 'Sign in',
-      main: html`<p>The operator of this server can sign you in with a one-time link:</p>
-<pre><code>svc login ${instance} local:&lt;name&gt;</code></pre>`,
+      person: person?.sub,
+      main: html`${buttons}
+${passkeySection()}
+<p class="hint">${buttons.length > 0 ? 'Or use a one-time link.' : 'You need a one-time link.'} The operator of this server creates
+one with the name of your account, for example:</p>
+<pre><code class="copy">svc login ${host.instance} local:me</code></pre>`,
     }),
   )
 }
@@ -63,15 +81,19 @@ async function showLink({ host }: SignInContext, c: Context): Promise<Response> 
   )
 }
 
-async function useLink(context: SignInContext, c: Context): Promise<Response> {
-  const { host } = context
+async function useLink(context: ProviderContext, c: Context): Promise<Response> {
+  const { host, limits } = context
   mustBeOwnOriginForm(host, c)
   await readForm(c)
   const token = c.req.param('token') ?? ''
   const sub = await host.engine.transaction((tx) => takeSignInLink(tx, token, host.clock.now()))
-  if (sub === undefined) refuseLink()
+  if (sub === undefined) {
+    // Only wrong links count, so that others behind the same proxy can use theirs.
+    limits.byAddress.take(addressKey(clientAddressOf(c)))
+    refuseLink()
+  }
   const started = await startSession(context, c, { account: localAccount(sub), method: 'link' })
-  return signedInResponse(started, ownPath(c.req.query('next')))
+  return signedInResponse(started, signedInDestination(context, c, ownPath(c.req.query('next'))))
 }
 
 async function signOut({ host }: SignInContext, c: Context): Promise<Response> {
