@@ -41,7 +41,12 @@ export function openOpenIdProvider(settings: OpenIdSettings, clock: Clock): Sign
       })
       const claims = tokens.claims()
       if (!claims) throw new Error('the provider sent no ID token')
-      return accountOf(name, claims)
+      // Many providers put the address into the ID token; the others have it at the user info endpoint.
+      const needsProfile = claims.email === undefined && config.serverMetadata().userinfo_endpoint !== undefined
+      const profile: Profile = needsProfile
+        ? await client.fetchUserInfo(config, tokens.access_token, claims.sub)
+        : claims
+      return accountOf(name, claims, profile)
     },
   }
 }
@@ -71,18 +76,23 @@ async function discover({ issuer, id, secret }: OpenIdSettings): Promise<Configu
   })
 }
 
+/** Address and its confirmation come from one document. */
+interface Profile {
+  readonly name?: unknown
+  readonly preferred_username?: unknown
+  readonly email?: unknown
+  readonly email_verified?: unknown
+}
+
 /** `iss` of the token, not of the settings: an issuer for several tenants has subjects per tenant. */
-function accountOf(
-  provider: string,
-  { iss, sub, name, preferred_username, email, email_verified }: IDToken,
-): ConfirmedAccount {
+function accountOf(provider: string, { iss, sub }: IDToken, profile: Profile): ConfirmedAccount {
   return {
     sub: openIdSub(provider, sub),
     issuer: iss,
     subject: sub,
-    name: accountText(name) ?? accountText(preferred_username),
-    email: accountText(email),
-    // A text "true" or "false" is not a boolean, and both would be truthy.
-    email_verified: email_verified === true,
+    name: accountText(profile.name) ?? accountText(profile.preferred_username),
+    email: accountText(profile.email),
+    // The texts "true" and "false" are not booleans, and both would count as true.
+    email_verified: profile.email_verified === true,
   }
 }
