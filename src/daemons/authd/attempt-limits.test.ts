@@ -71,7 +71,7 @@ suite('addressKey', () => {
       ['', 'address unknown'],
       ['not an address', 'address unknown'],
     ] as const)
-      assert.equal(addressKey(address), key, address)
+      assert.equal(addressKey(address), key)
   })
 
   test('gives every address of a /64 one key, however it is written', () => {

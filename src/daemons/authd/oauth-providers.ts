@@ -132,7 +132,9 @@ const GithubUser = z.object({
   login: z.string(),
   name: z.string().nullish(),
 })
-const GithubEmails = z.array(z.object({ email: z.string(), verified: z.unknown(), primary: z.unknown() }))
+const GithubEmails = z.array(
+  z.object({ email: z.string(), verified: z.unknown().optional(), primary: z.unknown().optional() }),
+)
 
 async function readGithubAccount(read: ApiReader): Promise<ConfirmedAccount> {
   const { id, login, name } = GithubUser.parse(await read('/user'))
@@ -153,7 +155,7 @@ const DiscordUser = z.object({
   username: z.string(),
   global_name: z.string().nullish(),
   email: z.string().nullish(),
-  verified: z.unknown(),
+  verified: z.unknown().optional(),
 })
 
 async function readDiscordAccount(read: ApiReader): Promise<ConfirmedAccount> {

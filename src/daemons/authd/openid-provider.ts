@@ -77,12 +77,7 @@ async function discover({ issuer, id, secret }: OpenIdSettings): Promise<Configu
 }
 
 /** Address and its confirmation come from one document. */
-interface Profile {
-  readonly name?: unknown
-  readonly preferred_username?: unknown
-  readonly email?: unknown
-  readonly email_verified?: unknown
-}
+type Profile = Readonly<Record<string, unknown>>
 
 /** `iss` of the token, not of the settings: an issuer for several tenants has subjects per tenant. */
 function accountOf(provider: string, { iss, sub }: IDToken, profile: Profile): ConfirmedAccount {

@@ -31,7 +31,8 @@ export function pageHandler(handler: (c: Context) => Response | Promise<Response
   }
 }
 
-function toSentence(text: string): string {
-  const first = `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`
+/** Names such as github:42 and paths keep their first letter. */
+export function toSentence(text: string): string {
+  const first = /^[a-z]+[:/]/.test(text) ? text : `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`
   return /[.!?]$/.test(first) ? first : `${first}.`
 }

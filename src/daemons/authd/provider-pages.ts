@@ -10,7 +10,7 @@ import { renderPage } from '../../web/pages/page.ts'
 import { clientAddressOf } from '../http/request-middleware.ts'
 import { linkAccount, mustBeLinkRequest } from './account-links.ts'
 import { type AttemptLimits, accountKey, addressKey } from './attempt-limits.ts'
-import { pageHandler, redirectTo, sendPage } from './page-response.ts'
+import { pageHandler, redirectTo, sendPage, toSentence } from './page-response.ts'
 import {
   attemptCookie,
   clearedAttemptCookie,
@@ -142,8 +142,8 @@ function refusalPage(
   const explanation = isStranger
     ? html`<p>This account may not enter this server yet. Ask its operator for an invite, or to add this account to
 <code>SIGN_IN_ALLOW</code>:</p><pre><code class="copy">${sub}</code></pre>`
-    : html`<p>${sentence(refusal.code === 'unavailable' ? 'the service is not available at the moment' : refusal.message)}</p>
-${refusal.hint === undefined ? EMPTY_HTML : html`<p class="hint">${sentence(refusal.hint)}</p>`}`
+    : html`<p>${toSentence(refusal.code === 'unavailable' ? 'the service is not available at the moment' : refusal.message)}</p>
+${refusal.hint === undefined ? EMPTY_HTML : html`<p class="hint">${toSentence(refusal.hint)}</p>`}`
   const page = renderPage({
     title: isStranger ? 'No access yet' : problem.title,
     status: problem.status,
@@ -171,10 +171,6 @@ function failurePage(
 <p class="row"><a class="button" href="${again}">Try again</a> <a href="${signInPagePath(attempt?.next)}">Other ways to sign in</a></p>`,
   })
   return sendPage(c, page)
-}
-
-function sentence(text: string): string {
-  return `${text.slice(0, 1).toUpperCase()}${text.slice(1).replace(/[.!?]?$/, '.')}`
 }
 
 const DETAIL_MAX = 300
