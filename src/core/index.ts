@@ -23,7 +23,10 @@ import { inbox, routing } from './messages/inbox.ts'
 import { messageChanges } from './messages/message-changes.ts'
 import { filing, messages } from './messages/messages.ts'
 import { accounts } from './people/accounts.ts'
+import { authorizationCodes } from './people/authorization-codes.ts'
+import { deviceCodes } from './people/device-codes.ts'
 import { identities, identityClaims } from './people/identities.ts'
+import { oauthClients } from './people/oauth-clients.ts'
 import { sessions, sessionTokens } from './people/sessions.ts'
 import { signInLinks } from './people/sign-in-links.ts'
 import { engagements } from './routing/engagements.ts'
@@ -89,4 +92,7 @@ export const coreTables = [
   sessionTokens,
   accounts,
   signInLinks,
+  oauthClients,
+  authorizationCodes,
+  deviceCodes,
 ]

@@ -49,9 +49,11 @@ for (const name of DAEMON_NAMES) {
     const own = /^(GET \/(health|metrics|openapi\.json|openapi\/\w+\.json|v1\/keys|robots\.txt)?|ALL .*)$/
     // Used by daemons and adapters. See docs/decisions.md#routd-resources.
     const machinery = /^(GET|POST) \/v1\/(channels(\/\w+)?|messages|tasks\/(due|runlog|:id\/reschedule))$/
+    // Pages for people, sign-in protocols and their discovery documents.
+    const people = /^(GET|POST|OPTIONS) \/(auth|invite|onboard|\.well-known)(\/|$)/
     const mounted = app.routes
       .map(({ method, path }) => `${method} ${path}`)
-      .filter((route) => !own.test(route) && !machinery.test(route))
+      .filter((route) => ![own, machinery, people].some((paths) => paths.test(route)))
     assert.deepEqual([...new Set(mounted)].sort(), described.sort())
   })
 }

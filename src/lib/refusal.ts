@@ -44,7 +44,7 @@ export class TransientRefusal extends Refusal {
 }
 
 /** The same request succeeds after this time. */
-export class RateLimitRefusal extends Refusal {
+export class RetryLaterRefusal extends Refusal {
   readonly retryAfterS: number
 
   constructor(message: string, retryAfterS: number) {

@@ -7,6 +7,7 @@ import {
   checkAccess,
   checkToolAccess,
   isOperator,
+  isRestrictedWithin,
   isToolDenied,
 } from '../core/access/policy.ts'
 import { mayReachFolder, ROOT_FOLDER } from '../core/access/tiers.ts'
@@ -26,6 +27,52 @@ export function allowAnyone(): void {}
 /** Only for callers with access to the data directory; bearers and tool sockets are refused. */
 export function requireHost(ctx: Context): void {
   if (ctx.caller.kind !== 'host') refuse('forbidden', `${ctx.tool} is for the command line on the host`)
+}
+
+type Check<I> = (ctx: Context, input: I) => boolean | Promise<boolean>
+
+/** An `authorize` function for operators; the mark lets a test require a row for each such verb. */
+export interface OperatorRule<I> {
+  (ctx: Context, input: I): Promise<void>
+  readonly isForOperators: true
+}
+
+/** The command line, and on pages of the dashboard a person who passes the check. All other faces are refused. */
+export function operatorWho<I>(isAllowed: Check<I>): OperatorRule<I> {
+  const authorize = async (ctx: Context, input: I): Promise<void> => {
+    if (ctx.caller.kind === 'host') return
+    if (!isAtDashboard(ctx)) requireHost(ctx)
+    // One text for all reasons: it must not reveal to which folder a row belongs, nor whether there is one.
+    if (!(await isAllowed(ctx, input))) refuse('forbidden', `${ctx.tool}: not permitted: you do not administer this`)
+  }
+  return Object.assign(authorize, { isForOperators: true } as const)
+}
+
+/** See docs/decisions.md#dashboard-rights. `folderOf` may look a row up; INSTANCE_SCOPE needs an operator. */
+export function operatorOn<I>(folderOf: (input: I, ctx: Context) => string | Promise<string>): OperatorRule<I> {
+  return operatorWho(async (ctx, input) => canOperate(ctx, await folderOf(input, ctx)))
+}
+
+export const requireOperator = operatorOn(() => INSTANCE_SCOPE)
+
+/** For verbs that change who has which rights: an operator from whom a row takes something could get it back with them. */
+export const requireUnrestrictedOperator = operatorWho((ctx) => canOperateUnrestricted(ctx, '**'))
+
+/** Whether the person is an operator from whom no row takes anything within the scope. */
+export async function canOperateUnrestricted(ctx: Context, scope: string): Promise<boolean> {
+  if (!(await canOperate(ctx, INSTANCE_SCOPE))) return false
+  return !isRestrictedWithin(await ctx.policy(), subjectOf(ctx.caller), scope)
+}
+
+/** Whether the person administers the folder; for the instance, whether they are an operator. */
+export async function canOperate(ctx: Context, folder: string): Promise<boolean> {
+  if (folder === INSTANCE_SCOPE && !isOperator(await ctx.policy(), principalOf(ctx.caller))) return false
+  return isAdmin(ctx, folder)
+}
+
+/** The face `dash` is set only after a session was authenticated. */
+function isAtDashboard({ caller, face }: Context): boolean {
+  return face === 'dash' && caller.kind === 'person' && caller.session !== undefined
 }
 
 /** The caller must have this verb's tool on the scope, by rule (an agent) or by acl row (a person). */

@@ -44,6 +44,7 @@ export async function callParsed<I extends z.ZodObject, O>(
     // Refuses calls from expired turns.
     if (request.turn) await ctx.turn()
     mustHaveReach(ctx, verb)
+    mustHaveSession(ctx, verb)
     await verb.authorize(ctx, input)
     return ctx
   }
@@ -147,6 +148,13 @@ function mustHaveReach({ reach, tool }: Context, { reach: needed = 'all' }: Name
     'forbidden',
     `${tool}: not permitted in this turn, because ${sender} may not ask for it (reach ${reach}, needed ${needed})`,
   )
+}
+
+/** Pages act with more rights than a bearer has, so the face `dash` needs the session of a person. */
+function mustHaveSession({ caller, face, tool }: Context, { startsSession }: NamedVerb): void {
+  if (face !== 'dash' || startsSession) return
+  if (caller.kind !== 'person' || caller.session === undefined)
+    refuse('forbidden', `${tool}: only a person with a session can use the pages`)
 }
 
 function scalarMembers(input: object): Context['params'] {

@@ -5,7 +5,7 @@ import { creatorOf } from '../core/access/caller.ts'
 import { findCycle } from '../core/access/policy.ts'
 import { addMembership, memberFault } from '../core/people/role-membership.ts'
 import { refuse } from '../lib/refusal.ts'
-import { requireHost } from '../registry/authorization.ts'
+import { requireOperator, requireUnrestrictedOperator } from '../registry/authorization.ts'
 import { ascending, listPage, listSchema, Paging } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
@@ -25,7 +25,7 @@ export const aclMembershipResource = defineResource({
       isReadOnly: true,
       input: Paging,
       output: listSchema(table, 'acl_membership'),
-      authorize: requireHost,
+      authorize: requireOperator,
       run: (ctx, paging) =>
         listPage(ctx, table, 'acl_membership', {
           order: ascending('subject', 'role'),
@@ -36,7 +36,7 @@ export const aclMembershipResource = defineResource({
     add: defineVerb({
       input: MembershipKey,
       output: z.object({ added: z.boolean() }),
-      authorize: requireHost,
+      authorize: requireUnrestrictedOperator,
       auditInput: (input, { added }) => (added ? input : undefined),
       run: async (ctx, { subject, role }) => ({
         added: await addMembership(ctx.tx, { subject, role, by: creatorOf(ctx.caller), now: ctx.now }),
@@ -45,7 +45,7 @@ export const aclMembershipResource = defineResource({
 
     remove: defineVerb({
       input: MembershipKey,
-      authorize: requireHost,
+      authorize: requireUnrestrictedOperator,
       run: async (ctx, membership) => {
         if ((await table.remove(ctx.tx, membership)) === 0)
           refuse('not_found', `${membership.subject} is not a member of ${membership.role}`)

@@ -2,16 +2,20 @@
 import { z } from 'zod'
 import { Acl, acl } from '../core/access/acl.ts'
 import { creatorOf } from '../core/access/caller.ts'
-import { unmatchableReason } from '../core/access/policy.ts'
+import { checkAccess, isRestrictedWithin, unmatchableReason } from '../core/access/policy.ts'
 import { Folder, line } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import {
+  canAdministerGlob,
+  canOperateUnrestricted,
   INSTANCE_SCOPE,
   mustHaveTool,
+  operatorWho,
   readableFolderFilter,
-  requireHost,
   requireToolForAgents,
+  subjectOf,
 } from '../registry/authorization.ts'
+import type { Context } from '../registry/context.ts'
 import { ascending, listPage, listSchema, Paging, UNPAGED } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
@@ -23,6 +27,18 @@ const Grant = z.object({
   params: Acl.shape.params.default(''),
   predicate: Acl.shape.predicate.default(''),
 })
+
+/**
+ * A person grants and takes back rights that they have themselves, within what they administer. Rows that deny, hold or use a
+ * glob of tools may concern the rights of others, so they need an operator.
+ */
+async function mayGrant(ctx: Context, { action, scope, effect }: z.output<typeof Grant>): Promise<boolean> {
+  if (await canOperateUnrestricted(ctx, scope)) return true
+  if (effect === 'deny' || !/^(?:admin|interact|mcp:[\w.]+)$/.test(action)) return false
+  const [policy, subject] = [await ctx.policy(), subjectOf(ctx.caller)]
+  if (isRestrictedWithin(policy, subject, scope)) return false
+  return (await canAdministerGlob(ctx, scope)) && checkAccess(policy, subject, { action, scope }).allow
+}
 
 /** The folder of a scope that names one folder or subtree. */
 function baseOf(scope: string): string | undefined {
@@ -71,7 +87,7 @@ export const aclResource = defineResource({
     grant: defineVerb({
       input: Grant,
       output: z.object({ added: z.boolean() }),
-      authorize: requireHost,
+      authorize: operatorWho(mayGrant),
       auditInput: (input, { added }) => (added ? input : undefined),
       run: async (ctx, row) => {
         const fault = unmatchableReason(row)
@@ -88,7 +104,7 @@ export const aclResource = defineResource({
 
     ungrant: defineVerb({
       input: Grant,
-      authorize: requireHost,
+      authorize: operatorWho(mayGrant),
       run: async (ctx, row) => {
         const { principal, action, scope } = row
         if ((await table.remove(ctx.tx, row)) === 0)

@@ -1,11 +1,11 @@
-// Secrets of channel adapters, each with the platforms that the adapter may serve. Only for the command line.
+// Secrets of channel adapters, each with the platforms that the adapter may serve. Only for the command line and the dashboard.
 import { z } from 'zod'
 import { creatorOf } from '../core/access/caller.ts'
 import { platformOf } from '../core/delivery/channel.ts'
 import { channelRegistrations, deregisterOthers, deregisterSecret } from '../core/delivery/channel-registrations.ts'
 import { ChannelSecret, channelSecrets, hashSecret, secretOfPlatform } from '../core/secrets/channel-secrets.ts'
 import { refuse } from '../lib/refusal.ts'
-import { requireHost } from '../registry/authorization.ts'
+import { requireOperator } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { mustFindRow } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
@@ -37,7 +37,7 @@ export const channelSecretsResource = defineResource({
       isReadOnly: true,
       input: z.object({}),
       output: z.object({ channel_secrets: z.array(ListedSecret) }),
-      authorize: requireHost,
+      authorize: requireOperator,
       run: async (ctx) => {
         const registrations = await channelRegistrations.list(ctx.tx)
         const adaptersOf = (secret_name: string | undefined) =>
@@ -65,7 +65,7 @@ export const channelSecretsResource = defineResource({
     add: defineVerb({
       input: ChannelSecret.pick({ name: true, platforms: true }),
       output: CreatedSecret,
-      authorize: requireHost,
+      authorize: requireOperator,
       run: async (ctx, { name, platforms: named }) => {
         if (await table.find(ctx.tx, { name }))
           refuse(
@@ -99,7 +99,7 @@ export const channelSecretsResource = defineResource({
     rotate: defineVerb({
       input: ChannelSecret.pick({ name: true }),
       output: CreatedSecret,
-      authorize: requireHost,
+      authorize: requireOperator,
       run: async (ctx, { name }) => {
         const { platforms } = await mustFindRow(ctx, table, { name }, `secret for the adapter ${name}`)
         const secret = newSecret(ctx)
@@ -111,7 +111,7 @@ export const channelSecretsResource = defineResource({
     remove: defineVerb({
       input: ChannelSecret.pick({ name: true }),
       output: z.object({ ended: z.array(z.string()) }),
-      authorize: requireHost,
+      authorize: requireOperator,
       run: async (ctx, { name }) => {
         await mustFindRow(ctx, table, { name }, `secret for the adapter ${name}`)
         await table.remove(ctx.tx, { name })

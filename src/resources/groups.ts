@@ -1,16 +1,16 @@
-// Groups: one folder with one agent. The command line creates and removes them; REST is read-only.
+// Groups: one folder with one agent. The command line and the dashboard create and remove them; REST is read-only.
 import { z } from 'zod'
 import { creatorOf } from '../core/access/caller.ts'
 import { folderBaseName, parentFolderOf, ROOT_FOLDER } from '../core/access/tiers.ts'
 import { findFolderReferences, purgeFolderReferences, storeReader } from '../core/groups/folder-references.ts'
-import { changeSetting, GROUP_KEYS, settingOf } from '../core/groups/group-settings.ts'
+import { changeSetting, GROUP_KEYS, type GroupKey, settingOf } from '../core/groups/group-settings.ts'
 import { Group, groups } from '../core/groups/groups.ts'
 import { addGroup, RoutableJid } from '../core/groups/new-group.ts'
 import { Route } from '../core/routing/routes.ts'
 import { budgetOf, DailyBudget, DailyCap, sumSpentToday } from '../core/turns/costs.ts'
 import { Folder, multilineText } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { requireHost, requireToolForAgents } from '../registry/authorization.ts'
+import { INSTANCE_SCOPE, operatorOn, requireToolForAgents } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { listVerb, mustFindGroup } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
@@ -28,6 +28,21 @@ const AddedGroup = z.object({
 })
 
 const Removal = z.object({ is_group: z.boolean(), ends: z.array(ReferenceRows), stays: z.array(ReferenceRows) })
+
+/** Settings that administrators of a folder may change. The others decide which program runs on this machine, or limit them. */
+const OWN_SETTINGS: ReadonlySet<GroupKey> = new Set([
+  'name',
+  'open',
+  'observe_window_messages',
+  'observe_window_chars',
+  'model',
+  'tools',
+])
+
+/** Top-level folders belong to the instance. */
+function parentOf(folder: string): string {
+  return parentFolderOf(folder) ?? INSTANCE_SCOPE
+}
 
 export const groupsResource = defineResource({
   of: groups,
@@ -64,7 +79,8 @@ export const groupsResource = defineResource({
         move: z.boolean().default(false).describe('Put the route before all routes of the chat to other folders'),
       }),
       output: AddedGroup,
-      authorize: requireHost,
+      // A route may take a chat from any other folder.
+      authorize: operatorOn(({ folder, jid }) => (jid === undefined ? parentOf(folder) : INSTANCE_SCOPE)),
       run: async (ctx, { folder, name = folderBaseName(folder), move, ...rest }) => {
         const group = { folder, name, ...rest, isFirst: move, by: creatorOf(ctx.caller) }
         const { added, routing, inherited } = await addGroup(ctx.tx, group, ctx)
@@ -86,7 +102,7 @@ export const groupsResource = defineResource({
       isReadOnly: true,
       input: Group.pick({ folder: true }),
       output: Removal,
-      authorize: requireHost,
+      authorize: operatorOn(({ folder }) => folder),
       run: async (ctx, { folder }) => removalOf(ctx, folder),
     }),
 
@@ -95,7 +111,7 @@ export const groupsResource = defineResource({
         purge: z.boolean().default(false).describe('Also remove the rows that would stay; never files'),
       }),
       output: Removal,
-      authorize: requireHost,
+      authorize: operatorOn(({ folder }) => folder),
       run: async (ctx, { folder, purge }) => {
         if (folder === ROOT_FOLDER)
           refuse('forbidden', `${ROOT_FOLDER} is the root of the instance and cannot be removed`)
@@ -112,7 +128,7 @@ export const groupsResource = defineResource({
       isReadOnly: true,
       input: Group.pick({ folder: true }),
       output: Group,
-      authorize: requireHost,
+      authorize: operatorOn(({ folder }) => folder),
       run: (ctx, { folder }) => mustFindGroup(ctx, folder),
     }),
 
@@ -120,7 +136,7 @@ export const groupsResource = defineResource({
     set: defineVerb({
       input: z.object({ folder: Folder, key: z.enum(GROUP_KEYS), to: multilineText(10_000).optional() }),
       output: z.object({ before: z.string().optional(), after: z.string().optional() }),
-      authorize: requireHost,
+      authorize: operatorOn(({ folder, key }) => (OWN_SETTINGS.has(key) ? folder : INSTANCE_SCOPE)),
       run: async (ctx, { folder, key, to }) => {
         const group = await mustFindGroup(ctx, folder)
         const { patch, changed } = changeSetting(group, key, to === '' ? undefined : to)
@@ -133,7 +149,8 @@ export const groupsResource = defineResource({
 
     set_budget: defineVerb({
       input: z.object({ folder: Folder, daily: DailyCap }),
-      authorize: requireHost,
+      // The cap of a folder limits its own administrators, too.
+      authorize: operatorOn(({ folder }) => parentOf(folder)),
       run: async (ctx, { folder, daily }) => {
         const patch = { cost_cap_cents_per_day: daily === 0 ? undefined : daily, updated_at: ctx.now }
         if ((await table.update(ctx.tx, { folder }, patch)) === 0) refuse('not_found', `there is no group ${folder}`)
@@ -144,7 +161,7 @@ export const groupsResource = defineResource({
       isReadOnly: true,
       input: Group.pick({ folder: true }),
       output: DailyBudget,
-      authorize: requireHost,
+      authorize: operatorOn(({ folder }) => folder),
       run: async (ctx, { folder }) => {
         const { cost_cap_cents_per_day: cap } = await mustFindGroup(ctx, folder)
         return budgetOf(await sumSpentToday(ctx.tx, 'folder', folder, ctx.now), cap)

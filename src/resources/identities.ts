@@ -1,4 +1,4 @@
-// Identities: which subs belong to one person. For the command line; people link and unlink their own accounts on their page,
+// Identities: which subs belong to one person. For the command line and the dashboard; people link and unlink their own accounts on their page,
 // and agents use inspect_identity. See docs/decisions.md#accounts-and-linking.
 import { z } from 'zod'
 import { hasGrant } from '../core/access/policy.ts'
@@ -8,7 +8,7 @@ import { revokeSession, sessions } from '../core/people/sessions.ts'
 import { Sub } from '../core/values.ts'
 import { timestamp, uuidv7 } from '../lib/clock.ts'
 import { refuse } from '../lib/refusal.ts'
-import { requireHost } from '../registry/authorization.ts'
+import { requireOperator, requireUnrestrictedOperator } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { ascending } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
@@ -24,7 +24,7 @@ export const identitiesResource = defineResource({
       isReadOnly: true,
       input: z.object({}),
       output: z.object({ identities: z.array(Identity.extend({ subs: z.array(z.string()) })) }),
-      authorize: requireHost,
+      authorize: requireOperator,
       run: async (ctx) => {
         const claims = await identityClaims.list(ctx.tx, {}, ascending('claimed_at', 'sub'))
         const rows = await table.list(ctx.tx, {}, ascending('created_at', 'id'))
@@ -41,7 +41,7 @@ export const identitiesResource = defineResource({
         move: z.boolean().default(false).describe('Also if the sub belongs to another person'),
       }),
       output: LinkResult,
-      authorize: requireHost,
+      authorize: requireUnrestrictedOperator,
       run: async (ctx, { sub, name, id, move }) => {
         const known = id === undefined ? undefined : await table.find(ctx.tx, { id })
         if (id !== undefined && !known) refuse('not_found', `there is no identity ${id}`)
@@ -100,7 +100,7 @@ export const identitiesResource = defineResource({
     unlink: defineVerb({
       input: z.object({ sub: Sub }),
       output: z.object({ removed: z.boolean() }),
-      authorize: requireHost,
+      authorize: requireUnrestrictedOperator,
       auditInput: (input, { removed }) => (removed ? input : undefined),
       run: async (ctx, { sub }) => ({ removed: (await identityClaims.remove(ctx.tx, { sub })) > 0 }),
     }),

@@ -1,4 +1,4 @@
-// The state of incoming messages. Only for the command line; agents and people read the history of their chats.
+// The state of incoming messages. Only for the command line and the dashboard; agents and people read the history of their chats.
 import { z } from 'zod'
 import { groups } from '../core/groups/groups.ts'
 import { InboxState, inbox } from '../core/messages/inbox.ts'
@@ -11,7 +11,7 @@ import {
 } from '../core/messages/message-states.ts'
 import { Folder, line, pageLimit } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { requireHost } from '../registry/authorization.ts'
+import { INSTANCE_SCOPE, operatorOn, requireOperator } from '../registry/authorization.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 import type { Tx } from '../store/engine.ts'
 
@@ -32,7 +32,7 @@ export const inboxResource = defineResource({
         seqs: z.array(z.int()).max(SEQS_MAX).optional(),
       }),
       output: z.object({ messages: z.array(MessageState), routed: z.int() }),
-      authorize: requireHost,
+      authorize: operatorOn(({ folder = INSTANCE_SCOPE }) => folder),
       run: async ({ tx }, request) => {
         const found = await listMessageStates(tx, request)
         const { folder } = request
@@ -44,7 +44,7 @@ export const inboxResource = defineResource({
     details: defineVerb({
       isReadOnly: true,
       input: z.object({ id: line(256) }),
-      authorize: requireHost,
+      authorize: operatorOn(({ id }, { tx }) => folderOfMessage(tx, id)),
       run: async ({ tx }, { id }) =>
         (await readMessageDetails(tx, id)) ?? refuse('not_found', `no message with id ${id} arrived`),
     }),
@@ -54,11 +54,16 @@ export const inboxResource = defineResource({
       isReadOnly: true,
       input: z.object({ prefix: line(256), limit: pageLimit(10, 100) }),
       output: z.object({ ids: z.array(z.string()) }),
-      authorize: requireHost,
+      authorize: requireOperator,
       run: async ({ tx }, { prefix, limit }) => ({ ids: await listIdsWithPrefix(tx, prefix, limit) }),
     }),
   }),
 })
+
+/** Messages that no folder has belong to the instance. */
+async function folderOfMessage(tx: Tx, id: string): Promise<string> {
+  return (await readMessageDetails(tx, id))?.folder ?? INSTANCE_SCOPE
+}
 
 /** A removed group may still have messages; a mistyped name has none. */
 async function mustBeKnownFolder(tx: Tx, folder: string): Promise<void> {

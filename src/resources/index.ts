@@ -11,6 +11,7 @@ import { installedPackagesResource } from './installed-packages.ts'
 import { invitesResource } from './invites.ts'
 import { modelKeysResource } from './model-keys.ts'
 import { networkRulesResource } from './network-rules.ts'
+import { oauthClientsResource } from './oauth-clients.ts'
 import { onboardingResource } from './onboarding.ts'
 import { onboardingGatesResource } from './onboarding-gates.ts'
 import { proxydRoutesResource } from './proxyd-routes.ts'
@@ -48,4 +49,5 @@ export const resources: readonly Resource[] = [
   inboxResource,
   channelSecretsResource,
   modelKeysResource,
+  oauthClientsResource,
 ]

@@ -1,12 +1,14 @@
-// Model keys of the instance and model settings of folders, for `svc model`. Only for the command line.
+// Model keys of the instance and model settings of folders, for `svc model`. Only for the command line and the dashboard.
 import { z } from 'zod'
+import { memberText } from '../core/groups/group-config.ts'
 import { groups } from '../core/groups/groups.ts'
 import { ModelKey, modelKeyContext, modelKeys } from '../core/secrets/model-keys.ts'
 import { MODEL_FAMILIES } from '../core/secrets/model-variables.ts'
 import { secretContext, secrets } from '../core/secrets/secrets.ts'
 import { EnvValue, Folder } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { requireHost } from '../registry/authorization.ts'
+import { INSTANCE_SCOPE, operatorOn, requireOperator } from '../registry/authorization.ts'
+import type { Context } from '../registry/context.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
 const KEY_MAX = 16_384
@@ -31,7 +33,7 @@ export const modelKeysResource = defineResource({
   verbs: (table) => ({
     set: defineVerb({
       input: ModelKey.pick({ variable: true, endpoint: true }).extend({ value: KeyText }),
-      authorize: requireHost,
+      authorize: requireOperator,
       run: async (ctx, { variable, endpoint, value }) => {
         const sealed = ctx.keyring.seal(value, modelKeyContext({ variable, endpoint }))
         await table.upsert(ctx.tx, { variable, endpoint, value: sealed, created_at: ctx.now })
@@ -41,14 +43,14 @@ export const modelKeysResource = defineResource({
     clear: defineVerb({
       input: ModelKey.pick({ variable: true }),
       output: z.object({ removed: z.boolean() }),
-      authorize: requireHost,
+      authorize: requireOperator,
       run: async (ctx, { variable }) => ({ removed: (await table.remove(ctx.tx, { variable })) > 0 }),
     }),
 
     /** Changes endpoint, model and key of a folder in one transaction. */
     set_folder: defineVerb({
       input: FolderModel,
-      authorize: requireHost,
+      authorize: operatorOn(scopeOfModel),
       run: async (ctx, { folder, config, cleared, secrets: wanted }) => {
         if ((await groups.update(ctx.tx, { folder }, { config, updated_at: ctx.now })) === 0)
           refuse('not_found', `there is no group ${folder}`)
@@ -62,3 +64,13 @@ export const modelKeysResource = defineResource({
     }),
   }),
 })
+
+/** Members of the config that decide which program runs on this machine. */
+const LAUNCH_SETTINGS = ['runtime', 'command', 'permission_mode']
+
+/** Administrators of a folder choose its model; only operators choose what runs. */
+async function scopeOfModel({ folder, config }: z.output<typeof FolderModel>, { tx }: Context): Promise<string> {
+  const current = (await groups.find(tx, { folder }))?.config
+  const isKept = LAUNCH_SETTINGS.every((key) => memberText(config, key) === memberText(current, key))
+  return isKept ? folder : INSTANCE_SCOPE
+}

@@ -12,10 +12,13 @@ import { checkedText, Folder, Jid, LabelSegment, multilineText } from '../core/v
 import { refuse } from '../lib/refusal.ts'
 import {
   actingFolder,
+  canOperate,
   hasTool,
+  INSTANCE_SCOPE,
   isAdmin,
   mustHaveTool,
-  requireHost,
+  operatorOn,
+  operatorWho,
   requireToolForAgents,
 } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
@@ -114,7 +117,10 @@ export const routeTokensResource = defineResource({
     issue_verified: defineVerb({
       input: VerifiedMintInput,
       output: MintResponse,
-      authorize: requireHost,
+      authorize: operatorWho(async (ctx, input) => {
+        await mustBeAllowedToMint(ctx, input)
+        return canOperate(ctx, await targetOf(ctx, input))
+      }),
       run: (ctx, { verify, verify_secret, ...input }) => {
         const fault = signingSecretFault(parseSignatureScheme(verify), verify_secret)
         if (fault !== undefined) refuse('invalid', `the secret ${fault}`)
@@ -144,7 +150,7 @@ export const routeTokensResource = defineResource({
       isReadOnly: true,
       input: Paging.extend({ folder: Folder.optional() }),
       output: z.object({ tokens: z.array(LinkSummary), next: z.string().optional() }),
-      authorize: requireHost,
+      authorize: operatorOn(({ folder = INSTANCE_SCOPE }) => folder),
       run: async (ctx, { folder, limit, after }) => {
         if (folder !== undefined) await mustFindGroup(ctx, folder)
         const isOfFolder = (token: z.output<typeof RouteToken>): boolean =>

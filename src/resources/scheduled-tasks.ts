@@ -19,7 +19,7 @@ import { line } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { mustReachChat } from '../permissions/chat-access.ts'
 import { mustReachTask, visibleTaskFilter } from '../permissions/task-access.ts'
-import { mustHaveToolForRow, requireHost, requireToolForAgents } from '../registry/authorization.ts'
+import { INSTANCE_SCOPE, mustHaveToolForRow, operatorOn, requireToolForAgents } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { listVerb, mustFindRow } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
@@ -75,12 +75,12 @@ export const scheduledTasksResource = defineResource({
       toolReply: ({ scheduled_tasks }) => scheduled_tasks,
     }),
 
-    /** One task with its runs. Only for the command line. */
+    /** One task with its runs. Only for the command line and the dashboard. */
     show: defineVerb({
       isReadOnly: true,
       input: Id,
       output: z.object({ task: ScheduledTask, next_runs: z.array(z.string()), runs: z.array(TaskRunLog) }),
-      authorize: requireHost,
+      authorize: operatorOn(folderOfTask),
       run: async (ctx, { id }) => {
         const task = await mustFindTask(ctx, id)
         // Paused and completed tasks have no next run.
@@ -89,11 +89,11 @@ export const scheduledTasksResource = defineResource({
       },
     }),
 
-    /** Runs the task once, now, whatever its state, without changing its schedule. Only for the command line. */
+    /** Runs the task once, now, whatever its state, without changing its schedule. Only for the command line and the dashboard. */
     run: defineVerb({
       input: Id,
       output: z.object({ message_id: z.string() }),
-      authorize: requireHost,
+      authorize: operatorOn(folderOfTask),
       appendsMessages: true,
       run: async (ctx, { id }) => {
         const task = await mustFindTask(ctx, id)
@@ -190,6 +190,10 @@ async function ownerOf(ctx: Context, jid: string): Promise<string> {
   // The route may outlive its group, and a task without a group would never run.
   const group = folder === undefined ? undefined : await groups.find(ctx.tx, { folder })
   return group?.folder ?? refuse('not_found', `no group is registered for ${jid}`)
+}
+
+async function folderOfTask({ id }: { readonly id: string }, { tx }: Context): Promise<string> {
+  return (await scheduledTasks.find(tx, { id }))?.owner ?? INSTANCE_SCOPE
 }
 
 function mustFindTask(ctx: Context, id: string): Promise<Task> {

@@ -3,7 +3,7 @@ import { principalOf } from '../core/access/caller.ts'
 import { Secret, SecretName, secretContext, secrets } from '../core/secrets/secrets.ts'
 import { codePoints, EnvValue, FOLDER_SHAPE, folderFault, SUB_SHAPE, Sub } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { INSTANCE_SCOPE, mustHaveTool, requireHost } from '../registry/authorization.ts'
+import { canOperate, INSTANCE_SCOPE, mustHaveTool, operatorWho } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { listPage, listSchema, mustFindGroup, Paging } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
@@ -62,7 +62,10 @@ export const secretsResource = defineResource({
       isReadOnly: true,
       input: Paging.extend({ scope_kind: Secret.shape.scope_kind, owner: Secret.shape.owner }),
       output: listSchema(table, 'secrets'),
-      authorize: requireHost,
+      authorize: operatorWho((ctx, { scope_kind, owner }) => {
+        if (scope_kind === 'folder') return canOperate(ctx, owner)
+        return principalOf(ctx.caller) === owner || canOperate(ctx, INSTANCE_SCOPE)
+      }),
       run: async (ctx, { scope_kind, owner, ...paging }) => {
         const page = await listPage(ctx, table, 'secrets', {
           where: { scope_kind, owner },

@@ -5,6 +5,7 @@ import { hasGrant } from '../core/access/policy.ts'
 import { Account, primaryAccount, recordAccount } from '../core/people/accounts.ts'
 import { isInviteOpen } from '../core/people/invites.ts'
 import { createSession, revokeOtherSessions, revokeSession, Session, sessions } from '../core/people/sessions.ts'
+import { findSignInLink, takeSignInLink } from '../core/people/sign-in-links.ts'
 import { line } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { hasTool, INSTANCE_SCOPE, requireToolForAgents } from '../registry/authorization.ts'
@@ -17,6 +18,7 @@ const SignIn = z.object({
   account: Account.omit({ created_at: true, signed_in_at: true }),
   method: line(64).describe('link, passkey, or the name of the provider'),
   is_allowed: z.boolean().describe('Whether SIGN_IN_ALLOW admits the account'),
+  link_token: z.string().optional().describe('The one-time link that is used up by this sign-in'),
   invite_token: z.string().optional().describe('An invite that the person is about to redeem'),
   browser: line(256).optional(),
   address: line(64).optional(),
@@ -65,14 +67,19 @@ export const sessionsResource = defineResource({
     }),
 
     sign_in: defineVerb({
+      startsSession: true,
       input: SignIn,
       output: z.object({ token: z.string(), family_id: z.string(), sub: z.string() }),
       authorize: mayEnter,
-      run: async (ctx, { account, method, browser: name, address, replaces, idle_ms: idleMs, max_ms: maxMs }) => {
+      run: async (ctx, { account, method, link_token, browser: name, address, replaces, ...input }) => {
+        // Of parallel requests with one link, one gets the session.
+        if (method === 'link' && (await takeSignInLink(ctx.tx, link_token ?? '', ctx.clock.now())) !== account.sub)
+          refuseSignInLink()
         await recordAccount(ctx.tx, account, ctx.now)
         const sub = await primaryAccount(ctx.tx, account.sub)
         if (replaces !== undefined) await revokeSession(ctx.tx, replaces)
-        const started = { sub, kind: 'browser', method, name, address, idleMs, maxMs } as const
+        const times = { idleMs: input.idle_ms, maxMs: input.max_ms }
+        const started = { sub, kind: 'browser', method, name, address, ...times } as const
         const { session, token } = await createSession(ctx.tx, ctx, started)
         return { token, family_id: session.family_id, sub }
       },
@@ -85,12 +92,19 @@ function mustHaveSession({ caller }: Context): string {
   return refuse('forbidden', 'this needs a browser session, not a bearer')
 }
 
+/** One answer for unknown, used and expired links. */
+export function refuseSignInLink(): never {
+  refuse('not_found', 'this sign-in link is not valid', 'it works once, for 15 minutes; ask the operator for a new one')
+}
+
 /** Strangers do not enter: a person needs a link of the operator, a line in SIGN_IN_ALLOW, a grant, or an open invite. */
-async function mayEnter(
-  ctx: Context,
-  { account, method, is_allowed, invite_token }: z.output<typeof SignIn>,
-): Promise<void> {
-  if (method === 'link' || is_allowed) return
+async function mayEnter(ctx: Context, input: z.output<typeof SignIn>): Promise<void> {
+  const { account, method, is_allowed, link_token, invite_token } = input
+  if (method === 'link') {
+    if ((await findSignInLink(ctx.tx, link_token ?? '', ctx.clock.now())) !== account.sub) refuseSignInLink()
+    return
+  }
+  if (is_allowed) return
   const sub = await primaryAccount(ctx.tx, account.sub)
   if (hasGrant(await ctx.policy(), sub)) return
   if (invite_token !== undefined && (await isInviteOpen(ctx.tx, invite_token, ctx.now))) return

@@ -4,7 +4,7 @@ import { groups } from '../core/groups/groups.ts'
 import { signingKeys } from '../core/secrets/signing-keys.ts'
 import { Folder } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { requireHost, requireInstanceTool } from '../registry/authorization.ts'
+import { canOperateUnrestricted, operatorWho, requireInstanceTool } from '../registry/authorization.ts'
 import { ascending, listVerb } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
@@ -25,7 +25,8 @@ export const signingKeysResource = defineResource({
         ttl_ms: z.number().optional(),
       }),
       output: z.string(),
-      authorize: requireHost,
+      // Bearers of services pass between daemons; no page hands them out.
+      authorize: operatorWho(async (ctx, { sub }) => !sub.startsWith('service:') && canOperateUnrestricted(ctx, '**')),
       // Signing reads the key in its own transaction; the bearer is returned only after the audit row is committed.
       prepare: async ({ host }, { sub, folder, ttl_ms: ttlMs }) => {
         const { issueBearer } = await import('../core/access/bearers.ts')

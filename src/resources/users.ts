@@ -1,10 +1,11 @@
-// People with a daily spending cap. Only for the command line.
+// People with a daily spending cap. Only for the command line and the dashboard.
 import { z } from 'zod'
+import { principalOf } from '../core/access/caller.ts'
 import { ACCOUNT_NAMESPACES, isAccount } from '../core/access/namespaces.ts'
 import { budgetOf, DailyBudget, DailyCap, sumSpentToday, User, users } from '../core/turns/costs.ts'
 import { Sub } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { requireHost } from '../registry/authorization.ts'
+import { canOperate, INSTANCE_SCOPE, operatorWho, requireOperator } from '../registry/authorization.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
 export const usersResource = defineResource({
@@ -14,7 +15,7 @@ export const usersResource = defineResource({
   verbs: (table) => ({
     set_budget: defineVerb({
       input: z.object({ sub: Sub, daily: DailyCap }),
-      authorize: requireHost,
+      authorize: requireOperator,
       run: async (ctx, { sub, daily }) => {
         if (daily > 0 && !isAccount(sub))
           refuse(
@@ -31,7 +32,9 @@ export const usersResource = defineResource({
       isReadOnly: true,
       input: User.pick({ sub: true }),
       output: DailyBudget,
-      authorize: requireHost,
+      authorize: operatorWho(
+        async (ctx, { sub }) => principalOf(ctx.caller) === sub || canOperate(ctx, INSTANCE_SCOPE),
+      ),
       run: async (ctx, { sub }) => {
         const cap = (await table.find(ctx.tx, { sub }))?.cost_cap_cents_per_day
         return budgetOf(await sumSpentToday(ctx.tx, 'user_sub', sub, ctx.now), cap)

@@ -5,6 +5,7 @@ import { type Clock, type Random, timestamp, uuidv7 } from '../../lib/clock.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { parse } from '../../lib/text/schema-parser.ts'
 import type { Engine, Tx } from '../../store/engine.ts'
+import { isSessionActive } from '../people/client-sessions.ts'
 import type { Keyring } from '../secrets/keyring.ts'
 import { clearSigningKeyCache, findSigningKey } from '../secrets/signing-key-cache.ts'
 import { type SigningKey, signingKeys } from '../secrets/signing-keys.ts'
@@ -27,6 +28,10 @@ export interface BearerRequest {
   readonly folder?: string | undefined
   readonly ttlMs?: number | undefined
   readonly kind?: 'user' | 'service' | undefined
+  /** The session of an OAuth client that the bearer belongs to. */
+  readonly sid?: string | undefined
+  /** The only place that accepts it; by default every interface of the instance does. */
+  readonly audience?: string | undefined
 }
 
 type Key = z.output<typeof SigningKey>
@@ -45,7 +50,13 @@ const Person = Sub.refine(
 )
 
 const Claims = z.discriminatedUnion('typ', [
-  z.object({ typ: z.literal('user'), sub: Person, folder: Folder.optional(), iat: z.number() }),
+  z.object({
+    typ: z.literal('user'),
+    sub: Person,
+    folder: Folder.optional(),
+    sid: z.string().optional(),
+    iat: z.number(),
+  }),
   z.object({ typ: z.literal('service'), sub: Service, iat: z.number() }),
 ])
 
@@ -77,10 +88,10 @@ export async function issueBearer(host: BearerHost, request: BearerRequest): Pro
     ALG,
   )
   const nowS = Math.floor(host.clock.now() / 1000)
-  return new SignJWT({ typ: kind, ...(folder === undefined ? {} : { folder }) })
+  return new SignJWT({ typ: kind, ...(folder === undefined ? {} : { folder }), ...sessionClaim(request) })
     .setProtectedHeader({ alg: ALG, typ: 'JWT', kid: key.kid })
     .setIssuer(ISSUER)
-    .setAudience(audienceOf(host))
+    .setAudience(request.audience ?? audienceOf(host))
     .setSubject(sub)
     .setIssuedAt(nowS)
     .setNotBefore(nowS)
@@ -89,8 +100,15 @@ export async function issueBearer(host: BearerHost, request: BearerRequest): Pro
     .sign(secret)
 }
 
-/** All failed checks give the same refusal, so that it reveals nothing. */
-export async function verifyBearer(host: BearerHost, bearer: string): Promise<Caller> {
+/**
+ * All failed checks give the same refusal, so that it reveals nothing. `audiences`: names of the place that was asked, besides
+ * the instance.
+ */
+export async function verifyBearer(
+  host: BearerHost,
+  bearer: string,
+  audiences: readonly string[] = [],
+): Promise<Caller> {
   const { decodeProtectedHeader, jwtVerify } = await import('jose')
   const { kid } = tryOrRefuse(() => decodeProtectedHeader(bearer))
   const key = typeof kid === 'string' ? await findSigningKey(host, kid) : undefined
@@ -98,7 +116,7 @@ export async function verifyBearer(host: BearerHost, bearer: string): Promise<Ca
   const { payload } = await jwtVerify(bearer, key.verifying, {
     algorithms: [ALG],
     issuer: ISSUER,
-    audience: audienceOf(host),
+    audience: [audienceOf(host), ...audiences],
     clockTolerance: SKEW_S,
     currentDate: new Date(host.clock.now()),
     requiredClaims: ['sub', 'typ', 'iat', 'nbf', 'exp', 'jti'],
@@ -108,7 +126,17 @@ export async function verifyBearer(host: BearerHost, bearer: string): Promise<Ca
   if (!claims.success || isAfterRetirement(key.row, claims.data.iat)) refuseBearer()
   const { data } = claims
   if (data.typ === 'service') return { kind: 'service', sub: data.sub }
+  await mustHaveActiveSession(host, data.sid)
   return { kind: 'person', sub: data.sub, ...(data.folder === undefined ? {} : { folder: data.folder }) }
+}
+
+function sessionClaim({ sid }: BearerRequest): { sid?: string } {
+  return sid === undefined ? {} : { sid }
+}
+
+/** The bearer of an OAuth client ends with its session. */
+async function mustHaveActiveSession({ engine, clock }: BearerHost, session: string | undefined): Promise<void> {
+  if (session !== undefined && !(await isSessionActive(engine, session, clock.now()))) refuseBearer()
 }
 
 /** The keys that bearers may still be signed with, as a JWK set. */
@@ -151,7 +179,7 @@ function sealContext(kid: string): string {
   return `signing_key:${kid}`
 }
 
-function audienceOf({ instance }: BearerHost): string {
+export function audienceOf({ instance }: Pick<BearerHost, 'instance'>): string {
   return `svc:${instance}`
 }
 

@@ -224,6 +224,14 @@ export function hasGrant(policy: Policy, principal: string): boolean {
   return [...byAction.values()].some(({ rows }) => rows.some((row) => !row.isDeny && row.principal !== EVERYTHING))
 }
 
+/** Whether a row denies the subject anything within the scope: then it must not give others what it lacks itself. */
+export function isRestrictedWithin(policy: Policy, { principal, claims }: AccessSubject, scope: string): boolean {
+  const { byAction } = policy.grantsOf(principal)
+  return [...byAction.values()].some(({ rows }) =>
+    rows.some((row) => row.isDeny && patternsMayOverlap(row.scope, scope) && conditionsHold(row.predicate, claims)),
+  )
+}
+
 /** The scope globs that the subject administers, without those fully denied. */
 export function administeredScopes(policy: Policy, subject: AccessSubject): string[] {
   const rows = rowsOf(policy.grantsOf(subject.principal), 'admin').filter((row) => rowApplies(row, {}, subject.claims))

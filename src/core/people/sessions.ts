@@ -49,7 +49,7 @@ export const sessions = new Table({
     'alter table sessions add column name text',
     `alter table sessions add column method text not null default 'link'`,
     'alter table sessions add column client_id text',
-    'alter table sessions add column idle_ms integer not null default 0',
+    'alter table sessions add column idle_ms bigint not null default 0',
     `alter table sessions add column ends_at text not null default ''`,
     'alter table sessions add column address text',
     'create index sessions_of_sub on sessions (sub, status)',

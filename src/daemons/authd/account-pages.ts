@@ -4,10 +4,10 @@ import { prefersHtml } from '../../lib/http/http.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { html } from '../../web/chat/html.ts'
 import { renderPage } from '../../web/pages/page.ts'
+import { sendPage } from '../http/page-response.ts'
+import { personPage, type SignedIn } from '../http/signed-in.ts'
 import { accountLinksSection } from './account-links.ts'
-import { sendPage } from './page-response.ts'
-import type { SignInProviders } from './providers.ts'
-import { personPage, type SignedIn } from './signed-in.ts'
+import type { SignInProviders } from './sign-in-provider.ts'
 
 export function mountAccountPages(app: Hono, host: InstanceHost, providers: SignInProviders): void {
   app.get(
@@ -17,8 +17,8 @@ export function mountAccountPages(app: Hono, host: InstanceHost, providers: Sign
 }
 
 async function showMe(host: InstanceHost, providers: SignInProviders, c: Context, person: SignedIn): Promise<Response> {
-  const { sub, csrf } = person
-  if (!prefersHtml(c.req.header('Accept'))) return c.json({ sub, csrf }, 200, { Vary: 'Accept' })
+  const { sub, csrf, session } = person
+  if (!prefersHtml(c.req.header('Accept'))) return c.json({ sub, csrf, session }, 200, { Vary: 'Accept' })
   return sendPage(
     c,
     renderPage({

@@ -3,7 +3,7 @@ import { suite, test } from 'node:test'
 import fc from 'fast-check'
 import { fakeClock } from '../../../test/support/clock.ts'
 import { problemOf } from '../../lib/http/http.ts'
-import { RateLimitRefusal, type Refusal } from '../../lib/refusal.ts'
+import { type Refusal, RetryLaterRefusal } from '../../lib/refusal.ts'
 import { AttemptLimiter, accountKey, addressKey } from './attempt-limits.ts'
 
 suite('AttemptLimiter', () => {
@@ -48,7 +48,7 @@ suite('AttemptLimiter', () => {
     try {
       work()
     } catch (error) {
-      if (error instanceof RateLimitRefusal) return error
+      if (error instanceof RetryLaterRefusal) return error
     }
     return assert.fail('not refused')
   }

@@ -2,7 +2,7 @@
 // so that the attempts of one address never stop another.
 import { isIPv4, isIPv6 } from 'node:net'
 import type { Clock } from '../../lib/clock.ts'
-import { RateLimitRefusal } from '../../lib/refusal.ts'
+import { RetryLaterRefusal } from '../../lib/refusal.ts'
 import { type Rate, TokenBucket } from '../../lib/token-bucket.ts'
 
 /** Memory is bounded: above this, the bucket that was used least recently is dropped. */
@@ -32,7 +32,7 @@ export class AttemptLimiter {
     const [oldest] = this.#buckets.keys()
     if (this.#buckets.size > KEYS_MAX && oldest !== undefined) this.#buckets.delete(oldest)
     const waitMs = bucket.waitMs(now)
-    if (waitMs > 0) throw new RateLimitRefusal('too many attempts', Math.ceil(waitMs / 1000))
+    if (waitMs > 0) throw new RetryLaterRefusal('too many attempts', Math.ceil(waitMs / 1000))
     bucket.take(now)
   }
 }

@@ -1,14 +1,16 @@
 // authd: signs people in, keeps their sessions, and signs bearer tokens.
 import { ensureSigningKey, publicKeys } from '../../core/access/bearers.ts'
 import { defineDaemon } from '../daemon.ts'
+import { parseSignInAllowlist } from '../http/sign-in-allowlist.ts'
 import { SIGN_IN_SETTINGS } from '../settings.ts'
 import { mountAccountLinks } from './account-links.ts'
 import { mountAccountPages } from './account-pages.ts'
 import { openAttemptLimits } from './attempt-limits.ts'
+import { mountAuthorizationServer } from './oauth/authorization-server.ts'
+import { allowEveryOrigin } from './oauth/oauth-response.ts'
 import { mountProviderPages } from './provider-pages.ts'
 import { readProviderSettings } from './provider-settings.ts'
 import { openProviders } from './providers.ts'
-import { parseSignInAllowlist } from './sign-in-allowlist.ts'
 import { mountSignInPages } from './sign-in-pages.ts'
 
 export const authd = defineDaemon({
@@ -19,6 +21,7 @@ export const authd = defineDaemon({
     const providers = openProviders(readProviderSettings(await currentSources()), host.clock)
     await ensureSigningKey(host)
     // Public, so that other programs can verify bearers.
+    allowEveryOrigin(app, '/v1/keys')
     app.get('/v1/keys', async (c) => c.json(await publicKeys(host), 200, { 'Cache-Control': 'public, max-age=300' }))
     const isAllowed = parseSignInAllowlist(settings.SIGN_IN_ALLOW)
     const signIn = { host, isAllowed, idleMs: settings.SESSION_IDLE, maxMs: settings.SESSION_MAX }
@@ -27,5 +30,6 @@ export const authd = defineDaemon({
     mountProviderPages(app, context)
     mountAccountPages(app, host, providers)
     mountAccountLinks(app, host)
+    mountAuthorizationServer(app, { host, isAllowed })
   },
 })

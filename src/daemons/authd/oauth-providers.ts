@@ -8,7 +8,7 @@ import { parseJson } from '../../lib/text/json.ts'
 import { isLoopbackHttp, loadOpenIdClient, REQUEST_TIMEOUT_S } from './openid-client.ts'
 import { accountText, openIdSub } from './provider-accounts.ts'
 import type { ClientCredentials } from './provider-settings.ts'
-import type { SignInProvider } from './providers.ts'
+import type { SignInProvider } from './sign-in-provider.ts'
 
 export interface OAuthEndpoints {
   /** Of the parameter `iss` in callbacks. */

@@ -5,7 +5,7 @@ import type { Clock } from '../../lib/clock.ts'
 import { chooseClientAuth, isLoopbackHttp, loadOpenIdClient, REQUEST_TIMEOUT_S } from './openid-client.ts'
 import { accountText, openIdSub } from './provider-accounts.ts'
 import type { OpenIdSettings } from './provider-settings.ts'
-import type { SignInProvider } from './providers.ts'
+import type { SignInProvider } from './sign-in-provider.ts'
 
 /** Providers change endpoints rarely; keys are fetched again by themselves. */
 const METADATA_TTL_MS = 3_600_000

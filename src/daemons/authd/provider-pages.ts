@@ -7,10 +7,18 @@ import { ownPath } from '../../lib/http/own-path.ts'
 import { Refusal, type RefusalCode, refuse } from '../../lib/refusal.ts'
 import { EMPTY_HTML, html } from '../../web/chat/html.ts'
 import { renderPage } from '../../web/pages/page.ts'
+import { toSentence } from '../../web/text/wording.ts'
+import { pageHandler, redirectTo, sendPage } from '../http/page-response.ts'
 import { clientAddressOf } from '../http/request-middleware.ts'
+import {
+  inviteTokenOf,
+  type SignInContext,
+  signedInDestination,
+  signedInResponse,
+  startSession,
+} from '../http/sign-in.ts'
 import { linkAccount, mustBeLinkRequest } from './account-links.ts'
 import { type AttemptLimits, accountKey, addressKey } from './attempt-limits.ts'
-import { pageHandler, redirectTo, sendPage, toSentence } from './page-response.ts'
 import {
   attemptCookie,
   clearedAttemptCookie,
@@ -19,8 +27,7 @@ import {
   startAttempt,
 } from './provider-attempt.ts'
 import { callbackPath, signInPagePath, startPath } from './provider-paths.ts'
-import type { SignInProvider, SignInProviders } from './providers.ts'
-import { inviteTokenOf, type SignInContext, signedInDestination, signedInResponse, startSession } from './sign-in.ts'
+import type { SignInProvider, SignInProviders } from './sign-in-provider.ts'
 
 export interface ProviderContext extends SignInContext {
   readonly providers: SignInProviders

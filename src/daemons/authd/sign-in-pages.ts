@@ -1,24 +1,23 @@
 // The sign-in page, one-time links and signing out.
 import type { Context, Hono } from 'hono'
 import { localAccount } from '../../core/people/accounts.ts'
-import { findSignInLink, takeSignInLink } from '../../core/people/sign-in-links.ts'
+import { findSignInLink } from '../../core/people/sign-in-links.ts'
 import { ownPath } from '../../lib/http/own-path.ts'
-import { refuse } from '../../lib/refusal.ts'
 import { callVerb } from '../../registry/call.ts'
-import { sessionsResource } from '../../resources/sessions.ts'
+import { refuseSignInLink, sessionsResource } from '../../resources/sessions.ts'
 import { html } from '../../web/chat/html.ts'
 import { renderPage } from '../../web/pages/page.ts'
 import { authenticateRequest } from '../http/credentials.ts'
 import { mustBeOwnOriginForm, readForm, readSessionForm } from '../http/form-request.ts'
+import { pageHandler, redirectTo, sendPage } from '../http/page-response.ts'
 import { clientAddressOf } from '../http/request-middleware.ts'
 import { clearedSessionCookie } from '../http/session-cookie.ts'
+import { type SignInContext, signedInDestination, signedInResponse, startSession } from '../http/sign-in.ts'
+import { findSignedIn } from '../http/signed-in.ts'
 import { addressKey } from './attempt-limits.ts'
-import { pageHandler, redirectTo, sendPage } from './page-response.ts'
 import { passkeySection } from './passkey-section.ts'
 import type { ProviderContext } from './provider-pages.ts'
 import { startPath } from './provider-paths.ts'
-import { type SignInContext, signedInDestination, signedInResponse, startSession } from './sign-in.ts'
-import { findSignedIn } from './signed-in.ts'
 
 export function mountSignInPages(app: Hono, context: ProviderContext): void {
   app.get(
@@ -62,15 +61,10 @@ one with the name of your account, for example:</p>
   )
 }
 
-/** One answer for unknown, used and expired links. */
-function refuseLink(): never {
-  refuse('not_found', 'this sign-in link is not valid', 'it works once, for 15 minutes; ask the operator for a new one')
-}
-
 /** Changes nothing: mail programs and chats open links to preview them. */
 async function showLink({ host }: SignInContext, c: Context): Promise<Response> {
   const sub = await host.engine.read((tx) => findSignInLink(tx, c.req.param('token') ?? '', host.clock.now()))
-  if (sub === undefined) refuseLink()
+  if (sub === undefined) refuseSignInLink()
   return sendPage(
     c,
     renderPage({
@@ -86,13 +80,13 @@ async function useLink(context: ProviderContext, c: Context): Promise<Response> 
   mustBeOwnOriginForm(host, c)
   await readForm(c)
   const token = c.req.param('token') ?? ''
-  const sub = await host.engine.transaction((tx) => takeSignInLink(tx, token, host.clock.now()))
+  const sub = await host.engine.read((tx) => findSignInLink(tx, token, host.clock.now()))
   if (sub === undefined) {
     // Only wrong links count, so that others behind the same proxy can use theirs.
     limits.byAddress.take(addressKey(clientAddressOf(c)))
-    refuseLink()
+    refuseSignInLink()
   }
-  const started = await startSession(context, c, { account: localAccount(sub), method: 'link' })
+  const started = await startSession(context, c, { account: localAccount(sub), method: 'link', linkToken: token })
   return signedInResponse(started, signedInDestination(context, c, ownPath(c.req.query('next'))))
 }
 

@@ -26,6 +26,13 @@ export interface Authentication {
   readonly fault?: Refusal
 }
 
+export interface AuthenticationOptions {
+  /** Whether the response can set a cookie. */
+  readonly canRenew?: boolean
+  /** Audiences of bearers that are accepted here, besides the instance. */
+  readonly audiences?: readonly string[]
+}
+
 /** Refuses repeated headers too: Node joins them with a comma. */
 export function bearerFromHeader(header: string | undefined): string {
   const [, bearer] = /^bearer +([\w-]+\.[\w-]+\.[\w-]+) *$/i.exec(header ?? '') ?? []
@@ -36,16 +43,15 @@ export function bearerFromHeader(header: string | undefined): string {
 
 /**
  * Both credentials are optional. Other Authorization headers than bearers name no caller: they may be meant for a backend.
- * `canRenew`: the response can set a cookie.
  */
 export async function authenticate(
   host: InstanceHost,
   { authorization, cookie }: Credentials,
-  { canRenew = false } = {},
+  { canRenew = false, audiences = [] }: AuthenticationOptions = {},
 ): Promise<Authentication> {
   const token = readSessionCookie(host, cookie)
   const session = token === undefined ? undefined : await authenticateSession(host, token, canRenew)
-  const bearer = authorization === undefined ? {} : await authenticateBearer(host, authorization)
+  const bearer = authorization === undefined ? {} : await authenticateBearer(host, authorization, audiences)
   if (!session || (bearer.fault && /^bearer /i.test(authorization ?? ''))) return bearer
   const { sub, id, startedMs: signedInMs, renewedToken } = session
   // A request that names two people is a mistake or an attack.
@@ -58,9 +64,13 @@ export async function authenticate(
   }
 }
 
-async function authenticateBearer(host: InstanceHost, authorization: string): Promise<Authentication> {
+async function authenticateBearer(
+  host: InstanceHost,
+  authorization: string,
+  audiences: readonly string[],
+): Promise<Authentication> {
   try {
-    return { caller: await verifyBearer(host, bearerFromHeader(authorization)) }
+    return { caller: await verifyBearer(host, bearerFromHeader(authorization), audiences) }
   } catch (fault) {
     if (fault instanceof Refusal && fault.code === 'unauthenticated') return { fault }
     throw fault
@@ -68,18 +78,22 @@ async function authenticateBearer(host: InstanceHost, authorization: string): Pr
 }
 
 /** Authenticates a request of Hono, and renews its session with the response. */
-export async function authenticateRequest(host: InstanceHost, c: Context): Promise<Authentication> {
+export async function authenticateRequest(
+  host: InstanceHost,
+  c: Context,
+  audiences: readonly string[] = [],
+): Promise<Authentication> {
   const credentials = { authorization: c.req.header('Authorization'), cookie: c.req.header('Cookie') }
-  const authentication = await authenticate(host, credentials, { canRenew: true })
+  const authentication = await authenticate(host, credentials, { canRenew: true, audiences })
   if (authentication.caller) c.set('caller', authentication.caller)
   if (authentication.renewedToken !== undefined) c.set('renewedSession', authentication.renewedToken)
   return authentication
 }
 
 /** For REST and MCP: a caller is required, and a session needs the CSRF header to change something. */
-export function requestAuthenticator(host: InstanceHost): RequestAuthenticator {
+export function requestAuthenticator(host: InstanceHost, audiences: readonly string[] = []): RequestAuthenticator {
   return async (c) => {
-    const { caller, fault } = await authenticateRequest(host, c)
+    const { caller, fault } = await authenticateRequest(host, c, audiences)
     if (!caller) throw fault ?? missingCredentials()
     mustHaveCsrfHeader(host, caller, c)
     const sourceIp = clientAddressOf(c)

@@ -3,6 +3,7 @@ import type { Context } from 'hono'
 import { readBodyBytes } from '../../lib/http/http.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
+import { requestSource } from './request-source.ts'
 import { isFormToken } from './session-cookie.ts'
 
 const FORM_MAX = 64 * 1024
@@ -12,9 +13,8 @@ export type FormFields = ReadonlyMap<string, string>
 
 /** Refuses requests of other sites before it reads the body. Browsers send Origin with every form. */
 export function mustBeOwnOriginForm({ webBase }: Pick<InstanceHost, 'webBase'>, c: Context): void {
-  const [origin, site, host] = [c.req.header('Origin'), c.req.header('Sec-Fetch-Site'), c.req.header('Host') ?? '']
-  const isOwn =
-    origin === undefined ? site === 'same-origin' : origin === webBase || URL.parse(origin)?.host === host.toLowerCase()
+  const [origin, host, site] = [c.req.header('Origin'), c.req.header('Host'), c.req.header('Sec-Fetch-Site')]
+  const isOwn = requestSource({ webBase }, { origin, host, 'sec-fetch-site': site }) === 'own'
   if (!isOwn) refuse('forbidden', 'this form was sent from another site', 'open the page on this server and try again')
 }
 
@@ -22,9 +22,13 @@ export async function readForm(c: Context): Promise<FormFields> {
   const type = c.req.header('Content-Type') ?? ''
   if (!/^application\/x-www-form-urlencoded\b/i.test(type))
     refuse('wrong_type', 'a form must be sent as application/x-www-form-urlencoded')
-  const text = Buffer.from(await readBodyBytes(c.req.raw, FORM_MAX)).toString()
+  return parseFormFields(new URLSearchParams(Buffer.from(await readBodyBytes(c.req.raw, FORM_MAX)).toString()))
+}
+
+/** Fields of a form or of a query. */
+export function parseFormFields(parameters: URLSearchParams): FormFields {
   const fields = new Map<string, string>()
-  for (const [name, value] of new URLSearchParams(text)) {
+  for (const [name, value] of parameters) {
     if (fields.has(name)) refuse('invalid', `the field ${JSON.stringify(name.slice(0, 40))} is given twice`)
     fields.set(name, value)
   }

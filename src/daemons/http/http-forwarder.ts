@@ -21,6 +21,8 @@ export interface UpstreamRequest {
   readonly target: string
   /** Raw headers (names and values in turn), without hop-by-hop headers. */
   readonly headers: readonly string[]
+  /** Changes the raw headers of the response. */
+  rewriteResponse?(rawHeaders: string[]): string[]
 }
 
 export interface Forwarder {
@@ -47,7 +49,7 @@ export function openForwarder(): Forwarder {
         upstream.url.protocol === 'https:'
           ? requestSecure(upstream.url, { ...options, agent: secure })
           : requestPlain(upstream.url, { ...options, agent: plain })
-      return relay(incoming, outgoing, sent, upstream.name)
+      return relay(incoming, outgoing, sent, upstream)
     },
     close: () => {
       plain.destroy()
@@ -60,7 +62,7 @@ async function relay(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
   sent: ClientRequest,
-  name: string,
+  { name, rewriteResponse = (headers) => headers }: UpstreamRequest,
 ): Promise<number> {
   const responded = waitForResponse(sent, name)
   outgoing.once('close', () => {
@@ -76,7 +78,8 @@ async function relay(
     sent.destroy()
     refuse('unavailable', `${name} does not speak HTTP`)
   }
-  outgoing.writeHead(status, withoutHopByHopHeaders(upstreamResponse.rawHeaders)).flushHeaders()
+  const headers = rewriteResponse(withoutHopByHopHeaders(upstreamResponse.rawHeaders))
+  outgoing.writeHead(status, headers).flushHeaders()
   // If either side fails, both are destroyed: a truncated response must not look complete.
   pipeline(upstreamResponse, outgoing).catch(() => {})
   upstreamResponse.once('end', () => discardBody(incoming, sent))

@@ -83,6 +83,14 @@ export function withoutSessionCookie(host: CookieHost, header: string): string |
   return rest.length ? rest.join('; ') : undefined
 }
 
+/** Raw headers of a backend's response: it may set its own cookies, but not start, replace or end the session. */
+export function withoutSessionCookies(host: CookieHost, rawHeaders: readonly string[]): string[] {
+  const name = sessionCookieName(host)
+  const isOurs = (at: number): boolean =>
+    rawHeaders[at]?.toLowerCase() === 'set-cookie' && rawHeaders[at + 1]?.split('=')[0]?.trim() === name
+  return rawHeaders.filter((_, at) => !isOurs(at - (at % 2)))
+}
+
 const FORM_PURPOSE = 'svc form token'
 
 /** `binding`: the id of the session, or of the visit of a person who is not signed in. */

@@ -17,6 +17,8 @@ export interface HeaderRules {
   readonly preserve?: ReadonlySet<string>
   /** More lower-case names to remove. */
   readonly drop?: ReadonlySet<string>
+  /** The Cookie header without cookies of this server; undefined drops it. */
+  readonly filterCookies?: (value: string) => string | undefined
 }
 
 const NONE: ReadonlySet<string> = new Set()
@@ -25,7 +27,7 @@ const NONE: ReadonlySet<string> = new Set()
 export function upstreamHeaders(
   raw: readonly string[],
   added: ForwardedHeaders,
-  { preserve = NONE, drop = NONE }: HeaderRules = {},
+  { preserve = NONE, drop = NONE, filterCookies }: HeaderRules = {},
 ): string[] {
   const headers: string[] = []
   const passed = new Set<string>()
@@ -38,7 +40,8 @@ export function upstreamHeaders(
       : !isReservedHeader(name) && !drop.has(lowerName)
     if (!isPassed) continue
     passed.add(lowerName)
-    headers.push(name, value)
+    const shown = lowerName === 'cookie' && filterCookies ? filterCookies(value) : value
+    if (shown !== undefined) headers.push(name, shown)
   }
   for (const [name, value] of Object.entries(added)) {
     if (value !== undefined && !passed.has(name.toLowerCase())) headers.push(name, encodeHeaderValue(value))

@@ -12,6 +12,9 @@ const DAEMON_PATHS: readonly (readonly [path: string, daemon: DaemonName])[] = [
   ['/mcp', 'webd'],
   ['/dash', 'dashd'],
   ['/auth', 'authd'],
+  ['/.well-known/oauth-authorization-server', 'authd'],
+  ['/.well-known/openid-configuration', 'authd'],
+  ['/.well-known/oauth-protected-resource', 'authd'],
   ['/invite', 'onbod'],
   ['/pair', 'onbod'],
 ]

@@ -1,12 +1,34 @@
-// Authorization of requests to paths of rows, and the identity headers for their backends.
+// Authentication and authorization of requests to paths of rows, and the identity headers for their backends.
+import type { IncomingMessage } from 'node:http'
+import type { Context } from 'hono'
 import { claimsOf } from '../../core/access/caller.ts'
 import { checkAccess, isOperator } from '../../core/access/policy.ts'
 import { identities, identityClaims } from '../../core/people/identities.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
-import type { Authentication } from '../http/credentials.ts'
+import { type Authentication, authenticate, authenticateRequest } from '../http/credentials.ts'
+import { maySessionAct, requestSource } from '../http/request-source.ts'
 import type { ForwardedHeaders } from '../http/upstream-headers.ts'
 import type { RequiredAuth } from './route-table.ts'
+
+/** Backends know no CSRF token of ours, so a session changes something there only from pages of this origin. */
+export async function authenticateVisitor(
+  host: InstanceHost,
+  c: Context,
+  { method, headers }: IncomingMessage,
+  auth: RequiredAuth,
+): Promise<Authentication> {
+  if (maySessionAct(host, method, headers)) return authenticateRequest(host, c)
+  const found = await authenticate(host, headers)
+  const { caller } = found
+  if (caller?.kind === 'person' && caller.session !== undefined) {
+    if (auth !== 'public' && requestSource(host, headers) === 'foreign')
+      refuse('forbidden', 'this request was sent from another site', 'open the page on this server and try again')
+    return {}
+  }
+  if (caller) c.set('caller', caller)
+  return found
+}
 
 /** Checks the current policy. `folder` is the folder of the files. */
 export async function authorize(

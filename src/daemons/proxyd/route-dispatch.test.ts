@@ -166,12 +166,13 @@ test('enforces auth: public, signed-in people, operators; a service is not a per
   assert.equal((await front.get('/operator/', visitors.operator)).status, 403)
 })
 
-test('a browser that is not signed in gets an error page and no redirect', async (t) => {
+test('a program that is not signed in gets a problem document, a browser that posts an error page', async (t) => {
   const front = await openProxy(t)
   await front.route({ path: '/app/', auth: 'user' })
   const program = await front.get('/app/', { Accept: 'application/json' })
   assert.deepEqual([program.status, JSON.parse(await program.text()).code], [401, 'unauthenticated'])
-  const browser = await front.get('/app/', { Accept: 'text/html,*/*;q=0.8' })
+  const headers = { Accept: 'text/html,*/*;q=0.8' }
+  const browser = await fetch(`${front.url()}/app/`, { method: 'POST', headers, redirect: 'manual' })
   assert.equal(browser.status, 401)
   assert.match(browser.headers.get('content-type') ?? '', /^text\/html/)
   assert.match(await browser.text(), /signed in/)

@@ -6,14 +6,15 @@ import { groups } from '../../core/groups/groups.ts'
 import { prefersHtml, problemOf, problemResponse } from '../../lib/http/http.ts'
 import { publicRefusal, Refusal, refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
-import { type Authentication, authenticateRequest } from '../http/credentials.ts'
+import type { Authentication } from '../http/credentials.ts'
 import { forwardedHeaders } from '../http/forwarded-headers.ts'
+import { formatSessionCookie, withoutSessionCookie, withoutSessionCookies } from '../http/session-cookie.ts'
 import { encodeLocation, upstreamHeaders } from '../http/upstream-headers.ts'
 import { fileResponse } from './file-response.ts'
 import type { ProxyContext } from './link-proxy.ts'
 import { PAGE_TYPE, plainProblemPage, ROOT_DOCUMENT, ROOT_PAGE } from './pages.ts'
 import { decodeSegments, findFile } from './published-files.ts'
-import { authorize, identityHeaders } from './request-auth.ts'
+import { authenticateVisitor, authorize, identityHeaders } from './request-auth.ts'
 import { isUnambiguousPath, type RequestTarget } from './request-target.ts'
 import type { ProxyRouteTableReader, RouteMatch } from './route-table.ts'
 
@@ -23,7 +24,7 @@ export interface DispatchContext extends ProxyContext {
 
 type RouteMatchOf<Kind extends RouteMatch['kind']> = Extract<RouteMatch, { kind: Kind }>
 
-/** Sends refusals to browsers as a page, to other clients as a problem document. */
+/** Sends browsers to the sign-in page where that helps, and other refusals as a page; other clients get a problem document. */
 export async function dispatchRequest(
   context: DispatchContext,
   c: Context,
@@ -36,12 +37,24 @@ export async function dispatchRequest(
     if (!(error instanceof Refusal) || !prefersHtml(c.req.header('Accept'))) throw error
     // The middleware logs the reason.
     c.error = error
+    if (needsSignIn(c, error)) return redirectToSignIn(target)
     const { problem, headers } = problemOf(c.get('caller') ? error : publicRefusal(error))
     return new Response(plainProblemPage(problem), {
       status: problem.status,
       headers: { 'Content-Type': PAGE_TYPE, Vary: 'Accept', ...headers },
     })
   }
+}
+
+/** Signing in helps neither a bearer that is not valid nor a person without the right. */
+function needsSignIn(c: Context, { code }: Refusal): boolean {
+  const isBearer = /^bearer\b/i.test(c.req.header('Authorization') ?? '')
+  return code === 'unauthenticated' && c.req.method === 'GET' && !isBearer
+}
+
+function redirectToSignIn({ path, query }: RequestTarget): Response {
+  const Location = `/auth/sign-in?next=${encodeURIComponent(`${path}${query}`)}`
+  return new Response(null, { status: 303, headers: { Location, Vary: 'Accept, Cookie' } })
 }
 
 async function handleMatch(
@@ -60,13 +73,14 @@ async function handleMatch(
   })
   if (!match) return path === '/' ? sendRoot(c) : nothingHere()
   if (match.kind === 'denied') return refuse('forbidden', 'this path is closed')
-  const authentication = await authenticateRequest(host, c)
+  const auth = match.kind === 'backend' ? match.route.auth : match.auth
+  const authentication = await authenticateVisitor(host, c, incoming, auth)
   if (match.kind === 'files') {
     // Authorize before the lookup: a refusal must not reveal which files exist.
-    await authorize(host, authentication, match.auth, folder ?? match.path.slice(1))
+    await authorize(host, authentication, auth, folder ?? match.path.slice(1))
     return segments && folder !== undefined ? sendFile(context, c, { match, segments, folder, target }) : nothingHere()
   }
-  await authorize(host, authentication, match.kind === 'backend' ? match.route.auth : match.auth)
+  await authorize(host, authentication, auth)
   if (match.kind === 'redirect') return sendRedirect(match, target)
   return forwardToBackend(context, c, { match, incoming, authentication, target })
 }
@@ -141,18 +155,28 @@ async function forwardToBackend(
 ): Promise<Response> {
   const { match, incoming, authentication, target } = request
   const { route } = match
+  const isBearer = /^bearer /i.test(incoming.headers.authorization ?? '')
   const added = {
     ...forwardedHeaders(isTrustedProxy, incoming, c.get('requestId')),
     ...(await identityHeaders(host, authentication)),
   }
   const headers = upstreamHeaders(incoming.rawHeaders, added, {
     preserve: new Set(route.preserve_headers?.map((name) => name.toLowerCase())),
-    // A bearer of this instance is valid for more than this backend.
-    ...(authentication.caller ? { drop: AUTHORIZATION } : {}),
+    // A bearer or session of this instance is valid for more than this backend.
+    ...(authentication.caller && isBearer ? { drop: AUTHORIZATION } : {}),
+    filterCookies: (value) => withoutSessionCookie(host, value),
   })
-  const name = `the backend of ${route.path}`
+  const { renewedToken } = authentication
+  const renewed = renewedToken === undefined ? [] : ['Set-Cookie', formatSessionCookie(host, renewedToken)]
   return peers.forward(
-    { name, url: new URL(match.backend), method: c.req.method, target: `${match.path}${target.query}`, headers },
+    {
+      name: `the backend of ${route.path}`,
+      url: new URL(match.backend),
+      method: c.req.method,
+      target: `${match.path}${target.query}`,
+      headers,
+      rewriteResponse: (rawHeaders) => [...withoutSessionCookies(host, rawHeaders), ...renewed],
+    },
     c,
   )
 }

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { bumpConfigVersion, readConfigVersion } from '../../core/config-version.ts'
 import { Bytes, line } from '../../core/values.ts'
-import { requireHost } from '../../registry/authorization.ts'
+import { requireOperator, requireUnrestrictedOperator } from '../../registry/authorization.ts'
 import type { Context } from '../../registry/context.ts'
 import { defineVerb, type NamedVerb, type Resource, type Verb } from '../../registry/resource.ts'
 import { planChanges, ResourcePlan, writeChanges } from './change-plan.ts'
@@ -30,7 +30,7 @@ export const ApplyResult = z.discriminatedUnion('kind', [
 ])
 export type ApplyResult = z.output<typeof ApplyResult>
 
-/** For the command line only. */
+/** For operators, on the command line and the dashboard. */
 export function manifestVerbs(resources: readonly Resource[]) {
   const exported = manifestResources(resources)
   const known = { exported, names: resources.map(({ name }) => name) }
@@ -51,7 +51,7 @@ export function manifestVerbs(resources: readonly Resource[]) {
         isReadOnly: true,
         input: z.strictObject({}),
         output: z.string(),
-        authorize: requireHost,
+        authorize: requireOperator,
         run: ({ tx }) => writeManifest(tx, exported),
       }),
     ),
@@ -60,7 +60,7 @@ export function manifestVerbs(resources: readonly Resource[]) {
       defineVerb({
         input: Apply,
         output: ApplyResult,
-        authorize: requireHost,
+        authorize: requireUnrestrictedOperator,
         auditInput: auditSummary,
         run: (ctx, input) => apply(ctx, input, exported),
       }),

@@ -8,7 +8,7 @@ import type { OpenaiTask } from './task.ts'
 
 const CHARS_MAX = 400_000
 
-export interface Session {
+interface Session {
   readonly id: string
   readonly messages: readonly CompletionMessage[]
 }

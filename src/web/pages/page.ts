@@ -61,7 +61,8 @@ function pageHeaders(hasScript: boolean, formTargets: readonly string[]): Record
     'Content-Type': 'text/html; charset=utf-8',
     'Content-Security-Policy': policy.join('; '),
     'Cache-Control': 'no-store',
-    'Referrer-Policy': 'no-referrer',
+    // With no-referrer, browsers send forms with "Origin: null".
+    'Referrer-Policy': 'same-origin',
     'X-Frame-Options': 'DENY',
     'X-Robots-Tag': 'noindex',
   }

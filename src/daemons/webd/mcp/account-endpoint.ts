@@ -20,6 +20,7 @@ import { type Tool, ToolNotListed } from '../../../registry/tool.ts'
 import { proxydRoutesResource } from '../../../resources/proxyd-routes.ts'
 import type { Tx } from '../../../store/engine.ts'
 import { requestAuthenticator } from '../../http/credentials.ts'
+import { mcpAudience, mcpChallenge } from '../../http/mcp-resource.ts'
 import { incomingOf } from '../../http/request-middleware.ts'
 import { noSession, openMcpExchanges, SESSION_HEADER } from './http-exchange.ts'
 import { type GroupMessaging, messagingTools } from './messaging-tools.ts'
@@ -44,7 +45,7 @@ type PersonCall = RequestContext & { readonly caller: Person }
 const GROUPS_MAX = 1000
 
 export function openAccountMcp({ host, bodyMax, quotas, onError }: AccountMcpOptions): OpenAccountMcp {
-  const authenticate = requestAuthenticator(host)
+  const authenticate = requestAuthenticator(host, [mcpAudience(host)])
   const rateLimiters = new CallRateLimiters(host.limits.toolCallsPerSecond, host.clock)
   const messaging = messagingTools((call: PersonCall) => accountMessaging(call, quotas))
   const routes = resourceTools([proxydRoutesResource]).map(hideFromNonOperators)
@@ -63,8 +64,18 @@ export function openAccountMcp({ host, bodyMax, quotas, onError }: AccountMcpOpt
     ),
   )
   const handle: Handler = async (c) => {
-    const { caller, ...context } = await authenticate(c)
-    if (caller.kind !== 'person') refuse('forbidden', 'these tools are for people, not for services')
+    const authenticated = await Promise.resolve(authenticate(c)).catch(onlyUnauthenticated)
+    if (authenticated instanceof Refusal) {
+      c.error = authenticated
+      const hasBearer = c.req.header('Authorization') !== undefined
+      const challenge = mcpChallenge(host, hasBearer ? 'invalid_token' : undefined)
+      return problemResponse(authenticated, { 'WWW-Authenticate': challenge })
+    }
+    const { caller, ...context } = authenticated
+    if (caller.kind !== 'person') {
+      const refusal = new Refusal('forbidden', 'these tools are for people, not for services')
+      return problemResponse(refusal, { 'WWW-Authenticate': mcpChallenge(host, 'insufficient_scope') })
+    }
     const header = (name: string): string | undefined => c.req.header(name)
     const local = incomingOf(c)?.socket.localAddress
     await mustBeOwnOrigin(host, { origin: header('origin'), host: header('host'), local })
@@ -75,6 +86,12 @@ export function openAccountMcp({ host, bodyMax, quotas, onError }: AccountMcpOpt
     return exchange({ header, body, signal: c.req.raw.signal }, { ...context, caller, face: 'tool' })
   }
   return { handle, close }
+}
+
+/** The challenge tells clients where to sign in; other errors are left to the error handler. */
+function onlyUnauthenticated(error: unknown): Refusal {
+  if (error instanceof Refusal && error.code === 'unauthenticated') return error
+  throw error
 }
 
 type AccessCheck = (action: string, scope: string) => boolean

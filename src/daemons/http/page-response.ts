@@ -4,6 +4,7 @@ import { prefersHtml, problemOf } from '../../lib/http/http.ts'
 import { publicRefusal, Refusal } from '../../lib/refusal.ts'
 import type { HtmlPage } from '../../web/chat/page.ts'
 import { messagePage } from '../../web/pages/page.ts'
+import { toSentence } from '../../web/text/wording.ts'
 
 export function sendPage(c: Context, { status, headers, body }: HtmlPage): Response {
   const response = new Response(c.req.method === 'HEAD' ? null : body, { status, headers })
@@ -29,10 +30,4 @@ export function pageHandler(handler: (c: Context) => Response | Promise<Response
       return sendPage(c, { ...page, headers: { ...headers, ...page.headers } })
     }
   }
-}
-
-/** Names such as github:42 and paths keep their first letter. */
-export function toSentence(text: string): string {
-  const first = /^[a-z]+[:/]/.test(text) ? text : `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`
-  return /[.!?]$/.test(first) ? first : `${first}.`
 }

@@ -4,10 +4,10 @@ import { accounts, type ConfirmedAccount, primaryAccount } from '../../core/peop
 import { callVerb } from '../../registry/call.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { sessionsResource } from '../../resources/sessions.ts'
-import { authenticate } from '../http/credentials.ts'
-import { clientAddressOf } from '../http/request-middleware.ts'
-import { formatSessionCookie, readInviteCookie } from '../http/session-cookie.ts'
+import { authenticate } from './credentials.ts'
 import { redirectTo } from './page-response.ts'
+import { clientAddressOf } from './request-middleware.ts'
+import { formatSessionCookie, readInviteCookie } from './session-cookie.ts'
 import type { SignInAllowlist } from './sign-in-allowlist.ts'
 
 export interface SignInContext {
@@ -21,6 +21,8 @@ export interface SignInRequest {
   readonly account: ConfirmedAccount
   /** link, passkey, or the name of the provider. */
   readonly method: string
+  /** The one-time link of method link. */
+  readonly linkToken?: string | undefined
   readonly inviteToken?: string | undefined
 }
 
@@ -34,7 +36,7 @@ export interface StartedSession {
 export async function startSession(
   { host, isAllowed, idleMs, maxMs }: SignInContext,
   c: Context,
-  { account, method, inviteToken }: SignInRequest,
+  { account, method, linkToken, inviteToken }: SignInRequest,
 ): Promise<StartedSession> {
   const previous = (await authenticate(host, { cookie: c.req.header('Cookie') })).caller
   const address = clientAddressOf(c)
@@ -49,6 +51,7 @@ export async function startSession(
     account,
     method,
     is_allowed: isAllowed(account) || (await isPrimaryAllowed(host, isAllowed, account)),
+    link_token: linkToken,
     invite_token: inviteToken,
     browser: browserName(c.req.header('User-Agent')),
     address,

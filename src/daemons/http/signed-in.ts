@@ -2,11 +2,11 @@
 import type { Context, Handler } from 'hono'
 import { refuse } from '../../lib/refusal.ts'
 import type { InstanceHost, RequestContext } from '../../registry/context.ts'
-import { authenticateRequest } from '../http/credentials.ts'
-import { type FormFields, readSessionForm } from '../http/form-request.ts'
-import { clientAddressOf } from '../http/request-middleware.ts'
-import { formToken } from '../http/session-cookie.ts'
+import { authenticateRequest } from './credentials.ts'
+import { type FormFields, readSessionForm } from './form-request.ts'
 import { pageHandler, redirectTo } from './page-response.ts'
+import { clientAddressOf } from './request-middleware.ts'
+import { formToken } from './session-cookie.ts'
 
 export interface SignedIn {
   readonly sub: string
