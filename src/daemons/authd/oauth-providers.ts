@@ -5,9 +5,9 @@ import type { ConfirmedAccount } from '../../core/people/accounts.ts'
 import { utf8 } from '../../lib/http/http.ts'
 import { lazy } from '../../lib/lazy.ts'
 import { parseJson } from '../../lib/text/json.ts'
+import type { ClientCredentials } from '../provider-settings.ts'
 import { isLoopbackHttp, loadOpenIdClient, REQUEST_TIMEOUT_S } from './openid-client.ts'
 import { accountText, openIdSub } from './provider-accounts.ts'
-import type { ClientCredentials } from './provider-settings.ts'
 import type { SignInProvider } from './sign-in-provider.ts'
 
 export interface OAuthEndpoints {

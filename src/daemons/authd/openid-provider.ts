@@ -2,9 +2,9 @@
 import type { Configuration, IDToken } from 'openid-client'
 import type { ConfirmedAccount } from '../../core/people/accounts.ts'
 import type { Clock } from '../../lib/clock.ts'
+import type { OpenIdSettings } from '../provider-settings.ts'
 import { chooseClientAuth, isLoopbackHttp, loadOpenIdClient, REQUEST_TIMEOUT_S } from './openid-client.ts'
 import { accountText, openIdSub } from './provider-accounts.ts'
-import type { OpenIdSettings } from './provider-settings.ts'
 import type { SignInProvider } from './sign-in-provider.ts'
 
 /** Providers change endpoints rarely; keys are fetched again by themselves. */

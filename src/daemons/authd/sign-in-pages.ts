@@ -54,9 +54,8 @@ async function showSignIn({ host, providers }: ProviderContext, c: Context): Pro
       person: person?.sub,
       main: html`${buttons}
 ${passkeySection()}
-<p class="hint">${buttons.length > 0 ? 'Or use a one-time link.' : 'You need a one-time link.'} The operator of this server creates
-one with the name of your account, for example:</p>
-<pre><code class="copy">svc login ${host.instance} local:me</code></pre>`,
+<p class="hint">${buttons.length > 0 ? 'Or use' : 'Use'} a one-time link, which the operator creates on the server. For an operator:</p>
+<pre><code class="copy">svc login ${host.instance} local:operator</code></pre>`,
     }),
   )
 }

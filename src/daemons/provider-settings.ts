@@ -1,8 +1,8 @@
 // Settings of providers that people sign in with: OIDC_<NAME>_ISSUER|ID|SECRET, GITHUB_ID|SECRET and DISCORD_ID|SECRET. Half a
 // provider stops the start: people would look for its button. Values are never part of a message, since they may be secret.
-import { refuse } from '../../lib/refusal.ts'
-import type { SettingSource } from '../../lib/settings.ts'
-import { isOpenIdKey } from '../settings.ts'
+import { refuse } from '../lib/refusal.ts'
+import type { SettingSource } from '../lib/settings.ts'
+import { isOpenIdKey } from './settings.ts'
 
 export interface ClientCredentials {
   readonly id: string

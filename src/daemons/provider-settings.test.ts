@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import fc from 'fast-check'
-import { isRefusal } from '../../../test/support/host.ts'
-import { serveHost } from '../../../test/support/served-host.ts'
-import { Refusal } from '../../lib/refusal.ts'
-import { environment, sourceOf, unknownKeys } from '../../lib/settings.ts'
-import { ALL_SETTINGS, isOpenIdKey } from '../settings.ts'
+import { isRefusal } from '../../test/support/host.ts'
+import { serveHost } from '../../test/support/served-host.ts'
+import { Refusal } from '../lib/refusal.ts'
+import { environment, sourceOf, unknownKeys } from '../lib/settings.ts'
 import { readProviderSettings } from './provider-settings.ts'
+import { ALL_SETTINGS, isOpenIdKey } from './settings.ts'
 
 const from = (entries: Record<string, string>) => sourceOf('.env', new Map(Object.entries(entries)))
 const CORP = { OIDC_CORP_ISSUER: 'https://id.example/', OIDC_CORP_ID: 'an id', OIDC_CORP_SECRET: 'hunter2hunter2' }
