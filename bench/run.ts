@@ -1,5 +1,6 @@
 // npm run bench: runs every benchmark, or those whose name contains an argument.
 import { benchAccess } from './access.ts'
+import { benchBearers } from './bearers.ts'
 import { benchBytesWritten } from './bytes-written.ts'
 import { benchCellNetwork } from './cell-network.ts'
 import { benchCellTurns } from './cells.ts'
@@ -19,6 +20,7 @@ import { benchList } from './list.ts'
 import { benchMessages } from './messages.ts'
 import { type Benches, runBenches } from './report.ts'
 import { benchSearch } from './search.ts'
+import { benchSessions } from './sessions.ts'
 import { benchSoak } from './soak.ts'
 import { benchSockets } from './sockets.ts'
 import { benchStreams } from './streams.ts'
@@ -30,6 +32,8 @@ const BENCHES: Benches = {
   verbs: benchVerbs,
   list: benchList,
   access: benchAccess,
+  bearers: benchBearers,
+  sessions: benchSessions,
   export: benchExport,
   'cold-start': benchColdStart,
   hooks: benchHooks,

@@ -1,4 +1,4 @@
-// Runs the load generator wrk, which must be installed: POSTs of 1 KiB to each of a list of links in turn.
+// Runs the load generator wrk, which must be installed: POSTs of 1 KiB, or GETs, to each of a list of paths in turn.
 import { execFile } from 'node:child_process'
 import { existsSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
@@ -8,7 +8,7 @@ import { MissingRequirement } from './result.ts'
 
 export const CONNECTIONS = 64
 const BODY_BYTES = 1024
-const SCRIPT = join(import.meta.dirname, 'post.lua')
+const SCRIPT = join(import.meta.dirname, 'requests.lua')
 
 const WrkReport = z.object({
   requests: z.int(),
@@ -23,6 +23,10 @@ export interface Target {
   readonly url: string
   /** A file with one path per line. */
   readonly paths: string
+  /** Default: POST. */
+  readonly method?: 'GET' | 'POST'
+  /** Lines such as `Cookie: a=b`, for GETs. */
+  readonly headers?: readonly string[]
 }
 
 export interface Burst {
@@ -45,9 +49,18 @@ export function writePaths(file: string, paths: readonly string[]): string {
   return file
 }
 
-export async function burst({ url, paths }: Target, seconds: number): Promise<Burst> {
-  const options = ['-t1', `-c${CONNECTIONS}`, `-d${seconds}s`, '--timeout', '10s', '-s', SCRIPT]
-  const { stdout } = await promisify(execFile)('wrk', [...options, url, '--', paths, `${BODY_BYTES}`])
+export async function burst({ url, paths, method = 'POST', headers = [] }: Target, seconds: number): Promise<Burst> {
+  const options = [
+    '-t1',
+    `-c${CONNECTIONS}`,
+    `-d${seconds}s`,
+    '--timeout',
+    '10s',
+    '-s',
+    SCRIPT,
+    ...headers.flatMap((line) => ['-H', line]),
+  ]
+  const { stdout } = await promisify(execFile)('wrk', [...options, url, '--', paths, method, `${BODY_BYTES}`])
   const report = WrkReport.parse(JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? ''))
   if (report.broken > 0) throw new Error(`${report.broken} connections broke or timed out:\n${stdout}`)
   return {

@@ -40,7 +40,7 @@ const TITLES = { 'tools.pane_set_title': { title: SENTENCE } }
 /** Fields whose schema accepts any text but that are not content: audit rows keep them. */
 const KEPT = new Set([
   ...['acl.grant params', 'acl.grant predicate', 'acl.ungrant params', 'acl.ungrant predicate'],
-  ...['scheduled_tasks.schedule cron', 'identities.link id', 'signing_keys.issue_bearer sub'],
+  ...['scheduled_tasks.schedule cron', 'identities.link id', 'bearers.create sub'],
 ])
 
 onEveryEngine('audit rows', (engine) => {

@@ -30,7 +30,6 @@ const OPERATORS = 'yes yes no no yes no no no'
 const UNRESTRICTED = 'yes yes no no no no no no'
 const FOLDER = 'yes yes yes no yes no no no'
 const OTHER_FOLDER = 'yes yes no yes yes no no no'
-const NOT_AT_DASHBOARD = 'yes no no no no no no no'
 
 type Row = readonly [verdicts: string, input?: object]
 
@@ -116,8 +115,7 @@ const MATRIX: Readonly<Record<string, Row>> = {
   'route_tokens.list_of': [FOLDER, { folder: 'team' }],
   'route_tokens.list_of all': [OPERATORS, {}],
 
-  'signing_keys.issue_bearer': [UNRESTRICTED, { sub: 'github:x' }],
-  'signing_keys.issue_bearer of a service': [NOT_AT_DASHBOARD, { sub: 'service:webd' }],
+  'signing_keys.rotate': [OPERATORS, {}],
 
   'config.export': [OPERATORS, {}],
   'config.apply': [UNRESTRICTED, { manifest: 'config_version: 0\n' }],

@@ -19,7 +19,8 @@ interface Column {
 }
 
 /** Internal tables, which are not resources and have no row schema. */
-const INTERNAL_TABLES = ['migrations', 'access_stamp', 'front_stamp', 'group_stamp', 'route_stamp', 'network_stamp']
+const STAMPS = ['access', 'front', 'group', 'route', 'network', 'signing_key'].map((name) => `${name}_stamp`)
+const INTERNAL_TABLES = ['migrations', ...STAMPS]
 
 const KINDS: Record<string, Kind> = {
   text: 'text',

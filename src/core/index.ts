@@ -2,6 +2,7 @@
 import { acl, aclMembership } from './access/acl.ts'
 import { networkRules } from './access/allowlist.ts'
 import { pendingActions } from './access/approvals.ts'
+import { issuedBearers } from './access/issued-bearers.ts'
 import { networkDenials } from './access/network-denials.ts'
 import { chatEvents } from './chats/chat-events.ts'
 import { chats } from './chats/chats.ts'
@@ -95,4 +96,5 @@ export const coreTables = [
   oauthClients,
   authorizationCodes,
   deviceCodes,
+  issuedBearers,
 ]

@@ -94,6 +94,11 @@ export const SIGN_IN_SETTINGS = {
   GITHUB_SECRET: setting(TextSetting, undefined, 'client secret of that OAuth app'),
   DISCORD_ID: setting(TextSetting, undefined, 'client ID of an application, to sign in with Discord'),
   DISCORD_SECRET: setting(TextSetting, undefined, 'client secret of that application'),
+  SIGNING_KEY_AGE: setting(
+    DurationSetting.refine((ms) => ms === 0 || ms >= 24 * 3_600_000, 'must be 0 (never) or at least 24h'),
+    '2160h',
+    'the key that signs bearers is replaced after this time; 0 means never, otherwise at least 24h',
+  ),
 } satisfies SettingDeclarations
 
 const OPENID_KEY = /^OIDC_.*_(?:ISSUER|ID|SECRET)$/s

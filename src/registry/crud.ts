@@ -213,7 +213,24 @@ export async function listPage<R extends z.ZodObject, N extends string>(
   name: N,
   request: PageRequest<Row<R>>,
 ): Promise<ListResponse<N, R>> {
-  const hidden = new Set(table.columns.filter((column) => isMarked(table.row, column, 'writeOnly')))
+  const { rows, next } = await readPage(ctx, table, request)
+  const hidden = hiddenColumns(table)
+  const toPublic = (row: Row<R>) => Object.fromEntries(Object.entries(row).filter(([column]) => !hidden.has(column)))
+  // TypeScript widens the computed name to string.
+  return { [name]: rows.map(toPublic), ...(next === undefined ? {} : { next }) } as ListResponse<N, R>
+}
+
+function hiddenColumns<R extends z.ZodObject>(table: Table<R>): ReadonlySet<string> {
+  return new Set(table.columns.filter((column) => isMarked(table.row, column, 'writeOnly')))
+}
+
+/** A page of whole rows, with a cursor for the caller. */
+export async function readPage<R extends z.ZodObject>(
+  ctx: Context,
+  table: Table<R>,
+  request: PageRequest<Row<R>>,
+): Promise<{ readonly rows: Row<R>[]; readonly next?: string }> {
+  const hidden = hiddenColumns(table)
   // A cursor contains the columns that order the list, so it is sealed if one is hidden, such as a token hash. The host can
   // read the store anyway and must be able to page without SECRETS_KEY.
   const isSealed = ctx.caller.kind !== 'host' && request.order.some(([column]) => hidden.has(column))
@@ -221,10 +238,7 @@ export async function listPage<R extends z.ZodObject, N extends string>(
   const { after } = request
   const from = isSealed && after !== undefined ? openCursor(ctx, after, context) : after
   const page = await table.page(ctx.tx, { ...request, after: from })
-  const next = page.next !== undefined && isSealed ? sealCursor(ctx, page.next, context) : page.next
-  const toPublic = (row: Row<R>) => Object.fromEntries(Object.entries(row).filter(([column]) => !hidden.has(column)))
-  // TypeScript widens the computed name to string.
-  return { [name]: page.rows.map(toPublic), ...(next === undefined ? {} : { next }) } as ListResponse<N, R>
+  return page.next !== undefined && isSealed ? { ...page, next: sealCursor(ctx, page.next, context) } : page
 }
 
 function sealCursor({ keyring }: Context, cursor: string, context: string): string {

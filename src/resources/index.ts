@@ -3,6 +3,7 @@ import type { Resource } from '../registry/resource.ts'
 import { aclResource } from './acl.ts'
 import { aclMembershipResource } from './acl-membership.ts'
 import { auditResource } from './audit.ts'
+import { bearersResource } from './bearers.ts'
 import { channelSecretsResource } from './channel-secrets.ts'
 import { groupsResource } from './groups.ts'
 import { identitiesResource } from './identities.ts'
@@ -50,4 +51,5 @@ export const resources: readonly Resource[] = [
   channelSecretsResource,
   modelKeysResource,
   oauthClientsResource,
+  bearersResource,
 ]

@@ -1,9 +1,12 @@
 // Route tokens: bearer links that deliver to a folder. All faces mint them through the verbs here.
 import { z } from 'zod'
+import { principalOf } from '../core/access/caller.ts'
+import { checkAccess } from '../core/access/policy.ts'
 import { defaultReach, hasReach, Reach } from '../core/access/reach.ts'
 import { mayReachFolder } from '../core/access/tiers.ts'
 import { LinkStats, linkStats } from '../core/links/link-stats.ts'
 import { createToken, hashToken } from '../core/links/link-token.ts'
+import { ensurePersonChat, isPersonChat, isPersonSuffix } from '../core/links/person-chats.ts'
 import { RouteToken, routeTokens, verifyContext } from '../core/links/route-tokens.ts'
 import { storedBytes } from '../core/links/storage-use.ts'
 import { parseSignatureScheme, signatureSchemeFault, signingSecretFault } from '../core/links/webhook-signatures.ts'
@@ -20,9 +23,11 @@ import {
   operatorOn,
   operatorWho,
   requireToolForAgents,
+  subjectOf,
 } from '../registry/authorization.ts'
-import type { Context } from '../registry/context.ts'
-import { ascending, listVerb, mustFindGroup, Paging } from '../registry/crud.ts'
+import { callVerb } from '../registry/call.ts'
+import type { Context, RequestContext } from '../registry/context.ts'
+import { ascending, listVerb, mustFindGroup, Paging, readPage } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 import type { Order } from '../store/table.ts'
 
@@ -81,6 +86,7 @@ export const routeTokensResource = defineResource({
       authorize: requireToolForAgents,
       order: NEWEST_FIRST,
       folder: 'owner_folder',
+      keep: async () => (row) => !isPersonChat(row),
       when: 'List the links that your folder has issued.',
       tool: 'list_route_tokens',
       toolReply: ({ tokens }) => ({ tokens }),
@@ -136,8 +142,9 @@ export const routeTokensResource = defineResource({
       output: z.object({ deleted: z.int().describe('Number of deleted tokens of this JID') }),
       authorize: async (ctx, { jid }) => {
         if (ctx.caller.kind === 'agent') await mustHaveTool(ctx, ctx.caller.folder)
-        const { owner_folder } =
-          (await table.find(ctx.tx, { jid })) ?? refuse('not_found', `there is no token at ${jid}`)
+        const row = await table.find(ctx.tx, { jid })
+        if (!row || isPersonChat(row)) refuse('not_found', `there is no token at ${jid}`)
+        const { owner_folder } = row
         // The error does not name the folder, which the caller must not learn.
         if (!(await isAdmin(ctx, owner_folder)))
           refuse('forbidden', `${ctx.tool}: not permitted: you do not administer the folder that issued ${jid}`)
@@ -145,7 +152,26 @@ export const routeTokensResource = defineResource({
       run: async (ctx, { jid }) => ({ deleted: await table.remove(ctx.tx, { jid }) }),
     }),
 
-    /** For the command line: all links, or those that a folder owns or gets messages from. */
+    /** The caller's own chat with a folder. See docs/decisions.md#person-chats. */
+    open_person_chat: defineVerb({
+      input: z.object({ folder: Folder }),
+      output: z.object({ jid: Jid, path: z.string(), created: z.boolean() }),
+      authorize: async (ctx, { folder }) => {
+        const isPerson = ctx.caller.kind === 'person'
+        if (
+          !isPerson ||
+          !checkAccess(await ctx.policy(), subjectOf(ctx.caller), { action: 'interact', scope: folder }).allow
+        )
+          refuse('forbidden', `you may not interact with ${folder}`)
+      },
+      auditInput: (input, { created }) => (created ? input : undefined),
+      run: async (ctx, { folder }) => {
+        await mustFindGroup(ctx, folder)
+        return ensurePersonChat(ctx.tx, ctx, folder, principalOf(ctx.caller))
+      },
+    }),
+
+    /** For the command line and the dashboard: all links, or those that a folder owns or gets messages from. */
     list_of: defineVerb({
       isReadOnly: true,
       input: Paging.extend({ folder: Folder.optional() }),
@@ -153,13 +179,9 @@ export const routeTokensResource = defineResource({
       authorize: operatorOn(({ folder = INSTANCE_SCOPE }) => folder),
       run: async (ctx, { folder, limit, after }) => {
         if (folder !== undefined) await mustFindGroup(ctx, folder)
-        const isOfFolder = (token: z.output<typeof RouteToken>): boolean =>
-          token.owner_folder === folder || deliveryOf(token) === folder
-        const request = { order: NEWEST_FIRST, limit, after }
-        const { rows, next } = await table.page(
-          ctx.tx,
-          folder === undefined ? request : { ...request, keep: isOfFolder },
-        )
+        const keep = (row: z.output<typeof RouteToken>): boolean =>
+          !isPersonChat(row) && (folder === undefined || row.owner_folder === folder || deliveryOf(row) === folder)
+        const { rows, next } = await readPage(ctx, table, { order: NEWEST_FIRST, limit, after, keep })
         const tokens = []
         for (const row of rows) tokens.push(await withStats(ctx, row))
         return { tokens, ...(next === undefined ? {} : { next }) }
@@ -168,8 +190,13 @@ export const routeTokensResource = defineResource({
   }),
 })
 
+/** The path of the caller's own chat with the folder. */
+export async function openPersonChat(request: RequestContext, folder: string): Promise<string> {
+  return (await callVerb(request, routeTokensResource.verbs.open_person_chat, { folder })).path
+}
+
 async function withStats(ctx: Context, row: z.output<typeof RouteToken>): Promise<z.output<typeof LinkSummary>> {
-  const { token_hash, source_label: _source, verify_secret: _secret, ...link } = row
+  const { token_hash, source_label: _source, verify_secret: _secret, person: _person, ...link } = row
   const { last_used_at, accepted = 0, refused = {} } = (await linkStats.find(ctx.tx, { token_hash })) ?? {}
   const stored_bytes = await storedBytes(ctx.tx, 'chat', row.jid)
   return { ...link, ...(last_used_at === undefined ? {} : { last_used_at }), accepted, refused, stored_bytes }
@@ -244,9 +271,13 @@ async function mint(
   const target_folder = await targetOf(ctx, input)
   const owner_folder = await ownerOf(ctx, input)
   for (const folder of new Set([owner_folder, target_folder])) await mustFindGroup(ctx, folder)
+  if (input.jid_suffix !== undefined && isPersonSuffix(input.jid_suffix))
+    refuse('invalid', `the suffix ${input.jid_suffix} is reserved for chats of people`, 'choose another suffix')
   const existing = await routeTokens.find(ctx.tx, { jid })
   // Checking one token is enough: all live tokens of a JID have the same folders.
-  if (existing && (existing.owner_folder !== owner_folder || deliveryOf(existing) !== target_folder)) {
+  const isTaken = (row: z.output<typeof RouteToken>): boolean =>
+    isPersonChat(row) || row.owner_folder !== owner_folder || deliveryOf(row) !== target_folder
+  if (existing && isTaken(existing)) {
     refuse('conflict', `${jid} is minted by another folder already`, 'choose another suffix')
   }
   const token = createToken(ctx.random)

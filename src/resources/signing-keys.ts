@@ -1,12 +1,15 @@
-// Signing keys with their state, without the private keys, and bearers signed with them.
+// Signing keys of bearers with their state, without the private keys.
 import { z } from 'zod'
-import { groups } from '../core/groups/groups.ts'
+import { type KeyRotation, rotateOldKey, rotateSigningKey } from '../core/secrets/signing-key-rotation.ts'
 import { signingKeys } from '../core/secrets/signing-keys.ts'
-import { Folder } from '../core/values.ts'
-import { refuse } from '../lib/refusal.ts'
-import { canOperateUnrestricted, operatorWho, requireInstanceTool } from '../registry/authorization.ts'
+import { requireHost, requireInstanceTool, requireOperator } from '../registry/authorization.ts'
 import { ascending, listVerb } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
+
+const Rotation = z.object({
+  kid: z.string().optional().describe('The new active key; absent if no rotation was due'),
+  ended: z.array(z.string()).describe('Keys that ended at once'),
+})
 
 export const signingKeysResource = defineResource({
   of: signingKeys,
@@ -18,25 +21,24 @@ export const signingKeysResource = defineResource({
       order: [['created_at', 'desc'], ...ascending('kid')],
     }),
 
-    issue_bearer: defineVerb({
-      input: z.object({
-        sub: z.string().describe('The person or service that the bearer identifies'),
-        folder: Folder.optional().describe('Folder that the person acts from'),
-        ttl_ms: z.number().optional(),
-      }),
-      output: z.string(),
-      // Bearers of services pass between daemons; no page hands them out.
-      authorize: operatorWho(async (ctx, { sub }) => !sub.startsWith('service:') && canOperateUnrestricted(ctx, '**')),
-      // Signing reads the key in its own transaction; the bearer is returned only after the audit row is committed.
-      prepare: async ({ host }, { sub, folder, ttl_ms: ttlMs }) => {
-        const { issueBearer } = await import('../core/access/bearers.ts')
-        return issueBearer(host, { sub, folder, ttlMs, kind: sub.startsWith('service:') ? 'service' : 'user' })
-      },
-      run: async ({ tx, instance }, { folder }, bearer) => {
-        if (folder !== undefined && !(await groups.find(tx, { folder })))
-          refuse('not_found', `there is no group ${folder}`, `svc group ${instance} list shows them`)
-        return String(bearer)
-      },
+    rotate: defineVerb({
+      input: z.object({ now: z.boolean().default(false).describe('End all earlier keys at once, with their bearers') }),
+      output: Rotation,
+      authorize: requireOperator,
+      run: async (ctx, { now }) => resultOf(await rotateSigningKey(ctx.tx, ctx, { endsNow: now })),
+    }),
+
+    /** For authd, which calls it regularly. */
+    rotate_by_age: defineVerb({
+      input: z.object({ age_ms: z.int() }),
+      output: Rotation,
+      authorize: requireHost,
+      auditInput: (input, { kid }) => (kid === undefined ? undefined : input),
+      run: async (ctx, { age_ms }) => resultOf(await rotateOldKey(ctx.tx, ctx, age_ms)),
     }),
   }),
 })
+
+function resultOf(rotation: KeyRotation | undefined): z.output<typeof Rotation> {
+  return rotation ? { kid: rotation.created.kid, ended: [...rotation.ended] } : { ended: [] }
+}

@@ -44,7 +44,9 @@ export function authorization(changes: Record<string, string | undefined> = {}):
     state: 'a state',
     ...changes,
   }
-  return Object.fromEntries(Object.entries(all).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])))
+  return Object.fromEntries(
+    Object.entries(all).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+  )
 }
 
 /** The person presses "Allow"; returns the parameters of the answer. */

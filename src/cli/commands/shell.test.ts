@@ -80,10 +80,10 @@ suite('svc bearer', () => {
     const { DatabaseSync } = await import('node:sqlite')
     const db = new DatabaseSync(`${cli.root}/store/svc.db`, { readOnly: true })
     t.after(() => db.close())
-    const rows = db.prepare(`select * from audit where action = 'signing_keys.issue_bearer'`).all()
+    const rows = db.prepare(`select * from audit where action = 'bearers.create'`).all()
     assert.deepEqual(
-      rows.map(({ key, surface, outcome, params_summary }) => [key, surface, outcome, params_summary]),
-      [['github:42', 'cli', 'ok', '{"sub":"github:42","folder":"main","ttl_ms":43200000}']],
+      rows.map(({ surface, outcome, params_summary }) => [surface, outcome, params_summary]),
+      [['cli', 'ok', '{"sub":"github:42","folder":"main","ttl_ms":43200000}']],
     )
     assert.match(String(rows[0]?.actor), /^cli:\S+$/)
     assert.ok(!JSON.stringify(rows).includes(bearer.split('.')[2] ?? ''))

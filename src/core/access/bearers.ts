@@ -1,5 +1,6 @@
 // REST bearers: ES256 JWTs that the host signs and every daemon verifies. They carry identity only; rights are read at
-// every call. See docs/decisions.md#rights-are-read-at-every-call.
+// every call. See docs/decisions.md#rights-are-read-at-every-call and docs/decisions.md#bearers.
+import { hash } from 'node:crypto'
 import { z } from 'zod'
 import { type Clock, type Random, timestamp, uuidv7 } from '../../lib/clock.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
@@ -7,10 +8,13 @@ import { parse } from '../../lib/text/schema-parser.ts'
 import type { Engine, Tx } from '../../store/engine.ts'
 import { isSessionActive } from '../people/client-sessions.ts'
 import type { Keyring } from '../secrets/keyring.ts'
-import { clearSigningKeyCache, findSigningKey } from '../secrets/signing-key-cache.ts'
-import { type SigningKey, signingKeys } from '../secrets/signing-keys.ts'
+import { readSigningKeys } from '../secrets/signing-key-cache.ts'
+import { BEARER_TTL_MAX_MS, CLOCK_SKEW_MS, ensureSigningKey } from '../secrets/signing-key-rotation.ts'
+import { isServing, type SigningKeyRow, sealContextOf, signingKeys } from '../secrets/signing-keys.ts'
 import { Folder, Sub } from '../values.ts'
+import { bearerCacheOf } from './bearer-cache.ts'
 import type { Caller } from './caller.ts'
+import { type IssuedBearerRow, LAST_USE_STEP_MS, readBearerStatus, recordBearerUse } from './issued-bearers.ts'
 import { ACCOUNT_NAMESPACES, isAccount } from './namespaces.ts'
 
 export interface BearerHost {
@@ -19,6 +23,7 @@ export interface BearerHost {
   readonly random: Random
   readonly keyring: Keyring
   readonly engine: Engine
+  readonly onBackgroundError?: (error: unknown) => void
 }
 
 export interface BearerRequest {
@@ -34,13 +39,17 @@ export interface BearerRequest {
   readonly audience?: string | undefined
 }
 
-type Key = z.output<typeof SigningKey>
+export interface SignedBearer {
+  /** Handed out once and not stored. */
+  readonly bearer: string
+  /** Its row, but for what the issuer adds. */
+  readonly row: Omit<IssuedBearerRow, 'created_by' | 'name'>
+}
 
 const DEFAULT_TTL_MS = 3_600_000
-const MAX_TTL_MS = 30 * 24 * 3_600_000
 const ALG = 'ES256'
 const ISSUER = 'authd'
-const SKEW_S = 30
+const SKEW_S = CLOCK_SKEW_MS / 1000
 
 const Service = z.string().regex(/^service:[a-z][a-z0-9-]{0,63}$/)
 /** Only namespaces that adapters cannot use: a bearer and a sender with the same name are the same principal. */
@@ -49,55 +58,62 @@ const Person = Sub.refine(
   `must be a person with an account (${ACCOUNT_NAMESPACES.join(', ')}), such as github:42`,
 )
 
+const Times = z.object({ iat: z.number(), nbf: z.number(), exp: z.number(), jti: z.string(), aud: z.string() })
 const Claims = z.discriminatedUnion('typ', [
-  z.object({
+  Times.extend({
     typ: z.literal('user'),
     sub: Person,
     folder: Folder.optional(),
     sid: z.string().optional(),
-    iat: z.number(),
   }),
-  z.object({ typ: z.literal('service'), sub: Service, iat: z.number() }),
+  Times.extend({ typ: z.literal('service'), sub: Service }),
 ])
 
-/** Returns the active key and creates it on first use. Processes that start together all use the same key. */
-export async function ensureSigningKey(host: BearerHost): Promise<Key> {
-  const active = await host.engine.read(findActive)
-  if (active) return active
-  const created = await createKey(host)
-  const key = await host.engine.transaction(async (tx) => {
-    // The unique index on `active` admits one row; a second process reads the first one's.
-    await signingKeys.insertIfMissing(tx, created)
-    return findActive(tx)
-  })
-  clearSigningKeyCache(host.engine)
-  return key ?? refuse('unavailable', 'there is no active signing key')
+export type BearerClaims = z.output<typeof Claims>
+
+/** A bearer whose signature is valid. Whether it still counts is checked at every use. */
+interface VerifiedBearer {
+  readonly kid: string
+  readonly claims: BearerClaims
+  /** When its use was last recorded. */
+  usedMs?: number
 }
 
+/** A bearer that is in no list; verbs record theirs with `signBearer`. */
 export async function issueBearer(host: BearerHost, request: BearerRequest): Promise<string> {
-  const { ttlMs = DEFAULT_TTL_MS, kind = 'user' } = request
+  return (await signBearer(host, request)).bearer
+}
+
+export async function signBearer(host: BearerHost, request: BearerRequest): Promise<SignedBearer> {
+  const { ttlMs = DEFAULT_TTL_MS, kind = 'user', sid } = request
   const { sub } = parse(z.object({ sub: kind === 'service' ? Service : Person }), { sub: request.sub })
   const { folder } = parse(z.object({ folder: Folder.optional() }), { folder: request.folder })
   if (folder !== undefined && kind === 'service') refuse('invalid', 'a bearer of a service cannot name a folder')
-  if (!(ttlMs >= 1000 && ttlMs <= MAX_TTL_MS))
+  if (!(ttlMs >= 1000 && ttlMs <= BEARER_TTL_MAX_MS))
     refuse('invalid', 'the lifetime of a bearer must be from 1 second to 30 days (720h)')
   const key = await ensureSigningKey(host)
   const { importJWK, SignJWT } = await import('jose')
   const secret = await importJWK(
-    JSON.parse(host.keyring.open(key.private_sealed, sealContext(key.kid)).toString()),
+    JSON.parse(host.keyring.open(key.private_sealed, sealContextOf(key.kid)).toString()),
     ALG,
   )
-  const nowS = Math.floor(host.clock.now() / 1000)
-  return new SignJWT({ typ: kind, ...(folder === undefined ? {} : { folder }), ...sessionClaim(request) })
+  const nowMs = host.clock.now()
+  const nowS = Math.floor(nowMs / 1000)
+  const expS = nowS + Math.ceil(ttlMs / 1000)
+  const id = uuidv7(host.clock, host.random)
+  const scope = folder === undefined ? {} : { folder }
+  const bearer = await new SignJWT({ typ: kind, ...scope, ...(sid === undefined ? {} : { sid }) })
     .setProtectedHeader({ alg: ALG, typ: 'JWT', kid: key.kid })
     .setIssuer(ISSUER)
     .setAudience(request.audience ?? audienceOf(host))
     .setSubject(sub)
     .setIssuedAt(nowS)
     .setNotBefore(nowS)
-    .setExpirationTime(nowS + Math.ceil(ttlMs / 1000))
-    .setJti(uuidv7(host.clock, host.random))
+    .setExpirationTime(expS)
+    .setJti(id)
     .sign(secret)
+  const times = { created_at: timestamp(nowMs), expires_at: timestamp(expS * 1000) }
+  return { bearer, row: { id, sub, kind, ...scope, ...times } }
 }
 
 /**
@@ -109,34 +125,67 @@ export async function verifyBearer(
   bearer: string,
   audiences: readonly string[] = [],
 ): Promise<Caller> {
+  const cache = bearerCacheOf<VerifiedBearer>(host.engine)
+  // The audience is part of the hash: a bearer that was verified for one instance says nothing about another.
+  const tokenHash = hash('sha256', `${audienceOf(host)} ${bearer}`, 'base64url')
+  const verified = cache.get(tokenHash) ?? (await verifySignature(host, bearer))
+  const { claims, kid } = verified
+  const { key, status, hasSession } = await host.engine.read(async (tx) => {
+    const [keys, status] = await Promise.all([readSigningKeys(host.engine, tx), readBearerStatus(tx, claims)])
+    return { key: keys.get(kid), status, hasSession: await hasActiveSession(tx, claims, host.clock.now()) }
+  })
+  const nowMs = host.clock.now()
+  const isForUs = [audienceOf(host), ...audiences].includes(claims.aud)
+  if (!isForUs) refuseBearer()
+  if (status.isRevoked || !hasSession || !key || !isServing(key.row, nowMs) || !isCurrent(claims, key.row, nowMs)) {
+    cache.delete(tokenHash)
+    refuseBearer()
+  }
+  cache.set(tokenHash, verified)
+  if (status.isListed) recordUse(host, verified, nowMs)
+  if (claims.typ === 'service') return { kind: 'service', sub: claims.sub }
+  return { kind: 'person', sub: claims.sub, ...(claims.folder === undefined ? {} : { folder: claims.folder }) }
+}
+
+async function verifySignature(host: BearerHost, bearer: string): Promise<VerifiedBearer> {
   const { decodeProtectedHeader, jwtVerify } = await import('jose')
   const { kid } = tryOrRefuse(() => decodeProtectedHeader(bearer))
-  const key = typeof kid === 'string' ? await findSigningKey(host, kid) : undefined
-  if (!key || !isServing(key.row, host.clock.now())) refuseBearer()
-  const { payload } = await jwtVerify(bearer, key.verifying, {
+  if (typeof kid !== 'string') refuseBearer()
+  const key = (await host.engine.read((tx) => readSigningKeys(host.engine, tx))).get(kid)
+  if (!key) refuseBearer()
+  const { payload } = await jwtVerify(bearer, key.verifying(), {
     algorithms: [ALG],
     issuer: ISSUER,
-    audience: [audienceOf(host), ...audiences],
     clockTolerance: SKEW_S,
     currentDate: new Date(host.clock.now()),
-    requiredClaims: ['sub', 'typ', 'iat', 'nbf', 'exp', 'jti'],
+    requiredClaims: ['sub', 'typ', 'aud', 'iat', 'nbf', 'exp', 'jti'],
     // jose only throws about the bearer here.
   }).catch(refuseBearer)
   const claims = Claims.safeParse(payload)
-  if (!claims.success || isAfterRetirement(key.row, claims.data.iat)) refuseBearer()
-  const { data } = claims
-  if (data.typ === 'service') return { kind: 'service', sub: data.sub }
-  await mustHaveActiveSession(host, data.sid)
-  return { kind: 'person', sub: data.sub, ...(data.folder === undefined ? {} : { folder: data.folder }) }
-}
-
-function sessionClaim({ sid }: BearerRequest): { sid?: string } {
-  return sid === undefined ? {} : { sid }
+  return claims.success ? { kid, claims: claims.data } : refuseBearer()
 }
 
 /** The bearer of an OAuth client ends with its session. */
-async function mustHaveActiveSession({ engine, clock }: BearerHost, session: string | undefined): Promise<void> {
-  if (session !== undefined && !(await isSessionActive(engine, session, clock.now()))) refuseBearer()
+async function hasActiveSession(tx: Tx, claims: BearerClaims, nowMs: number): Promise<boolean> {
+  if (claims.typ === 'service' || claims.sid === undefined) return true
+  return isSessionActive(tx, claims.sid, nowMs)
+}
+
+/** A key may be retired because it leaked: bearers signed with it afterwards are forged. */
+function isCurrent({ iat, nbf, exp }: BearerClaims, { retired_at }: SigningKeyRow, nowMs: number): boolean {
+  const nowS = Math.floor(nowMs / 1000)
+  if (nbf > nowS + SKEW_S || exp <= nowS - SKEW_S) return false
+  return retired_at === undefined || iat <= Date.parse(retired_at) / 1000 + SKEW_S
+}
+
+/** In the background and at most every ten minutes: a check does not wait for a write. */
+function recordUse(host: BearerHost, verified: VerifiedBearer, nowMs: number): void {
+  if (verified.usedMs !== undefined && Math.abs(nowMs - verified.usedMs) < LAST_USE_STEP_MS) return
+  verified.usedMs = nowMs
+  const [now, before] = [timestamp(nowMs), timestamp(nowMs - LAST_USE_STEP_MS)]
+  host.engine
+    .transaction((tx) => recordBearerUse(tx, verified.claims.jti, now, before))
+    .catch((error: unknown) => host.onBackgroundError?.(error))
 }
 
 /** The keys that bearers may still be signed with, as a JWK set. */
@@ -144,39 +193,6 @@ export async function publicKeys(host: BearerHost): Promise<{ keys: object[] }> 
   const rows = await host.engine.read((tx) => signingKeys.list(tx))
   const serving = rows.filter((row) => isServing(row, host.clock.now()))
   return { keys: serving.map(({ kid, public_jwk }) => ({ ...JSON.parse(public_jwk), kid, alg: ALG, use: 'sig' })) }
-}
-
-function findActive(tx: Tx): Promise<Key | undefined> {
-  return signingKeys.find(tx, { active: true })
-}
-
-async function createKey(host: BearerHost): Promise<Key> {
-  const { calculateJwkThumbprint, exportJWK, generateKeyPair } = await import('jose')
-  const { privateKey, publicKey } = await generateKeyPair(ALG, { extractable: true })
-  const [secretJwk, publicJwk] = [await exportJWK(privateKey), await exportJWK(publicKey)]
-  const kid = await calculateJwkThumbprint(publicJwk)
-  return {
-    kid,
-    alg: ALG,
-    active: true,
-    status: 'active',
-    public_jwk: JSON.stringify(publicJwk),
-    private_sealed: host.keyring.seal(JSON.stringify(secretJwk), sealContext(kid)),
-    created_at: timestamp(host.clock.now()),
-  }
-}
-
-function isServing({ active, serves_until }: Key, nowMs: number): boolean {
-  return active || (serves_until !== undefined && nowMs < Date.parse(serves_until))
-}
-
-/** A key may be retired because it leaked: bearers signed with it afterwards are forged. */
-function isAfterRetirement({ retired_at }: Key, iatS: number): boolean {
-  return retired_at !== undefined && iatS > Date.parse(retired_at) / 1000 + SKEW_S
-}
-
-function sealContext(kid: string): string {
-  return `signing_key:${kid}`
 }
 
 export function audienceOf({ instance }: Pick<BearerHost, 'instance'>): string {

@@ -8,6 +8,7 @@ import { acl, aclMembership } from '../access/acl.ts'
 import { networkRules } from '../access/allowlist.ts'
 import { pendingActions } from '../access/approvals.ts'
 import { chats } from '../chats/chats.ts'
+import { isPersonChat } from '../links/person-chats.ts'
 import { routeTokens } from '../links/route-tokens.ts'
 import { webHosts } from '../links/web-hosts.ts'
 import { webRoutes } from '../links/web-routes.ts'
@@ -79,7 +80,7 @@ function keyOf<R extends z.ZodObject>(table: Table<R>, row: Row<R>): Partial<Row
 const CASCADED_KINDS: readonly ReferenceKind[] = [
   defineKind('link', 'links', {
     table: routeTokens,
-    foldersOf: ({ owner_folder, target_folder }) => [owner_folder, target_folder],
+    foldersOf: (row) => (isPersonChat(row) ? [] : [row.owner_folder, row.target_folder]),
     nameOf: ({ jid }) => jid,
   }),
   defineKind('web route', 'web routes', {

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { Table } from '../../store/table.ts'
 import { Reach } from '../access/reach.ts'
-import { Bytes, checkedText, Folder, Jid, LabelSegment, multilineText, Timestamp } from '../values.ts'
+import { Bytes, checkedText, Folder, Jid, LabelSegment, multilineText, Sub, Timestamp } from '../values.ts'
 import { signatureSchemeFault } from './webhook-signatures.ts'
 
 export const RouteToken = z
@@ -18,6 +18,8 @@ export const RouteToken = z
     // Only the operator's command line sets these. See docs/decisions.md#signed-webhooks.
     verify: checkedText(signatureSchemeFault).optional().meta({ writeOnly: true }),
     verify_secret: Bytes.optional().meta({ writeOnly: true }),
+    // Only for the chat of one person with the folder. See docs/decisions.md#person-chats.
+    person: Sub.optional().meta({ writeOnly: true }),
   })
   .meta({ id: 'RouteTokens' })
 
@@ -38,6 +40,8 @@ export const routeTokens = new Table({
     'alter table route_tokens add column verify text',
     'alter table route_tokens add column verify_secret bytea',
     'alter table route_tokens add column tools text',
+    'alter table route_tokens add column person text',
+    'create unique index route_tokens_of_person on route_tokens (jid) where person is not null',
   ],
 })
 

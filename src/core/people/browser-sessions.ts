@@ -46,7 +46,7 @@ export async function authenticateSession(
   const nowMs = host.clock.now()
   const tokenHash = hashToken(token)
   const found = await host.engine.read((tx) => findToken(tx, tokenHash))
-  if (!found || found.kind !== 'browser' || !isLive(found, nowMs)) return undefined
+  if (found?.kind !== 'browser' || !isLive(found, nowMs)) return undefined
   const session = { id: found.sessionId, sub: found.sub, startedMs: found.startedMs }
   if (found.replacedMs !== undefined) return useReplaced(host, token, session, canRenew)
   if (!needsWrite(found, nowMs, canRenew)) return session
@@ -54,8 +54,14 @@ export async function authenticateSession(
   return { ...session, ...(renewedToken === undefined ? {} : { renewedToken }) }
 }
 
-function needsWrite({ isConfirmed, createdMs, renewedMs }: PresentedToken, nowMs: number, canRenew: boolean): boolean {
-  return !isConfirmed || (canRenew && nowMs - createdMs >= ROTATE_AFTER_MS) || nowMs - renewedMs >= TOUCH_AFTER_MS
+function needsWrite(found: PresentedToken, nowMs: number, canRenew: boolean): boolean {
+  if (found.confirmedMs === undefined || nowMs - found.renewedMs >= TOUCH_AFTER_MS) return true
+  return canRenew && isDueForRotation(found, nowMs)
+}
+
+/** Not before the grace time of the previous token is over, which ends with this rotation. */
+function isDueForRotation({ createdMs, confirmedMs }: PresentedToken, nowMs: number): boolean {
+  return nowMs - createdMs >= ROTATE_AFTER_MS && confirmedMs !== undefined && nowMs - confirmedMs >= GRACE_MS
 }
 
 /** The browser may not have received the successor, so it gets it again. */
@@ -82,9 +88,8 @@ async function renew(host: BrowserSessionHost, token: string, canRenew: boolean)
     const tokenHash = hashToken(token)
     const found = await findToken(tx, tokenHash)
     if (!found || !isLive(found, nowMs)) return undefined
-    if (!found.isConfirmed) await confirmToken(tx, tokenHash, timestamp(nowMs))
-    if (canRenew && nowMs - found.createdMs >= ROTATE_AFTER_MS)
-      return rotateToken(tx, host, token, found, { keepsHistory: false })
+    if (found.confirmedMs === undefined) await confirmToken(tx, tokenHash, timestamp(nowMs))
+    if (canRenew && isDueForRotation(found, nowMs)) return rotateToken(tx, host, token, found, { keepsHistory: false })
     if (found.replacedMs === undefined && nowMs - found.renewedMs >= TOUCH_AFTER_MS)
       await touchSession(tx, found, nowMs)
     return undefined

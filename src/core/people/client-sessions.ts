@@ -1,6 +1,6 @@
 // Sessions of OAuth clients: their refresh tokens rotate at every use. A repeat within a minute gets the same successor, because
 // answers get lost; a later reuse ends the session. See docs/decisions.md#token-endpoint.
-import type { Engine, Tx } from '../../store/engine.ts'
+import type { Tx } from '../../store/engine.ts'
 import { query, text } from '../../store/statement.ts'
 import { hashToken } from '../links/link-token.ts'
 import { type AccountRow, accounts, LOCAL_ISSUER } from './accounts.ts'
@@ -61,7 +61,7 @@ export async function refreshClientSession(
 ): Promise<RefreshVerdict> {
   const nowMs = host.clock.now()
   const found = await findToken(tx, hashToken(token))
-  if (!found || found.kind !== 'client' || !isLive(found, nowMs)) return { outcome: 'refused' }
+  if (found?.kind !== 'client' || !isLive(found, nowMs)) return { outcome: 'refused' }
   const session = await sessions.find(tx, { family_id: found.sessionId })
   if (!session || session.client_id !== clientId) return { outcome: 'refused' }
   if (found.replacedMs === undefined) {
@@ -103,7 +103,7 @@ export function isLocalAccount({ issuer }: Pick<AccountRow, 'issuer'>): boolean 
 }
 
 /** Whether the session of an access token is active; one indexed read. */
-export async function isSessionActive(engine: Engine, family_id: string, nowMs: number): Promise<boolean> {
-  const session = await engine.read((tx) => sessions.find(tx, { family_id }))
+export async function isSessionActive(tx: Tx, family_id: string, nowMs: number): Promise<boolean> {
+  const session = await sessions.find(tx, { family_id })
   return session?.status === 'active' && nowMs < Date.parse(session.ends_at) && nowMs < Date.parse(session.expires_at)
 }

@@ -54,6 +54,7 @@ export const sessions = new Table({
     'alter table sessions add column address text',
     'create index sessions_of_sub on sessions (sub, status)',
     'create index sessions_expiry on sessions (expires_at)',
+    `create index sessions_active_expiry on sessions (expires_at) where status = 'active'`,
   ],
 })
 
@@ -155,7 +156,8 @@ export interface PresentedToken {
   readonly createdMs: number
   /** Undefined for the newest token of the session. */
   readonly replacedMs: number | undefined
-  readonly isConfirmed: boolean
+  /** When it was first presented. */
+  readonly confirmedMs: number | undefined
 }
 
 /** One indexed read, because every request with a session needs it. */
@@ -196,12 +198,18 @@ export async function findToken(tx: Tx, tokenHash: Uint8Array): Promise<Presente
     generation: row.generation,
     createdMs: Date.parse(row.created_at),
     replacedMs: row.replaced_at === undefined ? undefined : Date.parse(row.replaced_at),
-    isConfirmed: row.confirmed_at !== undefined,
+    confirmedMs: row.confirmed_at === undefined ? undefined : Date.parse(row.confirmed_at),
   }
 }
 
 export function isLive({ status, expiresMs, endsMs }: PresentedToken, nowMs: number): boolean {
   return status === 'active' && nowMs < expiresMs && nowMs < endsMs
+}
+
+/** Reading a session does not extend it. */
+export async function isSessionActive(tx: Tx, family_id: string, nowMs: number): Promise<boolean> {
+  const row = await sessions.find(tx, { family_id })
+  return row?.status === 'active' && nowMs < Math.min(Date.parse(row.expires_at), Date.parse(row.ends_at))
 }
 
 const SUCCESSOR_PURPOSE = 'svc session successor'

@@ -1,6 +1,7 @@
-// Keys that sign REST bearers. The private key is sealed; exactly one key is active.
+// Keys that sign REST bearers. The private key is sealed and deleted when the key is replaced; exactly one key is active.
 import { z } from 'zod'
 import { Table } from '../../store/table.ts'
+import { ChangeStamp } from '../change-stamps.ts'
 import { Bytes, line, Timestamp } from '../values.ts'
 
 export const SigningKey = z
@@ -17,6 +18,11 @@ export const SigningKey = z
   })
   .meta({ id: 'SigningKeys' })
 
+export type SigningKeyRow = z.output<typeof SigningKey>
+
+/** Read with every bearer, so that a key that ends counts nowhere from then on. */
+export const signingKeyStamp = new ChangeStamp('signing_key_stamp')
+
 export const signingKeys = new Table({
   name: 'signing_keys',
   row: SigningKey,
@@ -28,5 +34,17 @@ export const signingKeys = new Table({
        serves_until text)`,
     // Processes that start together may both create a first key; the index admits one.
     'create unique index signing_keys_one_active on signing_keys (active) where active',
+    () => signingKeyStamp.createStatements(),
+    signingKeyStamp.updateOnWrite('signing_keys'),
   ],
 })
+
+/** Whether bearers of this key still count. */
+export function isServing({ active, serves_until }: SigningKeyRow, nowMs: number): boolean {
+  return active || (serves_until !== undefined && nowMs < Date.parse(serves_until))
+}
+
+/** Binds the sealed private key to its row. */
+export function sealContextOf(kid: string): string {
+  return `signing_key:${kid}`
+}

@@ -5,7 +5,7 @@ import type { Layout } from '../../core/layout.ts'
 import { type RetentionProgress, removeMessages, removeSessions, removeTurns } from '../../core/messages/retention.ts'
 import type { Log } from '../../lib/log/log.ts'
 import type { InstanceHost } from '../../registry/context.ts'
-import { startPeriodicJob } from './periodic-job.ts'
+import { startPeriodicJob } from '../process/periodic-job.ts'
 import { removeTurnLogs } from './turn-logs.ts'
 
 export interface RetentionOptions {

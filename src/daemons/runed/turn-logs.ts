@@ -9,7 +9,7 @@ import { Directory } from '../../lib/files/directory.ts'
 import type { Log } from '../../lib/log/log.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
-import { startPeriodicJob } from './periodic-job.ts'
+import { startPeriodicJob } from '../process/periodic-job.ts'
 
 /** Both limits apply, per folder. */
 export const TURN_LOG_RETENTION_MS = 30 * 24 * 3_600_000

@@ -14,11 +14,11 @@ import {
   countRefusal,
   createHookPost,
   type LinkPostContext,
-  NO_LINK,
   NO_LINK_RESPONSE,
   refundLink,
 } from './link-post.ts'
 import { LinkRequest, type LoggedRequest, type LogResponse, NO_CONTENT_HEAD, shortHash } from './link-request.ts'
+import { NO_LINK } from './link-visitor.ts'
 
 export interface HookFastPathContext extends LinkPostContext {
   readonly logResponse: LogResponse

@@ -14,6 +14,7 @@ import type { Tx } from '../../store/engine.ts'
 import type { Waiter } from '../../store/lanes/lane.ts'
 import { bytes, placeholders, query } from '../../store/statement.ts'
 import { shortHash } from './link-request.ts'
+import { type ChatOwner, chatOwnerOf } from './link-visitor.ts'
 import { type LinkStorage, type QuotaExceededNotice, StorageTracker, type StoredByteCounts } from './storage-quota.ts'
 
 export type TokenRow = z.output<typeof routeTokens.row>
@@ -28,6 +29,8 @@ export interface CachedLink {
   /** The source that a hook was minted for; undefined for a chat link. */
   readonly source: string | undefined
   readonly legacyTarget: string | null
+  /** The person whose chat it is. */
+  readonly owner: ChatOwner | undefined
   readonly verify: { readonly scheme: SignatureScheme; readonly secret: Uint8Array } | undefined
   readonly bucket: TokenBucket
   readonly storage: LinkStorage
@@ -149,6 +152,7 @@ export class LinkCache {
       isHook,
       source: isHook ? (source_label ?? jid.slice(jid.lastIndexOf('/') + 1).replace(/^hook:/, '')) : undefined,
       legacyTarget: target_folder === undefined ? (legacyLinkFolder(jid) ?? null) : null,
+      owner: chatOwnerOf(row),
       verify: this.#verify(row),
       bucket: new TokenBucket(isHook ? this.#rates.hook : this.#rates.web, now),
       storage: this.#storage.open({ jid, folder: linkFolder(row), context }, stored),

@@ -1,7 +1,6 @@
 // A POST at a link: checked, read, appended, and only then acknowledged. `hook-fast-path.ts` handles simple hook posts with
 // the same checks. See docs/decisions.md#token-check-and-append.
 import { hash } from 'node:crypto'
-import { principalOf } from '../../core/access/caller.ts'
 import { isTokenProof, tokenHashFromUrl } from '../../core/links/link-token.ts'
 import type { StorageQuotas } from '../../core/links/storage-use.ts'
 import { signatureFault } from '../../core/links/webhook-signatures.ts'
@@ -12,10 +11,10 @@ import { prefersHtml } from '../../lib/http/http.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import type { Lane } from '../../store/lanes/lane.ts'
-import { authenticate } from '../http/credentials.ts'
 import { type MessageInput, rawMessage, readChatBody } from './chat-body.ts'
 import { type CachedLink, type LinkCache, latin1 } from './link-cache.ts'
 import { LinkRefusal, type LinkRequest, prebuiltResponse } from './link-request.ts'
+import { type ChatOwner, findVisitor, mustBeOwner, NO_LINK } from './link-visitor.ts'
 import { type BodyBudget, mustBeWithinLimit, readBody } from './request-body.ts'
 
 export interface LinkPostContext {
@@ -42,13 +41,6 @@ export class RateLimitRefusal extends Refusal {
   }
 }
 
-/** One shared instance: capturing a stack for each guessed token would be wasted time. */
-export const NO_LINK = new LinkRefusal(
-  'This link does not work',
-  'there is no such link, or it was revoked',
-  'ask for a new one where you got it',
-)
-
 export const NO_LINK_RESPONSE = prebuiltResponse(NO_LINK)
 
 class SignatureRefusal extends LinkRefusal {}
@@ -64,6 +56,7 @@ export function mustBeLink({ keyring }: InstanceHost, request: LinkRequest): Uin
 export async function postToLink(context: LinkPostContext, request: LinkRequest): Promise<void> {
   const link = await findLink(context, request)
   if (!link) return request.sendPrebuilt(NO_LINK_RESPONSE)
+  if (link.owner) await mustPostAsOwner(context, request, link.owner)
   const { kind, token, rest } = request.path
   const header = request.header('content-type')
   let reservedBytes = 0
@@ -83,6 +76,11 @@ export async function postToLink(context: LinkPostContext, request: LinkRequest)
   } finally {
     context.budget.release(reservedBytes)
   }
+}
+
+async function mustPostAsOwner({ host }: LinkPostContext, request: LinkRequest, owner: ChatOwner): Promise<void> {
+  const visitor = await findVisitor(host, request)
+  await host.engine.read((tx) => mustBeOwner(host, tx, owner, visitor))
 }
 
 /** A cached link is not looked up: the append checks that it still exists. */
@@ -199,8 +197,9 @@ async function append(
     ...createHookPost(link, id, message, now),
     sender,
     hasRound,
-    // Only the operator can make a proof; the proof of a webhook is passed on to the system that reports.
-    reach: isTokenProof(request.path.token) && !link.isHook ? 'all' : null,
+    // Only the operator can make a proof; that of a webhook is passed on to the system that reports, that of a person's chat
+    // to the person.
+    reach: isTokenProof(request.path.token) && !link.isHook && !link.owner ? 'all' : null,
     event: body ? eventOf(request, link) : null,
     key: body && keyOfPost(request, link, body),
   }
@@ -240,11 +239,8 @@ async function findRepeated({ engine }: InstanceHost, post: LinkPost): Promise<A
 
 /** The signed-in person, or a pseudonym of link and address. See docs/decisions.md#sender-of-a-link. */
 export async function senderOf(host: InstanceHost, request: LinkRequest, link: CachedLink): Promise<string> {
-  const { caller } = await authenticate(host, request.incoming.headers)
-  if (caller?.kind === 'person') {
-    request.caller = principalOf(caller)
-    return caller.sub
-  }
+  const visitor = await findVisitor(host, request)
+  if (visitor) return visitor.caller.sub
   return `anon:${hash('sha256', `${link.key}\n${request.client ?? ''}`, 'hex').slice(0, 12)}`
 }
 

@@ -12,7 +12,6 @@ import { run } from '../../../test/support/sql.ts'
 import { until } from '../../../test/support/until.ts'
 import { createTokenProof, hashToken } from '../../core/links/link-token.ts'
 import { messages } from '../../core/messages/messages.ts'
-import { clearSigningKeyCache } from '../../core/secrets/signing-key-cache.ts'
 import { Problem } from '../../lib/http/http.ts'
 import { Refusal } from '../../lib/refusal.ts'
 
@@ -477,8 +476,6 @@ test('any store failure is one generic 503 at a link, and the log has the reason
       for (const [request, init, reads] of asked) {
         const [method = '', path = ''] = request.split(' ')
         for (const at of [s.url('webd'), s.url()]) {
-          // Otherwise the signing key is not read again.
-          clearSigningKeyCache(s.host.engine)
           let left = reads
           Object.assign(s.host.engine, {
             read: (...given: Parameters<typeof read>) =>

@@ -17,12 +17,13 @@ import { chatFeed, roundFeed } from './event-feeds.ts'
 import { openHookFastPath } from './hook-fast-path.ts'
 import { latin1, linkFolder, type TokenRow } from './link-cache.ts'
 import { parseLinkPath } from './link-path.ts'
-import { type LinkPostContext, mustBeLink, NO_LINK, postToLink, RateLimitRefusal } from './link-post.ts'
+import { type LinkPostContext, mustBeLink, postToLink, RateLimitRefusal } from './link-post.ts'
 import { LinkRequest, type LogResponse } from './link-request.ts'
+import { chatOwnerOf, findChatVisitor, mustBeOwner, NO_LINK, SIGN_IN_NEEDED } from './link-visitor.ts'
 import type { LinkMcp } from './mcp/link-endpoint.ts'
 import { mustBeOwnPage } from './mcp/origin-check.ts'
 import { pollRound, readSequence, readUniqueQuery, renderRoundPage } from './round-view.ts'
-import type { Streams } from './streams.ts'
+import type { StreamGuard, Streams } from './streams.ts'
 
 export interface LinkRoutesOptions extends LinkPostContext {
   readonly streams: Streams
@@ -79,12 +80,24 @@ async function respond(context: LinkRoutesOptions, request: LinkRequest): Promis
 }
 
 function sendError({ onIncident }: LinkRoutesOptions, request: LinkRequest, error: unknown): void {
-  if (error instanceof RateLimitRefusal) request.refuse(error, { ...error.headers })
+  if (error === SIGN_IN_NEEDED && isPageRequest(request)) sendToSignIn(request)
+  else if (error instanceof RateLimitRefusal) request.refuse(error, { ...error.headers })
   else if (error instanceof Refusal) request.refuse(error, error.code === 'unavailable' ? { 'Retry-After': '1' } : {})
   else {
     onIncident(error, request)
     request.sendInternalError()
   }
+}
+
+function isPageRequest({ incoming: { method, headers } }: LinkRequest): boolean {
+  return method === 'GET' && prefersHtml(headers.accept)
+}
+
+/** The proof in the path is worth nothing without the session. */
+function sendToSignIn(request: LinkRequest): void {
+  const { kind, token, rest } = request.path
+  const path = `/${kind}/${token}${rest === undefined ? '' : `/${rest}`}`
+  request.sendEmpty(303, { Location: `/auth/sign-in?next=${encodeURIComponent(path)}` })
 }
 
 function dispatch(context: LinkRoutesOptions, request: LinkRequest): Promise<void> | void {
@@ -110,13 +123,16 @@ async function refuseMethod(context: LinkRoutesOptions, request: LinkRequest, al
 async function withLink<T>(
   { host }: LinkRoutesOptions,
   request: LinkRequest,
-  read: (tx: Tx, row: TokenRow) => Promise<T>,
+  read: (tx: Tx, row: TokenRow, guard: StreamGuard | undefined) => Promise<T>,
 ): Promise<T> {
   const token_hash = mustBeLink(host, request)
+  const visitor = await findChatVisitor(host, request)
   return host.engine.read(async (tx) => {
     const row = await routeTokens.find(tx, { token_hash })
     if (!row) throw NO_LINK
-    return read(tx, row)
+    const owner = chatOwnerOf(row)
+    await mustBeOwner(host, tx, owner, visitor)
+    return read(tx, row, owner && visitor && { owner, visitor })
   })
 }
 
@@ -213,18 +229,19 @@ function lastSeen(request: LinkRequest, query: { readonly [name: string]: string
 }
 
 async function streamRound(context: LinkRoutesOptions, request: LinkRequest, id: string): Promise<void> {
-  const { round, token_hash, after } = await withLink(context, request, async (tx, row) => ({
+  const { round, after, ...options } = await withLink(context, request, async (tx, row, guard) => ({
     after: lastSeen(request, readUniqueQuery(request.path.query, ['after'])) ?? 0,
     round: await mustFindRound(tx, row, id),
     token_hash: row.token_hash,
+    guard,
   }))
   // 204 keeps a browser from reconnecting.
   if (round.status !== 'pending' && after > round.last_seq) return request.sendEmpty(204)
-  await stream(context, request, { feed: roundFeed(id), after: Math.min(after, round.last_seq), token_hash })
+  await stream(context, request, { feed: roundFeed(id), after: Math.min(after, round.last_seq), ...options })
 }
 
 async function streamChat(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
-  const { topic, after, ...options } = await withLink(context, request, async (tx, row) => {
+  const { topic, after, ...options } = await withLink(context, request, async (tx, row, guard) => {
     const { jid, token_hash } = row
     const query = readUniqueQuery(request.path.query, ['after', 'topic', 'last'])
     const topic = query.topic === undefined ? undefined : (readTopic(query.topic) ?? '')
@@ -233,6 +250,7 @@ async function streamChat(context: LinkRoutesOptions, request: LinkRequest): Pro
     const head = (await lastEventNumbers(tx, [jid])).get(jid) ?? 0
     return {
       token_hash,
+      guard,
       topic,
       feed: chatFeed(jid),
       folder: linkFolder(row) ?? '',
@@ -248,14 +266,15 @@ interface StreamOptions {
   readonly token_hash: Uint8Array
   readonly topic?: string | undefined
   readonly folder?: string
+  readonly guard: StreamGuard | undefined
 }
 
 async function stream({ streams }: LinkRoutesOptions, request: LinkRequest, options: StreamOptions): Promise<void> {
   const { response, incoming } = request
-  const { feed, after, token_hash, topic, folder } = options
+  const { feed, after, token_hash, topic, folder, guard } = options
   const link = { key: latin1(token_hash), hash: token_hash }
   streams.mustHaveCapacity(link.key)
   request.startStream(STREAM_HEADERS)
   if (incoming.method === 'HEAD') return void response.end()
-  await streams.subscribe(feed, { response, after, topic, folder, link, retryMs: RETRY_MS })
+  await streams.subscribe(feed, { response, after, topic, folder, link, guard, retryMs: RETRY_MS })
 }

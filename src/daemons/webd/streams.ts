@@ -9,6 +9,7 @@ import type { InstanceHost } from '../../registry/context.ts'
 import type { Tx } from '../../store/engine.ts'
 import { bytes, placeholders, query } from '../../store/statement.ts'
 import { latin1 } from './link-cache.ts'
+import { type ChatOwner, isStillOwner, type LinkVisitor } from './link-visitor.ts'
 
 export interface FeedEvent {
   readonly seq: number
@@ -47,6 +48,14 @@ export interface StreamSubscriber {
   /** Only events of this folder: another folder may have taken over the chat of a revoked link. */
   readonly folder?: string | undefined
   readonly link: { readonly key: string; readonly hash: Uint8Array }
+  /** Set for the chat of a person. */
+  readonly guard?: StreamGuard | undefined
+}
+
+/** The stream ends with the session and with the right of the person. */
+export interface StreamGuard {
+  readonly owner: ChatOwner
+  readonly visitor: LinkVisitor
 }
 
 export interface StreamLimits {
@@ -322,8 +331,21 @@ export class Streams {
       const feed = this.#feeds.get(key)
       if (feed) void this.#read(key, feed)
     }
-    if (revoked.size === 0) return
-    for (const { link, response } of this.#subscribers) if (revoked.has(link.key)) response.end()
+    if (revoked.size > 0) for (const { link, response } of this.#subscribers) if (revoked.has(link.key)) response.end()
+    await this.#endUnguarded()
+  }
+
+  /** Streams of one session in one chat share a check. */
+  async #endUnguarded(): Promise<void> {
+    const checks = new Map<string, Promise<boolean>>()
+    for (const { link, guard, response } of [...this.#subscribers]) {
+      if (!guard) continue
+      const { caller, authorization = '' } = guard.visitor
+      const key = `${link.key} ${caller.session ?? authorization}`
+      const check = checks.get(key) ?? isStillOwner(this.#host, guard.owner, guard.visitor)
+      checks.set(key, check)
+      if (!(await check)) response.end()
+    }
   }
 
   #sendComments(): void {

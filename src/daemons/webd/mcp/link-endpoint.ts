@@ -12,10 +12,11 @@ import { publicRefusal, Refusal, refuse } from '../../../lib/refusal.ts'
 import type { InstanceHost } from '../../../registry/context.ts'
 import type { Tool } from '../../../registry/tool.ts'
 import { latin1, linkFolder } from '../link-cache.ts'
-import { type LinkPostContext, mustBeLink, NO_LINK, postMessage } from '../link-post.ts'
+import { type LinkPostContext, mustBeLink, postMessage } from '../link-post.ts'
 import type { LinkRequest } from '../link-request.ts'
+import { chatOwnerOf, findChatVisitor, mustBeOwner, NO_LINK } from '../link-visitor.ts'
 import { mustBeWithinLimit, readBody } from '../request-body.ts'
-import type { EventFeed, Streams } from '../streams.ts'
+import type { EventFeed, StreamGuard, Streams } from '../streams.ts'
 import { type McpExchange, noSession, openMcpExchanges, SESSION_HEADER } from './http-exchange.ts'
 import { type GroupMessaging, messagingTools, type NamedGroup } from './messaging-tools.ts'
 import { mustBeOwnPage } from './origin-check.ts'
@@ -44,6 +45,7 @@ interface LinkToolCall {
   readonly hash: Uint8Array
   readonly jid: string
   readonly group: NamedGroup
+  readonly guard: StreamGuard | undefined
 }
 
 export function openLinkMcp({ posting, streams, onError }: LinkMcpOptions): OpenLinkMcp {
@@ -88,12 +90,15 @@ function hideInternals(tool: Tool<LinkToolCall>, onError: LinkMcpOptions['onErro
 
 async function findCall(host: InstanceHost, request: LinkRequest): Promise<LinkToolCall> {
   const hash = mustBeLink(host, request)
+  const visitor = await findChatVisitor(host, request)
   return host.engine.read(async (tx) => {
     const row = await routeTokens.find(tx, { token_hash: hash })
     if (!row) throw NO_LINK
+    const owner = chatOwnerOf(row)
+    await mustBeOwner(host, tx, owner, visitor)
     const folder = linkFolder(row) ?? ''
     const name = (await groups.find(tx, { folder }))?.name ?? folderBaseName(folder)
-    return { request, hash, jid: row.jid, group: { folder, name } }
+    return { request, hash, jid: row.jid, group: { folder, name }, guard: owner && visitor && { owner, visitor } }
   })
 }
 
@@ -158,7 +163,7 @@ async function relay(request: LinkRequest, { status, headers, body }: Response, 
 }
 
 /** Clients of older protocol versions open a stream for server messages. There are none; the stream ends with the link. */
-async function openEmptyStream(streams: Streams, { request, hash, jid }: LinkToolCall): Promise<void> {
+async function openEmptyStream(streams: Streams, { request, hash, jid, guard }: LinkToolCall): Promise<void> {
   const { response } = request
   const version = request.header('mcp-protocol-version') ?? ''
   if (version >= FIRST_STATELESS_VERSION || !request.header('accept')?.includes(SSE_CONTENT_TYPE))
@@ -166,7 +171,7 @@ async function openEmptyStream(streams: Streams, { request, hash, jid }: LinkToo
   const link = { key: latin1(hash), hash }
   streams.mustHaveCapacity(link.key)
   request.startStream({ 'Content-Type': SSE_CONTENT_TYPE, 'X-Accel-Buffering': 'no' })
-  await streams.subscribe(emptyFeed(jid), { response, after: 0, link })
+  await streams.subscribe(emptyFeed(jid), { response, after: 0, link, guard })
 }
 
 function emptyFeed(jid: string): EventFeed {

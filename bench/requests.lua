@@ -1,11 +1,16 @@
--- Script for wrk: posts to each path of a file in turn, with the same body. Arguments: the file, the size of the body.
+-- Script for wrk: requests each path of a file in turn, POSTs all with the same body. Arguments: the file, the method, the size
+-- of the body.
 local requests, at = {}, 0
 
 function init(args)
   local frame = '{"event":"push","payload":"%s"}'
-  local body = frame:format(('x'):rep(tonumber(args[2]) - #frame + 2))
   for path in io.lines(args[1]) do
-    requests[#requests + 1] = wrk.format('POST', path, { ['Content-Type'] = 'application/json' }, body)
+    if args[2] == 'GET' then
+      requests[#requests + 1] = wrk.format('GET', path)
+    else
+      local body = frame:format(('x'):rep(tonumber(args[3]) - #frame + 2))
+      requests[#requests + 1] = wrk.format('POST', path, { ['Content-Type'] = 'application/json' }, body)
+    end
   end
 end
 

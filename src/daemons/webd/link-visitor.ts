@@ -1,0 +1,91 @@
+// Signed-in people at links. Most links are open to anyone; the chat of a person only to that person, while they have the right
+// `interact` on its folder. See docs/decisions.md#person-chats.
+import { type Caller, claimsOf } from '../../core/access/caller.ts'
+import { checkAccess } from '../../core/access/policy.ts'
+import { isTokenProof } from '../../core/links/link-token.ts'
+import { isSessionActive } from '../../core/people/sessions.ts'
+import type { InstanceHost } from '../../registry/context.ts'
+import type { Tx } from '../../store/engine.ts'
+import { authenticate } from '../http/credentials.ts'
+import { maySessionAct } from '../http/request-source.ts'
+import type { TokenRow } from './link-cache.ts'
+import { LinkRefusal, type LinkRequest } from './link-request.ts'
+
+type Person = Extract<Caller, { kind: 'person' }>
+
+export interface LinkVisitor {
+  readonly caller: Person
+  /** The Authorization header of a caller without a session. */
+  readonly authorization: string | undefined
+}
+
+/** The person of a chat, and its folder. */
+export interface ChatOwner {
+  readonly sub: string
+  readonly folder: string
+}
+
+/** One shared instance: capturing a stack for each guessed token would be wasted time. */
+export const NO_LINK = new LinkRefusal(
+  'This link does not work',
+  'there is no such link, or it was revoked',
+  'ask for a new one where you got it',
+)
+
+/** Looks like `NO_LINK`; browsers are sent to the sign-in page instead. */
+export const SIGN_IN_NEEDED = new LinkRefusal(NO_LINK.title, NO_LINK.message, NO_LINK.hint)
+
+/** Link URLs are open to pages of all sites, which must not speak as their visitor: their requests have no session. */
+export async function findVisitor(host: InstanceHost, request: LinkRequest): Promise<LinkVisitor | undefined> {
+  const { method, headers } = request.incoming
+  const { authorization, cookie } = headers
+  const credentials = maySessionAct(host, method, headers) ? { authorization, cookie } : { authorization }
+  const { caller } = await authenticate(host, credentials)
+  if (caller?.kind !== 'person') return undefined
+  request.caller = caller.sub
+  return { caller, authorization: caller.session === undefined ? authorization : undefined }
+}
+
+/** Other links need no visitor to be read: the token of a person's chat is not kept, so only its proof opens it. */
+export async function findChatVisitor(host: InstanceHost, request: LinkRequest): Promise<LinkVisitor | undefined> {
+  return isTokenProof(request.path.token) ? findVisitor(host, request) : undefined
+}
+
+export function chatOwnerOf({ person, target_folder }: TokenRow): ChatOwner | undefined {
+  return person === undefined ? undefined : { sub: person, folder: target_folder ?? '' }
+}
+
+/** Passes at links without an owner. */
+export async function mustBeOwner(
+  host: InstanceHost,
+  tx: Tx,
+  owner: ChatOwner | undefined,
+  visitor: LinkVisitor | undefined,
+): Promise<void> {
+  if (!owner) return
+  if (!visitor) throw SIGN_IN_NEEDED
+  if (!(await isOwner(host, tx, owner, visitor.caller))) throw NO_LINK
+}
+
+async function isOwner(
+  { policies }: InstanceHost,
+  tx: Tx,
+  { sub, folder }: ChatOwner,
+  caller: Person,
+): Promise<boolean> {
+  const subject = { principal: caller.sub, claims: claimsOf(caller) }
+  return (
+    caller.sub === sub && checkAccess(await policies.read(tx), subject, { action: 'interact', scope: folder }).allow
+  )
+}
+
+/** For open streams: whether the session or bearer is still valid, and the person still has the right. */
+export async function isStillOwner(host: InstanceHost, owner: ChatOwner, visitor: LinkVisitor): Promise<boolean> {
+  const { caller, authorization } = visitor
+  const { session } = caller
+  if (session === undefined && !(await authenticate(host, { authorization })).caller) return false
+  return host.engine.read(async (tx) => {
+    if (session !== undefined && !(await isSessionActive(tx, session, host.clock.now()))) return false
+    return isOwner(host, tx, owner, caller)
+  })
+}
