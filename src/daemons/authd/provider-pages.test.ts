@@ -15,6 +15,8 @@ import { accounts } from '../../core/people/accounts.ts'
 import { sessions } from '../../core/people/sessions.ts'
 import { createSignInLink } from '../../core/people/sign-in-links.ts'
 import { invitesResource } from '../../resources/invites.ts'
+import { withoutSessionCookie } from '../http/session-cookie.ts'
+import { attemptCookie, readAttempt, startAttempt } from './provider-attempt.ts'
 
 const BASE = 'http://localhost:8080'
 
@@ -295,6 +297,51 @@ test('headers of clients and proxies change no URL and no cookie', async (t) => 
       const { status } = await on.open().fetch(path, { headers: { 'X-Forwarded-For': address } })
       assert.ok(status < 500, `${status} with ${address}`)
     }
+})
+
+test('no header of a client names a person', async (t) => {
+  const on = await setUp(t)
+  const names = [
+    'X-User-Sub',
+    'X-Forwarded-User',
+    'X-Remote-User',
+    'Remote-User',
+    'X-WebAuth-User',
+    'X-Forwarded-Email',
+  ]
+  const headers = Object.fromEntries(names.map((name) => [name, 'local:operator']))
+  const response = await on.open().fetch(`${BASE}/auth/me`, { headers })
+  assert.equal(response.headers.get('Location'), '/auth/sign-in?next=%2Fauth%2Fme')
+})
+
+test('under https the attempt cookie is bound to the host, and backends do not get it', async (t) => {
+  const { host } = await testHost(t)
+  const secure = { ...host, webBase: 'https://svc.example' }
+  const attempt = startAttempt(host, { next: '/chat' })
+  const line = attemptCookie(secure, 'corp', attempt)
+  assert.match(line, /^__Host-svc_attempt_corp=[\w-]+; Path=\/; Max-Age=600; HttpOnly; SameSite=Lax; Secure$/)
+  const [cookie = ''] = line.split(';')
+  assert.deepEqual(readAttempt(secure, 'corp', cookie), attempt)
+  // It does not count for another provider, nor after a change of one character.
+  assert.equal(readAttempt(secure, 'other', cookie.replace('corp', 'other')), undefined)
+  assert.equal(
+    readAttempt(secure, 'corp', `${cookie.slice(0, -3)}${cookie.endsWith('AAA') ? 'BBB' : 'AAA'}`),
+    undefined,
+  )
+  assert.equal(withoutSessionCookie(secure, `${cookie}; __Host-svc_invite=x; own=1`), 'own=1')
+})
+
+test('a session that is renewed at the start of a sign-in keeps its new cookie', async (t) => {
+  const on = await setUp(t)
+  const browser = on.open()
+  await browser.walk(START)
+  on.clock.advance(14 * 60_000)
+  const page = await (await browser.fetch(`${BASE}/auth/me`)).text()
+  const href = /href="(\/auth\/provider\/corp\?link=[^"]+)"/.exec(page)?.[1] ?? assert.fail('no link')
+  on.clock.advance(2 * 60_000)
+  const names = (await browser.fetch(`${BASE}${href}`)).headers.getSetCookie().map((line) => line.split('=')[0])
+  // It is no longer recent, so no attempt starts, but the session goes on.
+  assert.deepEqual(names, ['svc_session_test'])
 })
 
 test('the attempt cookie is HttpOnly, Lax and limited to the provider', async (t) => {
