@@ -1,13 +1,18 @@
-// Baseline of the HTTP benchmarks: a plain node:http server. It answers a POST with 204; a GET opens an event stream that
-// gets every body posted to /events. With the path of a file, each POST is first written there in two commits.
+// Baseline of the HTTP benchmarks: a plain node:http server. It answers a POST with 204, and a GET below /app/ with a small
+// page; any other GET opens an event stream that gets every body posted to /events. With the path of a file, each POST is first written there in two commits.
 import { createServer, type ServerResponse } from 'node:http'
 import { openTwoCommits } from './two-commits.ts'
 
+const PAGE = '<!doctype html><title>A page</title>'.padEnd(1024)
 const streams = new Set<ServerResponse>()
 const [, , store] = process.argv
 const commits = store === undefined ? undefined : openTwoCommits(store)
 
 const server = createServer((request, response) => {
+  if (request.method === 'GET' && request.url?.startsWith('/app/')) {
+    response.writeHead(200, { 'Content-Type': 'text/html' }).end(PAGE)
+    return
+  }
   if (request.method === 'GET') {
     response.writeHead(200, { 'Content-Type': 'text/event-stream' }).flushHeaders()
     streams.add(response)

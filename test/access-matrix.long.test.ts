@@ -87,7 +87,7 @@ const MATRIX: Record<string, Row> = {
   delete_web_hosts: [`DELETE /v1/web_hosts/${key('a.example')}`, '401 403 403 403 204'],
 
   list_onboarding: ['GET /v1/onboarding', '401 403 403 403 200/1'],
-  update_onboarding: [`PATCH /v1/onboarding/${key('telegram:1')}`, OPERATORS, { action: 'approve' }],
+  update_onboarding: [`PATCH /v1/onboarding/${key('telegram:1')}`, OPERATORS, { action: 'refuse' }],
 
   list_onboarding_gates: ['GET /v1/onboarding_gates', '401 403 403 403 200/1'],
   create_onboarding_gates: ['POST /v1/onboarding_gates', '401 403 403 403 201', { spec: 'new/*', daily_limit: 1 }],
@@ -144,7 +144,7 @@ const SEEDS: Record<string, readonly Record<string, unknown>[]> = {
   audit: ['team', 'other'].map((folder, index) => ({ ...recorded, id: 1000 + index, folder })),
   proxyd_routes: [{ path: '/old/', backend: 'http://b:1', auth: 'user' }],
   web_hosts: [{ hostname: 'a.example', folder: 'team' }],
-  onboarding: [{ jid: 'telegram:1', status: 'queued', created: AT }],
+  onboarding: [{ jid: 'telegram:1', status: 'queued', created: AT, attempts: 0 }],
   onboarding_gates: [{ spec: 'old/*', daily_limit: 1, enabled: true }],
   invites: [
     { ...invite, token_hash: bytes(0), token_id: 'AAAAAAAAAAAA', issued_by_sub: 'github:admin' },

@@ -92,6 +92,7 @@ const MAY_WRITE_FILES: Record<string, string> = {
   'src/daemons/gated/folder-socket.ts': 'the sockets, in <data>/ipc',
   'src/daemons/proxyd/published-files.ts': 'reads published pages, with open',
   'src/cli/instance/create-instance.ts': 'the data directory and its .env',
+  'src/cli/remote/sign-in-file.ts': 'the tokens of a sign-in to another machine',
 }
 
 /** Files that call JSON.parse: the JSON is our own, or the process serves no other clients. */

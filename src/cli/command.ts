@@ -15,6 +15,7 @@ import { refuse } from '../lib/refusal.ts'
 import type { SettingSource } from '../lib/settings.ts'
 import type { NamedVerb } from '../registry/resource.ts'
 import type { ConfiguredInstance } from './instance/instance.ts'
+import type { RemoteInstance } from './remote/remote-instance.ts'
 
 /** The process as a command sees it; tests pass their own. */
 export interface SvcIo {
@@ -53,7 +54,11 @@ export interface SvcContext {
   findInstance(): Promise<ConfiguredInstance>
   /** Opens the store on the first call. It is closed after the command. */
   open(): Promise<OpenedInstance>
-  /** Calls one verb as the user of this machine. */
+  /** Whether the instance is on another machine, where only verbs with a REST route can be called. */
+  isRemote(): Promise<boolean>
+  /** Refuses if it is. */
+  mustBeLocal(): Promise<void>
+  /** Calls one verb as the user of this machine; on another machine, as the person who signed in with `svc login --url`. */
   call<I extends z.ZodObject, O>(verb: NamedVerb<I, O>, input: z.input<I>): Promise<O>
   /** Reads all pages of a list. */
   listAll<I extends z.ZodObject, N extends string, T>(
@@ -74,8 +79,15 @@ export function openSvcContext(
 ): OpenSvcContext {
   const print = printer({ ...io, plain: isPlainText(io.environment), json: args.json === true })
   let opened: Promise<OpenedInstance> | undefined
+  let remote: Promise<RemoteInstance | undefined> | undefined
+  const findRemote = (): Promise<RemoteInstance | undefined> => {
+    remote ??= loadRemote(args.instance, io)
+    return remote
+  }
+  const mustBeLocal = async (): Promise<void> => (await findRemote())?.refuseLocal()
   const findInstance = async (): Promise<ConfiguredInstance> => {
     if (typeof args.instance !== 'string') refuse('invalid', 'this command has no instance')
+    await mustBeLocal()
     // Loaded late, so that usage errors are reported without it.
     const instances = await import('./instance/instance.ts')
     const configured = await instances.findInstance(args.instance, io.environment)
@@ -92,6 +104,8 @@ export function openSvcContext(
     return opened
   }
   const call: SvcContext['call'] = async (verb, input) => {
+    const elsewhere = await findRemote()
+    if (elsewhere) return elsewhere.call(verb, input)
     const [{ host }, { callVerb }] = [await open(), await import('../registry/call.ts')]
     return callVerb({ host, caller: hostCaller(), face: 'cli' }, verb, input)
   }
@@ -101,6 +115,8 @@ export function openSvcContext(
     print,
     findInstance,
     open,
+    isRemote: async () => (await findRemote()) !== undefined,
+    mustBeLocal,
     call,
     listAll: async (verb, member, input) => {
       const rows = []
@@ -118,6 +134,15 @@ export function openSvcContext(
       await result?.host.close()
     },
   }
+}
+
+async function loadRemote(name: unknown, { environment, clock }: SvcIo): Promise<RemoteInstance | undefined> {
+  if (typeof name !== 'string') return undefined
+  const { isRemoteInstance, locateInstance } = await import('./instance/instance.ts')
+  const location = locateInstance(name, environment)
+  if (!(await isRemoteInstance(location))) return undefined
+  const { openRemoteInstance } = await import('./remote/remote-instance.ts')
+  return openRemoteInstance(location, clock)
 }
 
 /** The user of this machine for the audit log: the user name, or the uid if the system does not know a name. */

@@ -27,7 +27,10 @@ import { accounts } from './people/accounts.ts'
 import { authorizationCodes } from './people/authorization-codes.ts'
 import { deviceCodes } from './people/device-codes.ts'
 import { identities, identityClaims } from './people/identities.ts'
+import { inviteRedemptions } from './people/invites.ts'
 import { oauthClients } from './people/oauth-clients.ts'
+import { gateAdmissions } from './people/onboarding-gates.ts'
+import { passkeys, usedChallenges } from './people/passkeys.ts'
 import { sessions, sessionTokens } from './people/sessions.ts'
 import { signInLinks } from './people/sign-in-links.ts'
 import { engagements } from './routing/engagements.ts'
@@ -97,4 +100,8 @@ export const coreTables = [
   authorizationCodes,
   deviceCodes,
   issuedBearers,
+  passkeys,
+  usedChallenges,
+  inviteRedemptions,
+  gateAdmissions,
 ]

@@ -108,6 +108,14 @@ export function isOpenIdKey(key: string): boolean {
   return OPENID_KEY.test(key)
 }
 
+export const ONBOARDING_SETTINGS = {
+  ONBOARDING_GREETING: setting(
+    TextSetting,
+    undefined,
+    'greets a chat without a folder, before the question for the name of one',
+  ),
+} satisfies SettingDeclarations
+
 export const LINK_SETTINGS = {
   TOKEN_BODY_MAX: setting(BytesSetting, '1MiB', 'largest request body at a link'),
   WEBHOOK_RATE_HOOK: setting(CountSetting, '600', 'messages per minute through one hook link; 0 means no limit'),
@@ -222,6 +230,7 @@ export const ALL_SETTINGS: SettingDeclarations = {
   ...INSTANCE_SETTINGS,
   ...TRUSTED_PROXY_SETTINGS,
   ...SIGN_IN_SETTINGS,
+  ...ONBOARDING_SETTINGS,
   ...LINK_SETTINGS,
   ...CHANNEL_SETTINGS,
   ...TURN_SETTINGS,

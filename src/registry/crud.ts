@@ -86,7 +86,7 @@ export function listVerb<R extends z.ZodObject, N extends string>(
 }
 
 /** Rows of folders that the caller administers: an index narrows them to subtrees, then each row is checked. */
-async function administeredRows<T>(
+export async function administeredRows<T>(
   ctx: Context,
   column: keyof T & string,
 ): Promise<Pick<PageRequest<T>, 'below' | 'keep'>> {

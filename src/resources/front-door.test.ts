@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { agent, isRefusal, onEveryEngine, person, testHost } from '../../test/support/host.ts'
 import { installedPackagesResource } from './installed-packages.ts'
-import { onboardingResource } from './onboarding.ts'
 import { onboardingGatesResource } from './onboarding-gates.ts'
 import { proxydRoutesResource } from './proxyd-routes.ts'
 import { sessionsResource } from './sessions.ts'
@@ -91,28 +90,6 @@ onEveryEngine('resources of the instance', (engine) => {
     await assert.rejects(cli.call(remove, { spec: 'team/*' }), isRefusal('not_found'))
     await assert.rejects(cli.call(update, { spec: 'team/*', enabled: true }), isRefusal('not_found'))
     await assert.rejects(as(person('github:1')).call(list, {}), isRefusal('forbidden'))
-  })
-
-  test('a waiting chat can be approved, refused or prompted again', async (t) => {
-    const { host, cli, as } = await testHost(t, engine)
-    const { list, update } = onboardingResource.verbs
-    const row = { jid: 'telegram:1', status: 'queued', created: NOW, prompted_at: NOW, queued_at: NOW } as const
-    await host.engine.transaction((tx) => onboardingResource.table.insert(tx, row))
-    assert.deepEqual(await cli.call(update, { jid: 'telegram:1', action: 'approve' }), {
-      ...row,
-      status: 'approved',
-      admitted_at: NOW,
-    })
-    assert.equal((await cli.call(update, { jid: 'telegram:1', action: 'refuse' })).status, 'refused')
-    const { prompted_at: _, ...unprompted } = row
-    assert.deepEqual(await cli.call(update, { jid: 'telegram:1', action: 'reprompt' }), {
-      ...unprompted,
-      status: 'awaiting_message',
-    })
-    await assert.rejects(cli.call(update, { jid: 'telegram:2', action: 'approve' }), isRefusal('not_found'))
-    await assert.rejects(cli.call(update, { jid: 'telegram:1', action: 'ban' }), isRefusal('invalid', 'action'))
-    await assert.rejects(as(person('github:1')).call(list, {}), isRefusal('forbidden'))
-    assert.equal((await cli.call(list, {})).onboarding.length, 1)
   })
 
   test('packages are visible to the admins of their folder', async (t) => {

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { hasGrant } from '../core/access/policy.ts'
 import { Account, accounts, linkedAccounts, recordAccount } from '../core/people/accounts.ts'
 import { Identity, type IdentityClaim, identities, identityClaims } from '../core/people/identities.ts'
+import { listPasskeys } from '../core/people/passkeys.ts'
 import { revokeSession, sessions } from '../core/people/sessions.ts'
 import { Sub } from '../core/values.ts'
 import { timestamp, uuidv7 } from '../lib/clock.ts'
@@ -88,8 +89,12 @@ export const identitiesResource = defineResource({
         if (!linked.some((account) => account.sub === sub)) refuse('not_found', `${sub} is not linked to your account`)
         // Local accounts sign in only with the help of the operator.
         const others = linked.filter((account) => account.sub !== sub && !account.sub.startsWith('local:'))
-        if (others.length === 0)
-          refuse('conflict', `${sub} is the only account with which you can sign in`, 'link another one first')
+        if (others.length === 0 && (await listPasskeys(ctx.tx, own)).length === 0)
+          refuse(
+            'conflict',
+            `${sub} is the only account with which you can sign in`,
+            'link another one or add a passkey first',
+          )
         await identityClaims.remove(ctx.tx, { sub })
         // It was never a person of its own, so that it may be linked again.
         await accounts.remove(ctx.tx, { sub })

@@ -15,6 +15,7 @@ import { networkRulesResource } from './network-rules.ts'
 import { oauthClientsResource } from './oauth-clients.ts'
 import { onboardingResource } from './onboarding.ts'
 import { onboardingGatesResource } from './onboarding-gates.ts'
+import { passkeysResource } from './passkeys.ts'
 import { proxydRoutesResource } from './proxyd-routes.ts'
 import { routeTokensResource } from './route-tokens.ts'
 import { routesResource } from './routes.ts'
@@ -52,4 +53,5 @@ export const resources: readonly Resource[] = [
   modelKeysResource,
   oauthClientsResource,
   bearersResource,
+  passkeysResource,
 ]

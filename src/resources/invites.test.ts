@@ -3,11 +3,22 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import { auditedCalls, breakAudit, wholeStore } from '../../test/support/audit.ts'
-import { agent, isRefusal, onEveryEngine, person, type TestHost, testHost } from '../../test/support/host.ts'
+import {
+  agent,
+  freshStore,
+  isRefusal,
+  onEveryEngine,
+  person,
+  type TestHost,
+  testHost,
+} from '../../test/support/host.ts'
+import { acl } from '../core/access/acl.ts'
 import type { Caller } from '../core/access/caller.ts'
+import { audit } from '../registry/audit.ts'
+import { groupsResource } from './groups.ts'
 import { invitesResource } from './invites.ts'
 
-const { list, create, revoke } = invitesResource.verbs
+const { list, create, revoke, preview, redeem } = invitesResource.verbs
 const JAN_1 = '2026-01-01T00:00:00.000Z'
 const admin = person('github:1')
 const operator = person('github:op')
@@ -199,5 +210,137 @@ onEveryEngine('invites', (engine) => {
     await breakAudit(at)
     await assert.rejects(at.as(admin).call(create, { target_glob: 'team' }), /audit/)
     assert.equal((await at.as(admin).call(list, {})).invites.length, 1)
+  })
+})
+
+const signedIn = (sub: string): Caller => ({ kind: 'person', sub, session: 'family' })
+
+/** Redeems as this person; returns whether the grant is there now. */
+async function tryRedeem(at: TestHost, sub: string, token: string): Promise<boolean> {
+  try {
+    await at.as(signedIn(sub), 'dash').call(redeem, { token })
+  } catch (error) {
+    isRefusal('not_found', 'this invite is not valid')(error)
+  }
+  return (await at.host.engine.read((tx) => acl.find(tx, { principal: sub, granted_by: 'invite' }))) !== undefined
+}
+
+onEveryEngine('an invite that is redeemed', (engine) => {
+  test('grants the folders once per person', async (t) => {
+    const at = await openHost(t, engine)
+    const { token } = await at.as(admin).call(create, { target_glob: 'team/**', max_uses: 2 })
+    const ada = at.as(signedIn('local:ada'), 'dash')
+    assert.deepEqual(await ada.call(preview, { token }), {
+      target_glob: 'team/**',
+      issued_by: 'github:1',
+      is_redeemed: false,
+    })
+    const audited = await auditedCalls(at, async () => {
+      assert.equal((await ada.call(redeem, { token })).is_new, true)
+      assert.equal((await ada.call(redeem, { token })).is_new, false)
+    })
+    assert.deepEqual(
+      audited.map(({ action, key }) => [action, key]),
+      [['invites.redeem', token.slice(0, 12)]],
+    )
+    assert.ok(!(await wholeStore(at)).includes(token))
+    const row = await at.host.engine.read((tx) => acl.find(tx, { principal: 'local:ada' }))
+    assert.deepEqual(row, {
+      ...{ principal: 'local:ada', action: 'admin', scope: 'team/**', effect: 'allow', params: '', predicate: '' },
+      ...{ granted_by: 'invite', granted_at: JAN_1 },
+    })
+    assert.equal((await at.as(admin).call(list, {})).invites[0]?.used_count, 1)
+    assert.equal((await ada.call(preview, { token })).is_redeemed, true)
+    // Accepting it again does not restore a grant that was taken away.
+    await at.ungrant('local:ada', 'admin', 'team/**')
+    assert.equal((await ada.call(redeem, { token })).is_new, false)
+    assert.equal(await at.host.engine.read((tx) => acl.find(tx, { principal: 'local:ada' })), undefined)
+  })
+
+  test('is used exactly as often as allowed by parallel people of two processes', async (t) => {
+    const store = await freshStore(t, engine)
+    const [at, other] = [await testHost(t, engine, store), await testHost(t, engine, store)]
+    const { token } = await at.cli.call(create, { target_glob: 'team/**', max_uses: 3 })
+    const people = Array.from({ length: 20 }, (_, n) => `local:p${n}`)
+    // Each tries twice, in both processes.
+    const redeemed = await Promise.all(
+      people.map(async (sub) => (await Promise.all([tryRedeem(at, sub, token), tryRedeem(other, sub, token)])).at(-1)),
+    )
+    const granted = await at.host.engine.read((tx) => acl.list(tx, { granted_by: 'invite' }))
+    assert.equal(granted.length, 3)
+    assert.ok(redeemed.filter(Boolean).length <= 3)
+    assert.equal((await at.cli.call(list, {})).invites[0]?.used_count, 3)
+  })
+
+  test('is refused alike if it is unknown, expired, used up or revoked', async (t) => {
+    const at = await openHost(t, engine)
+    const mint = async (over: object = {}) =>
+      (await at.cli.call(create, { target_glob: 'team/**', max_uses: 1, ...over })).token
+    const [expired, used, revoked] = [await mint({ expires_at: '2026-01-01T00:01:00Z' }), await mint(), await mint()]
+    await at.cli.call(revoke, { token_id: revoked })
+    assert.equal(await tryRedeem(at, 'local:first', used), true)
+    at.clock.advance(59_999)
+    assert.deepEqual(await at.as(signedIn('local:x')).call(preview, { token: expired }), {
+      target_glob: 'team/**',
+      issued_by: 'The operator of this server',
+      is_redeemed: false,
+    })
+    at.clock.advance(1)
+    const isInvalid = isRefusal('not_found', /^this invite is not valid; ask the person who sent it for a new one$/)
+    const ada = at.as(signedIn('local:ada'), 'dash')
+    for (const token of ['unknown', expired, used, revoked, ':token', '']) {
+      await assert.rejects(ada.call(preview, { token }), isInvalid)
+      await assert.rejects(ada.call(redeem, { token }), isInvalid)
+    }
+    assert.equal(await at.host.engine.read((tx) => acl.find(tx, { principal: 'local:ada' })), undefined)
+  })
+
+  test('is refused once its issuer has lost the authority, and the audit row says so', async (t) => {
+    const at = await openHost(t, engine)
+    await at.groups('gone')
+    const ada = at.as(signedIn('local:ada'), 'dash')
+    const byAdmin = (await at.as(admin).call(create, { target_glob: 'team/**', max_uses: 5 })).token
+    const byAgent = (await at.as(agent('gone')).call(create, { target_glob: 'gone/**' })).token
+    const byDenied = (await at.as(agent('team')).call(create, { target_glob: 'team/a' })).token
+    await at.ungrant('github:1', 'admin', 'team/**')
+    await at.cli.call(groupsResource.verbs.remove, { folder: 'gone' })
+    await at.grant('folder:team', 'mcp:invite_create', '**', 'deny')
+    for (const [token, reason] of [
+      [byAdmin, 'github:1 no longer has authority over team/**'],
+      [byAgent, 'the folder gone that issued it no longer exists'],
+      [byDenied, 'folder:team no longer has authority over team/a'],
+    ] as const) {
+      await assert.rejects(ada.call(preview, { token }), isRefusal('not_found', 'this invite is not valid'))
+      await assert.rejects(ada.call(redeem, { token }), isRefusal('forbidden', reason))
+    }
+    const denied = await at.host.engine.read((tx) => audit.list(tx, { action: 'invites.redeem' }))
+    assert.deepEqual(
+      denied.map(({ outcome, actor }) => [outcome, actor]),
+      Array.from({ length: 3 }, () => ['denied', 'local:ada']),
+    )
+    await at.grant('github:1', 'admin', 'team/**')
+    assert.equal(await tryRedeem(at, 'local:ada', byAdmin), true)
+  })
+
+  test('needs the session of one person', async (t) => {
+    const at = await openHost(t, engine)
+    const { token } = await at.cli.call(create, { target_glob: 'team/**' })
+    for (const caller of [
+      person('local:ada'),
+      agent('team'),
+      signedIn('oidc:x/*'),
+      { kind: 'host', sub: 'cli' } as const,
+    ])
+      await assert.rejects(at.as(caller).call(redeem, { token }), isRefusal('forbidden'))
+    assert.equal((await at.cli.call(list, {})).invites[0]?.used_count, 0)
+  })
+
+  test('grants nothing if the call cannot be audited', async (t) => {
+    const at = await openHost(t, engine)
+    const { token } = await at.cli.call(create, { target_glob: 'team/**' })
+    await breakAudit(at)
+    await assert.rejects(at.as(signedIn('local:ada'), 'dash').call(redeem, { token }))
+    assert.equal(await at.host.engine.read((tx) => acl.find(tx, { principal: 'local:ada' })), undefined)
+    assert.equal((await at.cli.call(list, {})).invites[0]?.used_count, 0)
   })
 })

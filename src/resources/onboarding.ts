@@ -1,10 +1,33 @@
-// Onboarding: chats without a route that wait for admission. The router creates the rows; operators decide on them here.
+// Onboarding: chats and people without a folder. The router creates the rows of chats and the page those of people; gates admit
+// them, and operators decide on them here.
 import { z } from 'zod'
-import { Onboarding, onboarding } from '../core/people/onboarding.ts'
-import { Jid } from '../core/values.ts'
+import { isAccount } from '../core/access/namespaces.ts'
+import { hasGrant } from '../core/access/policy.ts'
+import { recordOutbound } from '../core/delivery/outbox.ts'
+import { groups } from '../core/groups/groups.ts'
+import { RoutableJid } from '../core/groups/new-group.ts'
+import { Onboarding, type OnboardingRow, onboarding, openOnboarding } from '../core/people/onboarding.ts'
+import { admissionFault, admit, discardPreparedFolder, prepareFolder } from '../core/people/onboarding-admission.ts'
+import { PROMPT } from '../core/people/onboarding-chat.ts'
+import { admissionDay, chooseGate, onboardingGates, takeAdmission } from '../core/people/onboarding-gates.ts'
+import { countAhead, requestFolder, unavailableText } from '../core/people/onboarding-requests.ts'
+import { findChatFolder } from '../core/routing/chat-folder.ts'
+import { Folder, Jid } from '../core/values.ts'
+import { refuse } from '../lib/refusal.ts'
+import { mustBeSignedIn } from '../permissions/signed-in-person.ts'
 import { requireInstanceTool } from '../registry/authorization.ts'
+import type { Context, InstanceHost } from '../registry/context.ts'
 import { ascending, listVerb, mustFindRow } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
+
+const Decision = z.object({
+  jid: Jid,
+  action: z.enum(['approve', 'refuse', 'reprompt']),
+  folder: Folder.optional().describe('For approve: the new folder; default: the one that was asked for'),
+})
+
+/** `routed`: by an operator; `full`: the limit of the day is reached; `skipped`: the row no longer waits for a gate. */
+const ADMISSION_OUTCOMES = ['admitted', 'unavailable', 'routed', 'full', 'skipped'] as const
 
 export const onboardingResource = defineResource({
   of: onboarding,
@@ -20,20 +43,173 @@ export const onboardingResource = defineResource({
     update: defineVerb({
       http: 'PATCH /{jid}',
       when: 'Approve or refuse a waiting chat, or prompt it again.',
-      input: z.object({ jid: Jid, action: z.enum(['approve', 'refuse', 'reprompt']) }),
+      input: Decision,
       output: Onboarding,
       authorize: requireInstanceTool,
-      run: async (ctx, { jid, action }) => {
-        await mustFindRow(ctx, table, { jid }, `chat ${jid} in onboarding`)
-        const changes = {
-          approve: { status: 'approved' as const, admitted_at: ctx.now },
-          refuse: { status: 'refused' as const, admitted_at: undefined },
-          // Without a prompt time, the next message is prompted like the first one.
-          reprompt: { status: 'awaiting_message' as const, prompted_at: undefined, admitted_at: undefined },
-        }
-        await table.update(ctx.tx, { jid }, changes[action])
-        return mustFindRow(ctx, table, { jid }, `chat ${jid} in onboarding`)
+      appendsMessages: true,
+      prepare: async ({ host }, { jid, action, folder: given }) => {
+        const row = await host.engine.read((tx) => mustFindRow({ tx }, table, { jid }, labelOf(jid)))
+        if (action !== 'approve') return discardPreparedFolder(filesOf(host), row)
+        mustBeApprovable(row)
+        const folder = folderFor(row, given)
+        if (!(await prepareFolder(filesOf(host), row, folder))) refuseFolder(host.instance, jid, folder)
+        return undefined
       },
+      run: async (ctx, { jid, action, folder }) => {
+        const row = await mustFindRow(ctx, table, { jid }, labelOf(jid))
+        if (action === 'approve') await approve(ctx, row, folderFor(row, folder))
+        else await turnDown(ctx, row, action)
+        return mustFindRow(ctx, table, { jid }, labelOf(jid))
+      },
+    }),
+
+    /** For the page of a signed-in person. */
+    own: defineVerb({
+      isReadOnly: true,
+      input: z.object({}),
+      output: z.object({ row: Onboarding.optional(), ahead: z.int(), has_grant: z.boolean() }),
+      authorize: (ctx) => {
+        mustBeSignedIn(ctx)
+      },
+      run: async (ctx) => {
+        const sub = mustBeSignedIn(ctx)
+        const row = await table.find(ctx.tx, { jid: sub })
+        return {
+          ...(row ? { row } : {}),
+          ahead: row?.status === 'queued' ? await countAhead(ctx.tx, row) : 0,
+          has_grant: hasGrant(await ctx.policy(), sub),
+        }
+      },
+    }),
+
+    /** A signed-in person without a grant asks for a folder. `fault`: why the name cannot be used. */
+    request: defineVerb({
+      input: z.object({ folder: z.string().max(1000) }),
+      output: z.object({ jid: z.string(), fault: z.string().optional() }),
+      authorize: async (ctx) => {
+        if (hasGrant(await ctx.policy(), mustBeSignedIn(ctx)))
+          refuse('forbidden', 'you have access to a folder already')
+      },
+      appendsMessages: true,
+      run: async (ctx, { folder }) => {
+        const jid = mustBeSignedIn(ctx)
+        const isOpen = (await table.find(ctx.tx, { jid })) ?? (await openOnboarding(ctx.tx, jid, jid, ctx.now))
+        if (!isOpen) refuse('rate_limited', 'too many people wait for a folder', 'try again tomorrow')
+        const row = await mustFindRow(ctx, table, { jid }, labelOf(jid))
+        if (row.status !== 'awaiting_message') refuse('conflict', 'you have asked for a folder already')
+        const asked = await requestFolder(ctx.tx, row, { folder: folder.trim(), by: jid, now: ctx.now })
+        return { jid, ...(asked.kind === 'fault' ? { fault: asked.text } : {}) }
+      },
+      auditInput: (input, { fault }) => (fault === undefined ? input : undefined),
+    }),
+
+    /** Admits a row through its gate; called by the worker of onbod. */
+    admit: defineVerb({
+      input: z.object({ jid: Jid }),
+      output: z.object({ outcome: z.enum(ADMISSION_OUTCOMES) }),
+      authorize: ({ caller, tool }) => {
+        if (caller.kind !== 'service') refuse('forbidden', `${tool} is for onbod`)
+      },
+      appendsMessages: true,
+      prepare: async ({ host }, { jid }) => {
+        const row = await host.engine.read((tx) => table.find(tx, { jid }))
+        if (row?.status === 'queued' && row.folder !== undefined) await prepareFolder(filesOf(host), row, row.folder)
+      },
+      run: async (ctx, { jid }) => ({ outcome: await admitThroughGate(ctx, jid) }),
+      auditInput: (input, { outcome }) => (outcome === 'full' || outcome === 'skipped' ? undefined : input),
     }),
   }),
 })
+
+function labelOf(jid: string): string {
+  return `chat ${jid} in onboarding`
+}
+
+function filesOf({ engine, layout }: InstanceHost) {
+  return { engine, layout: layout ?? refuse('unavailable', 'this process has no files and cannot create a folder') }
+}
+
+function mustBeApprovable({ jid, status, folder }: OnboardingRow): void {
+  if (status === 'approved') refuse('conflict', `${jid} is approved already${folder ? ` and has ${folder}` : ''}`)
+  if (!isAccount(jid) && !RoutableJid.safeParse(jid).success)
+    refuse('conflict', `${jid} has characters that a route cannot match`)
+}
+
+function folderFor({ jid, folder }: OnboardingRow, given: string | undefined): string {
+  return given ?? folder ?? refuse('invalid', `${jid} has not asked for a folder`, 'name the new folder with folder')
+}
+
+function refuseFolder(instance: string, jid: string, folder: string, fault?: string): never {
+  refuse(
+    'conflict',
+    fault ?? `the folder ${folder} is not available: it exists, or files of an earlier group do`,
+    isAccount(jid)
+      ? `name another folder, or use svc group ${instance} grant ${jid} '${folder}/**'`
+      : `name another folder, or use svc group ${instance} add ${jid} ${folder}`,
+  )
+}
+
+async function approve(ctx: Context, row: OnboardingRow, folder: string): Promise<void> {
+  mustBeApprovable(row)
+  const fault = await admissionFault(ctx.tx, row, folder)
+  if (fault !== undefined) refuseFolder(ctx.instance, row.jid, folder, fault)
+  await admit(ctx.tx, row, { folder }, ctx)
+  await tell(ctx, row.jid, admittedText(folder))
+}
+
+async function turnDown(ctx: Context, { jid, status }: OnboardingRow, action: 'refuse' | 'reprompt'): Promise<void> {
+  if (status === 'approved')
+    refuse('conflict', `${jid} is approved already`, `to take the folder away, remove its group or the grant`)
+  const isRefused = action === 'refuse'
+  await onboarding.update(
+    ctx.tx,
+    { jid },
+    {
+      status: isRefused ? 'refused' : 'awaiting_message',
+      ...{ admitted_at: undefined, position: undefined, folder: undefined, gate: undefined, attempts: 0 },
+      ...(isRefused ? {} : { prompted_at: ctx.now, queued_at: undefined }),
+    },
+  )
+  await tell(ctx, jid, isRefused ? 'Your request for a folder was refused.' : PROMPT)
+}
+
+/** All in one transaction, so the gate counts an admission exactly if it happens. */
+async function admitThroughGate(ctx: Context, jid: string): Promise<(typeof ADMISSION_OUTCOMES)[number]> {
+  const { tx } = ctx
+  const row = await onboarding.find(tx, { jid })
+  if (row?.status !== 'queued' || row.folder === undefined) return 'skipped'
+  const { folder } = row
+  const gate = chooseGate(await onboardingGates.list(tx), folder)
+  if (!gate) return 'skipped'
+  if (!isAccount(jid)) {
+    const current = await findChatFolder(tx, jid, ctx.routes)
+    // An operator has routed the chat meanwhile.
+    if (current !== undefined && (await groups.find(tx, { folder: current }))) {
+      const routed = { status: 'approved', folder: current, gate: undefined, position: undefined } as const
+      await onboarding.update(tx, { jid }, { ...routed, admitted_at: ctx.now })
+      return 'routed'
+    }
+  }
+  if ((await admissionFault(tx, row, folder)) !== undefined) {
+    const prompt = { status: 'awaiting_message', prompted_at: ctx.now, queued_at: undefined, attempts: 0 } as const
+    await onboarding.update(tx, { jid }, { ...prompt, folder: undefined, gate: undefined, position: undefined })
+    await tell(ctx, jid, unavailableText(folder))
+    return 'unavailable'
+  }
+  if (!(await takeAdmission(tx, gate, admissionDay(ctx.clock.now())))) return 'full'
+  await admit(tx, row, { folder, gate: gate.spec }, ctx)
+  await tell(ctx, jid, admittedText(folder))
+  return 'admitted'
+}
+
+function admittedText(folder: string): string {
+  return `You are in: this chat belongs to the folder ${folder} now. Write what you need.`
+}
+
+/** A person sees the same on the page. */
+async function tell(ctx: Context, jid: string, content: string): Promise<void> {
+  if (isAccount(jid)) return
+  const out = { jid, topic: '', content, engages: false }
+  const { keys } = await recordOutbound(ctx.tx, ctx, ctx.rules, out)
+  ctx.afterCommit(() => ctx.signals.emit(keys, ['outbox']))
+}

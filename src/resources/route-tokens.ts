@@ -27,9 +27,9 @@ import {
 } from '../registry/authorization.ts'
 import { callVerb } from '../registry/call.ts'
 import type { Context, RequestContext } from '../registry/context.ts'
-import { ascending, listVerb, mustFindGroup, Paging, readPage } from '../registry/crud.ts'
+import { administeredRows, ascending, listPage, mustFindGroup, Paging, readPage, UNPAGED } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
-import type { Order } from '../store/table.ts'
+import type { Order, PageRequest } from '../store/table.ts'
 
 const NEWEST_FIRST: Order<z.output<typeof RouteToken>> = [['created_at', 'desc'], ...ascending('token_hash')]
 
@@ -56,22 +56,25 @@ const MintResponse = z.object({
   jid: Jid,
 })
 
-/** A link as listed on the command line. */
-const LinkSummary = RouteToken.pick({
+const PublicLink = RouteToken.pick({
   jid: true,
   owner_folder: true,
   target_folder: true,
   created_at: true,
   context: true,
   tools: true,
-  verify: true,
-}).extend({
+})
+const LinkCounts = z.object({
+  verify: checkedText(signatureSchemeFault).optional().describe('How requests must be signed'),
   last_used_at: LinkStats.shape.last_used_at.optional(),
   accepted: LinkStats.shape.accepted,
   refused: LinkStats.shape.refused,
   stored_bytes: z.int().describe('Bytes stored for the messages of its chat, as LINK_QUOTA counts them'),
 })
+/** A link as listed on the command line. */
+const LinkSummary = PublicLink.extend(LinkCounts.shape)
 
+type Link = z.output<typeof RouteToken>
 type MintInput = z.output<typeof MintInput>
 type HookMintInput = z.output<typeof HookMintInput>
 
@@ -82,14 +85,37 @@ export const routeTokensResource = defineResource({
   listKey: 'tokens',
   key: ['jid'],
   verbs: (table) => ({
-    list: listVerb(table, 'tokens', {
-      authorize: requireToolForAgents,
-      order: NEWEST_FIRST,
-      folder: 'owner_folder',
-      keep: async () => (row) => !isPersonChat(row),
+    list: defineVerb({
+      http: 'GET /',
+      isReadOnly: true,
       when: 'List the links that your folder has issued.',
       tool: 'list_route_tokens',
+      input: Paging.extend({
+        folder: Folder.optional().describe('Only links that this folder owns or that deliver to it'),
+        stats: z
+          .boolean()
+          .optional()
+          .describe('Whether to add the member stats: when each link was last used, and its counts'),
+      }),
+      toolInput: z.strictObject({}).transform(() => UNPAGED),
       toolReply: ({ tokens }) => ({ tokens }),
+      output: z.object({
+        tokens: z.array(PublicLink),
+        stats: z.array(LinkCounts).optional().describe('With stats=true: one entry per token, in the same order'),
+        next: z.string().optional(),
+      }),
+      authorize: requireToolForAgents,
+      run: async (ctx, { folder, stats, ...paging }) => {
+        // Other callers must not learn which folders exist.
+        if (folder !== undefined && (await isAdmin(ctx, folder))) await mustFindGroup(ctx, folder)
+        const { below, keep: isAdministered } = await administeredRows<Link>(ctx, 'owner_folder')
+        const keep = (link: Link): boolean => Boolean(isAdministered?.(link)) && isListed(link, folder)
+        const request = { order: NEWEST_FIRST, ...paging, below, keep }
+        if (!stats) return listPage(ctx, table, 'tokens', request)
+        const page = await listSummaries(ctx, request)
+        // The schemas of both members select theirs.
+        return { ...page, stats: page.tokens }
+      },
     }),
 
     issue_chat: defineVerb({
@@ -179,12 +205,8 @@ export const routeTokensResource = defineResource({
       authorize: operatorOn(({ folder = INSTANCE_SCOPE }) => folder),
       run: async (ctx, { folder, limit, after }) => {
         if (folder !== undefined) await mustFindGroup(ctx, folder)
-        const keep = (row: z.output<typeof RouteToken>): boolean =>
-          !isPersonChat(row) && (folder === undefined || row.owner_folder === folder || deliveryOf(row) === folder)
-        const { rows, next } = await readPage(ctx, table, { order: NEWEST_FIRST, limit, after, keep })
-        const tokens = []
-        for (const row of rows) tokens.push(await withStats(ctx, row))
-        return { tokens, ...(next === undefined ? {} : { next }) }
+        const keep = (link: Link): boolean => isListed(link, folder)
+        return listSummaries(ctx, { order: NEWEST_FIRST, limit, after, keep })
       },
     }),
   }),
@@ -193,6 +215,21 @@ export const routeTokensResource = defineResource({
 /** The path of the caller's own chat with the folder. */
 export async function openPersonChat(request: RequestContext, folder: string): Promise<string> {
   return (await callVerb(request, routeTokensResource.verbs.open_person_chat, { folder })).path
+}
+
+/** Chats of people are in no list. */
+function isListed(link: Link, folder: string | undefined): boolean {
+  return !isPersonChat(link) && (folder === undefined || link.owner_folder === folder || deliveryOf(link) === folder)
+}
+
+async function listSummaries(
+  ctx: Context,
+  request: PageRequest<Link>,
+): Promise<{ tokens: z.output<typeof LinkSummary>[]; next?: string }> {
+  const { rows, next } = await readPage(ctx, routeTokens, request)
+  const tokens = []
+  for (const row of rows) tokens.push(await withStats(ctx, row))
+  return { tokens, ...(next === undefined ? {} : { next }) }
 }
 
 async function withStats(ctx: Context, row: z.output<typeof RouteToken>): Promise<z.output<typeof LinkSummary>> {

@@ -1,14 +1,15 @@
 // Sessions of signed-in people, in browsers and OAuth clients. Every way to sign in ends in `sign_in`.
 import { z } from 'zod'
 import { principalOf } from '../core/access/caller.ts'
-import { hasGrant } from '../core/access/policy.ts'
-import { Account, primaryAccount, recordAccount } from '../core/people/accounts.ts'
+import { isAccount } from '../core/access/namespaces.ts'
+import { hasGrant, isOperator } from '../core/access/policy.ts'
+import { Account, accounts, LOCAL_ISSUER, primaryAccount, recordAccount } from '../core/people/accounts.ts'
 import { isInviteOpen } from '../core/people/invites.ts'
 import { createSession, revokeOtherSessions, revokeSession, Session, sessions } from '../core/people/sessions.ts'
-import { findSignInLink, takeSignInLink } from '../core/people/sign-in-links.ts'
-import { line } from '../core/values.ts'
+import { createSignInLink, findSignInLink, takeSignInLink } from '../core/people/sign-in-links.ts'
+import { line, Sub } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { hasTool, INSTANCE_SCOPE, requireToolForAgents } from '../registry/authorization.ts'
+import { hasTool, INSTANCE_SCOPE, requireHost, requireToolForAgents } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { ascending, listVerb, mustFindRow } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
@@ -66,6 +67,24 @@ export const sessionsResource = defineResource({
       }),
     }),
 
+    /** A one-time link for a person, known or not: the operator vouches for them. */
+    create_link: defineVerb({
+      input: z.object({ sub: Sub }),
+      output: z.object({ path: z.string(), has_grant: z.boolean() }),
+      authorize: requireHost,
+      run: async (ctx, { sub }) => {
+        if (!isAccount(sub))
+          refuse(
+            'invalid',
+            `${JSON.stringify(sub)} is not an account of a person`,
+            'use local:<name>, github:<id>, or oidc:<provider>/<subject>',
+          )
+        const token = await createSignInLink(ctx.tx, ctx, sub)
+        const [policy, person] = [await ctx.policy(), await primaryAccount(ctx.tx, sub)]
+        return { path: `/auth/link/${token}`, has_grant: hasGrant(policy, person) || isOperator(policy, person) }
+      },
+    }),
+
     sign_in: defineVerb({
       startsSession: true,
       input: SignIn,
@@ -97,6 +116,15 @@ export function refuseSignInLink(): never {
   refuse('not_found', 'this sign-in link is not valid', 'it works once, for 15 minutes; ask the operator for a new one')
 }
 
+/** An account that an invite creates confirms nothing, so it must not be one that already means somebody. */
+async function mustBeNewAccount(ctx: Context, sub: string): Promise<void> {
+  const isTaken =
+    (await accounts.find(ctx.tx, { sub })) !== undefined ||
+    (await primaryAccount(ctx.tx, sub)) !== sub ||
+    hasGrant(await ctx.policy(), sub)
+  if (isTaken || !sub.startsWith(`${LOCAL_ISSUER}:`)) refuse('conflict', `the account ${sub} exists already`)
+}
+
 /** Strangers do not enter: a person needs a link of the operator, a line in SIGN_IN_ALLOW, a grant, or an open invite. */
 async function mayEnter(ctx: Context, input: z.output<typeof SignIn>): Promise<void> {
   const { account, method, is_allowed, link_token, invite_token } = input
@@ -104,6 +132,7 @@ async function mayEnter(ctx: Context, input: z.output<typeof SignIn>): Promise<v
     if ((await findSignInLink(ctx.tx, link_token ?? '', ctx.clock.now())) !== account.sub) refuseSignInLink()
     return
   }
+  if (method === 'invite') await mustBeNewAccount(ctx, account.sub)
   if (is_allowed) return
   const sub = await primaryAccount(ctx.tx, account.sub)
   if (hasGrant(await ctx.policy(), sub)) return

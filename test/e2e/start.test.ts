@@ -18,6 +18,7 @@ interface StartProcess {
   readonly printed: string
   readonly chat: string
   readonly hook: string
+  readonly signIn: string
 }
 
 function envOf(dir: string): NodeJS.ProcessEnv {
@@ -35,7 +36,8 @@ async function start(t: TestContext, dir: string): Promise<StartProcess> {
   const printed = lines.join('\n')
   const chat = /^ {2}(http:\S+\/chat\/\S+)$/m.exec(printed)?.[1] ?? assert.fail(printed)
   const hook = /http:\S+\/hook\/\S+/.exec(printed)?.[0] ?? assert.fail(printed)
-  return { child, printed, chat, hook }
+  const signIn = /^ {2}(http:\S+\/auth\/link\/\S+)$/m.exec(printed)?.[1] ?? assert.fail(printed)
+  return { child, printed, chat, hook, signIn }
 }
 
 async function end({ child }: StartProcess): Promise<void> {
@@ -96,6 +98,32 @@ test('the links of npm start work, and links and messages survive a restart', as
   assert.equal((await fetch(new URL(third.chat).origin + new URL(first.chat).pathname)).status, 401)
   assert.equal((await fetch(third.chat)).status, 200)
   await end(third)
+})
+
+test('npm start prints a link that signs the operator in at localhost, once', async (t) => {
+  const dir = tempDir(t)
+  const first = await start(t, dir)
+  const { origin, hostname, port } = new URL(first.signIn)
+  assert.deepEqual([hostname, port], ['localhost', new URL(first.chat).port])
+  const redeem = (): Promise<Response> =>
+    fetch(first.signIn, {
+      method: 'POST',
+      body: new URLSearchParams(),
+      headers: { Origin: origin, Accept: 'text/html' },
+      redirect: 'manual',
+    })
+  const [signedIn, again] = [await redeem(), await redeem()]
+  assert.deepEqual([signedIn.status, again.status], [303, 404])
+  const headers = { Cookie: signedIn.headers.getSetCookie()[0]?.split(';')[0] ?? '', Accept: 'application/json' }
+  assert.equal(JSON.parse(await (await fetch(`${origin}/auth/me`, { headers })).text()).sub, 'local:operator')
+  assert.equal(JSON.parse(await (await fetch(`${origin}/v1/groups`, { headers })).text()).groups.length, 1)
+  await end(first)
+  const second = await start(t, dir)
+  assert.notEqual(new URL(second.signIn).pathname, new URL(first.signIn).pathname)
+  await end(second)
+  const { stdout } = spawnSync(process.execPath, [SVC, 'audit', 'demo', '--json'], { env: envOf(dir) })
+  const actions: { action: string }[] = JSON.parse(String(stdout))
+  assert.equal(actions.filter(({ action }) => action === 'acl_membership.add').length, 1)
 })
 
 test('the commands printed by npm start work when pasted', needs('curl'), async (t) => {

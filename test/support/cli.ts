@@ -26,6 +26,8 @@ export interface RunOptions {
   readonly ask?: (question: string) => Promise<string>
   /** Called with each piece of stdout. */
   readonly heard?: (text: string) => void
+  /** Called with each piece of stderr. */
+  readonly heardError?: (text: string) => void
   /** When to press Ctrl-C; at once by default. */
   readonly stopped?: Promise<void>
   /** Answers to the prompts of a terminal, in order. */
@@ -47,6 +49,7 @@ export function testCli(t: CleanupScope): Cli {
   const dir = tempDir(t)
   const run: Cli['run'] = async (line, options = {}) => {
     const { stdin = '', terminal = false, env = {}, clock = systemClock, ask, heard, stopped, typed, output } = options
+    const heardError = options.heardError
     const said = { stdout: '', stderr: '' }
     const waiting = [...(typed ?? [])]
     const question = async (text: string): Promise<string> => {
@@ -57,7 +60,8 @@ export function testCli(t: CleanupScope): Cli {
       isTerminal: terminal,
       write: (text: string) => {
         said[name] += text
-        if (name === 'stdout') heard?.(text)
+        const listener = name === 'stdout' ? heard : heardError
+        listener?.(text)
       },
     })
     const code = await runSvc(typeof line === 'string' ? line.split(' ') : line, {

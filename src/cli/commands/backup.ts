@@ -11,6 +11,7 @@ export const backupCommands = [
       'write store, workspaces, web files and settings to one archive (mode 0600; - for stdout), even while the instance is served; secrets of .env only with --with-keys',
     example: 'backup demo demo.svcbackup --with-keys',
     run: async (svc, { instance, file, withKeys, force }) => {
+      await svc.mustBeLocal()
       const [{ findInstance }, { backup }] = await Promise.all([
         import('../instance/instance.ts'),
         import('../backup/backup.ts'),

@@ -32,6 +32,7 @@ export const doctorCommands = [
       'check directory, settings, models, store, rows and machine; --online also calls each model once; exits with 1 if something is wrong',
     example: 'doctor demo --online',
     run: async (svc, { instance, online }) => {
+      await svc.mustBeLocal()
       const findings = await runChecks(svc, locateInstance(instance, svc.io.environment), online)
       showFindings(svc, findings)
       return hasFault(findings) ? 1 : 0

@@ -6,6 +6,8 @@ import type { ConfiguredInstance } from '../instance/instance.ts'
 interface ListedInstance {
   readonly name: string
   readonly directory: string
+  /** The address of an instance on another machine. */
+  readonly remote?: string | undefined
   /** The current or configured address; undefined if the settings cannot be read. */
   readonly listen?: string | undefined
   /** Undefined if this user has no permission to find out. */
@@ -17,7 +19,7 @@ export const listCommands = [
   defineSvcCommand({
     usage: 'list [--json]',
     about:
-      'list the instances in the data directory, their addresses, and whether a process on this machine serves them',
+      'list the instances in the data directory, their addresses, and whether a process on this machine serves them; remote ones are on other machines',
     example: 'list',
     run: async (svc) => {
       const { listInstances } = await import('../instance/instance.ts')
@@ -28,8 +30,9 @@ export const listCommands = [
         rows,
         columns: {
           NAME: ({ name }) => name,
-          SERVED: ({ served }) => (served === undefined ? 'unknown' : served ? 'yes' : 'no'),
-          LISTEN: ({ listen = '-' }) => listen,
+          SERVED: ({ remote, served }) =>
+            remote !== undefined ? 'remote' : served === undefined ? 'unknown' : served ? 'yes' : 'no',
+          LISTEN: ({ remote, listen = '-' }) => remote ?? listen,
           DIRECTORY: ({ directory }) => directory,
         },
         empty: `no instances in ${dir}; svc create <name> creates one`,
@@ -41,11 +44,14 @@ export const listCommands = [
 ]
 
 async function inspectInstance(svc: SvcContext, name: string): Promise<ListedInstance> {
-  const [{ loadInstanceConfig, locateInstance }, { urlOfProcess, servingProcesses }] = await Promise.all([
-    import('../instance/instance.ts'),
-    import('../../daemons/process/presence.ts'),
-  ])
+  const [{ isRemoteInstance, loadInstanceConfig, locateInstance }, { urlOfProcess, servingProcesses }] =
+    await Promise.all([import('../instance/instance.ts'), import('../../daemons/process/presence.ts')])
   const location = locateInstance(name, svc.io.environment)
+  if (await isRemoteInstance(location)) {
+    const { readSignIn } = await import('../remote/sign-in-file.ts')
+    const signIn = await withoutRefusal(svc, () => readSignIn(location))
+    return { name, directory: location.layout.root, remote: signIn?.base ?? '-', processes: [] }
+  }
   const processes = await servingProcesses(location.layout)
   const current = processes?.map(urlOfProcess).find((address) => address !== undefined)
   const listen = current ?? (await configuredAddress(svc, () => loadInstanceConfig(location, svc.io.environment)))
@@ -53,14 +59,19 @@ async function inspectInstance(svc: SvcContext, name: string): Promise<ListedIns
   return { name, directory: location.layout.root, listen, served, processes: processes ?? [] }
 }
 
-/** Warns about an unreadable .env instead of failing, so that the other instances are listed. */
 async function configuredAddress(
   svc: SvcContext,
   read: () => Promise<ConfiguredInstance>,
 ): Promise<string | undefined> {
+  const { formatListenAddress } = await import('../input/port-flag.ts')
+  const configured = await withoutRefusal(svc, read)
+  return configured && `http://${formatListenAddress(configured.settings.WEB_LISTEN)}`
+}
+
+/** Warns about an unreadable file instead of failing, so that the other instances are listed. */
+async function withoutRefusal<T>(svc: SvcContext, read: () => Promise<T>): Promise<T | undefined> {
   try {
-    const { formatListenAddress } = await import('../input/port-flag.ts')
-    return `http://${formatListenAddress((await read()).settings.WEB_LISTEN)}`
+    return await read()
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
     svc.print.warn(error.message)

@@ -64,7 +64,7 @@ export const routeCommands = [
 async function warnAboutMissingGroup(svc: SvcContext, target: string): Promise<void> {
   const parsed = parseRouteTarget(target)
   if (parsed?.kind !== 'folder' || parsed.name.includes('{sender}')) return
-  const { host } = await svc.open()
-  if (await host.engine.read((tx) => groupsResource.table.find(tx, { folder: parsed.name }))) return
+  const groups = await svc.listAll(groupsResource.verbs.list, 'groups', {})
+  if (groups.some(({ folder }) => folder === parsed.name)) return
   svc.print.warn(`there is no group ${parsed.name} yet: messages that match this route reach no agent`)
 }

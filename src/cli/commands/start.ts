@@ -73,7 +73,7 @@ function overrideEnvironment(root: string, port: number | undefined, source: Set
   return { ...source, get: (key) => (key === 'SVC_DATA_DIR' ? root : key === 'WEB_LISTEN' ? listen() : get(key)) }
 }
 
-function showNext({ print }: SvcContext, root: string, { chat, hook }: StartLinks): void {
+function showNext({ print }: SvcContext, root: string, { chat, hook, signIn }: StartLinks): void {
   // npx finds the command only in a checkout; elsewhere it would install another package.
   const [svc, where] = isInstalled()
     ? ['svc', '']
@@ -83,6 +83,10 @@ function showNext({ print }: SvcContext, root: string, { chat, hook }: StartLink
     'Open the chat in a browser:',
     '',
     `  ${chat}`,
+    '',
+    'Sign in as the operator (this link works once, for 15 minutes):',
+    '',
+    `  ${signIn}`,
     '',
     'Post to the hook, in another terminal:',
     '',
@@ -99,9 +103,10 @@ function showNext({ print }: SvcContext, root: string, { chat, hook }: StartLink
     `  ${svc} model ${INSTANCE}`,
     `  ${svc} token ${INSTANCE} issue chat main`,
     `  ${svc} send ${INSTANCE} main 'What can you do?' --wait`,
+    `  ${svc} login ${INSTANCE} local:operator`,
     `  ${svc} help`,
     '',
-    'Ctrl-C stops it. Messages are kept, and the links stay the same after a restart.',
+    'Ctrl-C stops it. Messages are kept, and the links to the chat and the hook stay the same after a restart.',
   ]
   for (const line of lines) print.line(line)
 }

@@ -1,5 +1,6 @@
 // Scheduled tasks: prompts that are sent to an agent on a schedule.
 import type { TaskRunLog } from '../../core/schedule/tasks.ts'
+import { refuse } from '../../lib/refusal.ts'
 import { scheduledTasksResource } from '../../resources/scheduled-tasks.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { resolveIdPrefix } from '../input/id-prefix.ts'
@@ -84,7 +85,10 @@ async function resolveTaskId(svc: SvcContext, typed: string): Promise<string> {
 
 async function changeStatus(svc: SvcContext, typed: string, to: 'active' | 'paused'): Promise<void> {
   const id = await resolveTaskId(svc, typed)
-  const readStatus = async (): Promise<string> => (await svc.call(tasks.show, { id })).task.status
+  const readStatus = async (): Promise<string> => {
+    const rows = await svc.listAll(tasks.list, 'scheduled_tasks', {})
+    return rows.find((row) => row.id === id)?.status ?? refuse('not_found', `there is no task ${id}`)
+  }
   const before = await readStatus()
   await svc.call(to === 'paused' ? tasks.pause : tasks.resume, { id })
   const after = await readStatus()

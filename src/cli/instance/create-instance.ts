@@ -1,13 +1,13 @@
 // Creates an instance: its directory, .env, store and the group main. Safe to repeat: existing parts stay unchanged.
 import { randomBytes } from 'node:crypto'
-import { link, mkdir, open, readdir, rm, stat } from 'node:fs/promises'
+import { link, open, readdir, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { ROOT_FOLDER } from '../../core/access/tiers.ts'
 import { securePrivateDirectories } from '../../core/groups/private-directories.ts'
 import { bundledProducts, findProduct, listProducts, type Product, setUpFolder } from '../../core/groups/products.ts'
 import { INSTANCE_SETTINGS } from '../../daemons/settings.ts'
 import { type Clock, type Random, systemRandom } from '../../lib/clock.ts'
-import { errnoCode, readText, refuseDisk, writeAtomic } from '../../lib/files/atomic-file.ts'
+import { errnoCode, makeDirectory, readText, refuseDisk, writeAtomic } from '../../lib/files/atomic-file.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { readSettings, type SettingSource, sourceOf } from '../../lib/settings.ts'
 import { formatDotenv, parseDotenv } from '../../lib/text/dotenv.ts'
@@ -56,10 +56,10 @@ export async function createInstance(
   const { layout } = location
   await mustBeOursOrNew(layout.root)
   const initial = initialSettings(location, await readEnv(layout.env), environment)
-  await makeDir(layout.root, 0o755)
+  await makeDirectory(layout.root, 0o755)
   const { written, hadEnv } = await writeEnv(layout.env, initial)
   const configured = await loadInstanceConfig(location, environment)
-  await makeDir(dirname(layout.store), 0o700)
+  await makeDirectory(dirname(layout.store), 0o700)
   const address = storeAddress(configured)
   const store = 'path' in address ? { ...address, create: true } : address
   const host = await openInstance(configured, { clock, store })
@@ -131,20 +131,6 @@ async function append(path: string, text: string): Promise<void> {
     await file.sync()
   } catch (error) {
     refuseDisk(error, 'write', path)
-  }
-}
-
-/** Creates missing parents one by one: Node's `recursive` never returns on a file system that allows none, such as /proc. */
-async function makeDir(path: string, mode: number): Promise<void> {
-  try {
-    await mkdir(path, mode).catch(async (error) => {
-      if (errnoCode(error) !== 'ENOENT' || dirname(path) === path) throw error
-      await makeDir(dirname(path), mode)
-      await mkdir(path, mode)
-    })
-  } catch (error) {
-    const exists = errnoCode(error) === 'EEXIST' && (await stat(path).catch(() => undefined))?.isDirectory()
-    if (!exists) refuseDisk(error, 'create', path)
   }
 }
 

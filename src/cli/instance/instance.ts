@@ -84,6 +84,29 @@ export async function mustFindInstanceDirectory(
   refuse('invalid', `cannot use ${layout.root}: it is not a directory`)
 }
 
+/** Tokens of a sign-in to an instance on another machine. */
+const REMOTE_FILE = 'remote.json'
+
+export function remoteFile({ layout: { root } }: InstanceLocation): string {
+  return join(root, REMOTE_FILE)
+}
+
+/** Whether the instance is on another machine. A directory with a store or settings is an instance of this machine. */
+export async function isRemoteInstance(location: InstanceLocation): Promise<boolean> {
+  return (await exists(remoteFile(location))) && !(await hasLocalFiles(location))
+}
+
+export async function hasLocalFiles({ layout: { env, store, groups } }: InstanceLocation): Promise<boolean> {
+  return (await exists(env)) || (await exists(store)) || (await exists(groups))
+}
+
+function exists(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  )
+}
+
 /** Where `svc start` creates its instance, relative to the checkout. */
 const LOCAL_DIRECTORY = '.svc'
 

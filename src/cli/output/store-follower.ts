@@ -1,4 +1,4 @@
-// Polls the store after every write and once a second, until Ctrl-C.
+// Polls the store after every write and once a second, until Ctrl-C. An instance on another machine reports no writes.
 import type { SvcContext } from '../command.ts'
 
 const POLL_MS = 1000
@@ -7,9 +7,9 @@ const POLL_MS = 1000
 export async function followStore(svc: SvcContext, start: () => Promise<() => Promise<void>>): Promise<void> {
   const stop = new AbortController()
   void svc.io.stopped().then(() => stop.abort())
-  const { host } = await svc.open()
+  const engine = (await svc.isRemote()) ? undefined : (await svc.open()).host.engine
   let wake = Promise.withResolvers<void>()
-  const unlisten = host.engine.listen(() => wake.resolve())
+  const unlisten = engine?.listen(() => wake.resolve())
   stop.signal.addEventListener('abort', () => wake.resolve())
   try {
     const poll = await start()
@@ -21,6 +21,6 @@ export async function followStore(svc: SvcContext, start: () => Promise<() => Pr
       if (!stop.signal.aborted) await poll()
     }
   } finally {
-    unlisten()
+    unlisten?.()
   }
 }

@@ -2,7 +2,7 @@
 
 /** Quotes a word for a POSIX shell. */
 export function shellQuote(word: string): string {
-  return /^[\w./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
+  return /^[\w./:-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }
 
 export function formatCents(cents: number): string {

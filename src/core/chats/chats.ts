@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { Tx } from '../../store/engine.ts'
 import { type Patch, Table } from '../../store/table.ts'
-import { ChatName, Folder, line, Timestamp } from '../values.ts'
+import { ChatName, Folder, line } from '../values.ts'
 
 export const Chat = z.object({
   jid: ChatName,
@@ -11,7 +11,6 @@ export const Chat = z.object({
   is_group: z.boolean().optional(),
   sticky_folder: Folder.optional().describe('Set by @name, cleared by @'),
   sticky_topic: z.string().optional().describe('Set by #name, cleared by #'),
-  noticed_at: Timestamp.optional().describe('When the chat was told that no folder handles it'),
 })
 export type Chat = z.output<typeof Chat>
 
@@ -23,6 +22,8 @@ export const chats = new Table({
     `create table chats (
        jid text primary key, source text, name text, is_group boolean, sticky_folder text, sticky_topic text,
        noticed_at text)`,
+    // Onboarding remembers when it greeted a chat.
+    'alter table chats drop column noticed_at',
   ],
 })
 

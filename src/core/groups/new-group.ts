@@ -25,11 +25,13 @@ interface NewGroup {
   readonly jid?: string | undefined
   /** Put its routes before every other route that matches this chat. */
   readonly isFirst?: boolean | undefined
+  /** Restrict its routes to the platform of the chat in any case. */
+  readonly namesPlatform?: boolean | undefined
   /** Principal that creates it. */
   readonly by: string
 }
 
-interface GroupCreationTime {
+export interface GroupCreationTime {
   readonly now: string
   readonly clock: Clock
   readonly timeZone: string
@@ -48,7 +50,7 @@ interface AddGroupResult {
 /** Idempotent: existing rows stay as they are. */
 export async function addGroup(
   tx: Tx,
-  { jid, isFirst, by, ...group }: NewGroup,
+  { jid, isFirst, namesPlatform, by, ...group }: NewGroup,
   { now, clock, timeZone }: GroupCreationTime,
 ): Promise<AddGroupResult> {
   const { folder } = group
@@ -65,7 +67,7 @@ export async function addGroup(
     // An earlier group of this folder left the task, and it was paused while there was no group.
     else if (added) await scheduledTasks.update(tx, { id: task.id }, { next_run, status: 'active' })
   }
-  const routing = jid === undefined ? undefined : await planChatRoutes(tx, jid, folder, isFirst)
+  const routing = jid === undefined ? undefined : await planChatRoutes(tx, jid, folder, { isFirst, namesPlatform })
   const addedRoutes = jid === undefined || !routing ? [] : await addChatRoutes(tx, jid, routing)
   return { added, routes: addedRoutes, tasks: addedTasks, routing, inherited }
 }

@@ -10,6 +10,8 @@ const FILES_MAX = 2000
 const BYTES_MAX = 64 * 1024 * 1024
 /** Each level keeps two directories open, so depth is limited. */
 const DEPTH_MAX = 32
+/** The workspace, public and private pages. */
+const WORKSPACE_DIRECTORIES = 3
 
 interface NewWorkspace {
   readonly folder: string
@@ -29,6 +31,23 @@ export async function makeWorkspace(layout: Layout, { folder, product, from }: N
     await Promise.allSettled(undo.map((remove) => remove()))
     throw withoutRoot(layout, error)
   }
+}
+
+/** Whether one of the directories of a group exists. */
+export async function hasWorkspace(layout: Layout, folder: string): Promise<boolean> {
+  return (await planCleanup(layout, folder)).length < WORKSPACE_DIRECTORIES
+}
+
+/** Removes the directories of a group with their files. */
+export async function removeWorkspace(layout: Layout, folder: string): Promise<void> {
+  await removeHome(layout, folder)
+  for (const path of [layout.webPub, layout.webPriv]) await removePages(path, folder)
+}
+
+export async function hasPrototype(layout: Layout, folder: string): Promise<boolean> {
+  await using home = await openHome(layout, folder)
+  await using prototype = await home?.openDirectory('prototype')
+  return prototype !== undefined
 }
 
 /** The agent reads the refusal and must not see host paths. */

@@ -1,7 +1,7 @@
 // Paths that proxyd serves itself. Rows cannot override them.
 
 const RESERVED_PATHS: readonly string[] = [
-  ...['/chat', '/hook', '/invite', '/pair', '/auth', '/dash', '/mcp', '/v1', '/openapi', '/openapi.json'],
+  ...['/chat', '/hook', '/invite', '/pair', '/onboard', '/auth', '/dash', '/mcp', '/v1', '/openapi', '/openapi.json'],
   ...['/health', '/metrics', '/robots.txt'],
   // Not all of /.well-known: backends use other names below it.
   ...['/.well-known/oauth-authorization-server', '/.well-known/openid-configuration'],

@@ -1,9 +1,11 @@
-// Invites as rows. Only the hash of a token is stored; a revoked invite stays and has `revoked_at`.
+// Invites as rows, and who has redeemed them. Only the hash of a token is stored; a revoked invite stays and has `revoked_at`.
 import { z } from 'zod'
 import type { Tx } from '../../store/engine.ts'
+import { execute } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
+import { acl } from '../access/acl.ts'
 import { hashToken } from '../links/link-token.ts'
-import { Bytes, FolderGlob, line, Timestamp } from '../values.ts'
+import { Bytes, FolderGlob, line, Sub, Timestamp } from '../values.ts'
 
 export const Invite = z
   .object({
@@ -34,6 +36,18 @@ export const invites = new Table({
 
 export type InviteRow = z.output<typeof Invite>
 
+const InviteRedemption = z.object({ token_hash: Bytes, sub: Sub, redeemed_at: Timestamp })
+
+export const inviteRedemptions = new Table({
+  name: 'invite_redemptions',
+  row: InviteRedemption,
+  key: ['token_hash', 'sub'],
+  storage: [
+    `create table invite_redemptions (
+       token_hash bytea not null, sub text not null, redeemed_at text not null, primary key (token_hash, sub))`,
+  ],
+})
+
 /** The invite of a token, if it can still be redeemed. */
 export async function findOpenInvite(tx: Tx, token: string, now: string): Promise<InviteRow | undefined> {
   const invite = await invites.find(tx, { token_hash: hashToken(token) })
@@ -43,4 +57,36 @@ export async function findOpenInvite(tx: Tx, token: string, now: string): Promis
 
 export async function isInviteOpen(tx: Tx, token: string, now: string): Promise<boolean> {
   return (await findOpenInvite(tx, token, now)) !== undefined
+}
+
+/** The invite that this person has redeemed with the token, even if it is used up, expired or revoked since. */
+export async function findRedeemedInvite(tx: Tx, token: string, sub: string): Promise<InviteRow | undefined> {
+  const token_hash = hashToken(token)
+  return (await inviteRedemptions.find(tx, { token_hash, sub })) ? invites.find(tx, { token_hash }) : undefined
+}
+
+/** The condition is part of the update, so parallel people never use an invite more often than allowed. */
+const USE = `update invites set used_count = used_count + 1 where token_hash = $1 and used_count < max_uses
+  and revoked_at is null and (expires_at is null or expires_at > $2)`
+
+/** Grants the person the folders of the invite. Returns false if it cannot be used any more. */
+export async function useInvite(
+  tx: Tx,
+  { token_hash, target_glob }: InviteRow,
+  sub: string,
+  now: string,
+): Promise<boolean> {
+  if ((await execute(tx, USE, [token_hash, now])) === 0) return false
+  await inviteRedemptions.insert(tx, { token_hash, sub, redeemed_at: now })
+  await acl.insertIfMissing(tx, {
+    principal: sub,
+    action: 'admin',
+    scope: target_glob,
+    effect: 'allow',
+    params: '',
+    predicate: '',
+    granted_by: 'invite',
+    granted_at: now,
+  })
+  return true
 }

@@ -272,6 +272,22 @@ export async function touchSession(
   )
 }
 
+/** Adding a way to sign in needs a recent sign-in. */
+const RECENT_MS = 15 * 60_000
+
+export function isRecentSignIn(signedInMs: number, nowMs: number): boolean {
+  return nowMs >= signedInMs && nowMs - signedInMs < RECENT_MS
+}
+
+/** Newest first, of browsers and clients. */
+export async function listActiveSessions(tx: Tx, sub: string, nowMs: number): Promise<SessionRow[]> {
+  const rows = await sessions.list(tx, { sub, status: 'active' }, [
+    ['started_at', 'desc'],
+    ['family_id', 'asc'],
+  ])
+  return rows.filter((row) => nowMs < Date.parse(row.expires_at) && nowMs < Date.parse(row.ends_at))
+}
+
 /** Returns whether it was active. */
 export async function revokeSession(tx: Tx, family_id: string): Promise<boolean> {
   return (await sessions.update(tx, { family_id, status: 'active' }, { status: 'revoked' })) > 0

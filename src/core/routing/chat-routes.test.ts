@@ -8,7 +8,7 @@ import { routes } from './routes.ts'
 
 async function add({ host }: TestHost, jid: string, folder: string, isFirst = false): Promise<RoutePlan> {
   return host.engine.transaction(async (tx) => {
-    const plan = await planChatRoutes(tx, jid, folder, isFirst)
+    const plan = await planChatRoutes(tx, jid, folder, { isFirst })
     await addChatRoutes(tx, jid, plan)
     return plan
   })

@@ -23,8 +23,20 @@ export interface RoutePlan {
   readonly overtaken: readonly Route[]
 }
 
-/** Plans the routes from the chat to the folder. Idempotent. `isFirst` puts them before every route to another target. */
-export async function planChatRoutes(tx: Tx, jid: string, folder: string, isFirst = false): Promise<RoutePlan> {
+interface RoutePlanOptions {
+  /** Puts the routes before every route to another target. */
+  readonly isFirst?: boolean | undefined
+  /** The match includes the platform even if no other platform has the room. */
+  readonly namesPlatform?: boolean | undefined
+}
+
+/** Plans the routes from the chat to the folder. Idempotent. */
+export async function planChatRoutes(
+  tx: Tx,
+  jid: string,
+  folder: string,
+  { isFirst = false, namesPlatform = false }: RoutePlanOptions = {},
+): Promise<RoutePlan> {
   const ordered = await routes.list(tx, {}, [
     ['seq', 'asc'],
     ['id', 'asc'],
@@ -49,7 +61,7 @@ export async function planChatRoutes(tx: Tx, jid: string, folder: string, isFirs
     // Moving a route without the platform to the front would also take the other platform's chat.
     const movable = sharedWith === undefined ? (plain ?? narrow) : narrow
     if (movable) moved.push({ id: movable.id, seq })
-    else added.push({ ...(sharedWith === undefined ? route : scoped), seq })
+    else added.push({ ...(sharedWith === undefined && !namesPlatform ? route : scoped), seq })
     if (rival) (rival.seq <= seq ? inFront : overtaken).add(rival)
   }
   const isScoped = sharedWith !== undefined && added.length > 0

@@ -394,9 +394,9 @@ onEveryEngine('routing a message', (engine) => {
     const on = await open(t, engine)
     assert.match(
       summarize(await on.decide('hello')),
-      /^onboarding: This chat has no group yet\. .* svc group test add telegram:42/,
+      /^onboarding: Hello! This chat has no folder yet\. To ask for a folder, reply with a name/,
     )
-    assert.equal(summarize(await on.decide('hello?')), 'onboarding')
+    assert.equal(summarize(await on.decide('/help')), 'onboarding')
     const [row, ...more] = await on.write((tx) => onboarding.list(tx))
     assert.deepEqual([row?.jid, row?.status, more.length], [JID, 'awaiting_message', 0])
     assert.equal(summarize(await on.decide('/chatid')), `answered: ${JID}`)

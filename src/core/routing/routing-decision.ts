@@ -17,6 +17,8 @@ export interface RoutingContext {
   readonly instance: string
   /** The agent's name in chats. */
   readonly assistantName?: string | undefined
+  /** Greets a chat without a route; absent: the default text. */
+  readonly greeting?: string | undefined
 }
 
 export interface MessageWithEnvelope {

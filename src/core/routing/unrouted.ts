@@ -1,11 +1,9 @@
 // Step 7 of routing: messages of platform chats without an owner. Their route leads to a daemon, a built-in handler or a
 // missing folder, or no route matches and the chat waits for onboarding.
-import { timestamp } from '../../lib/clock.ts'
 import type { Tx } from '../../store/engine.ts'
 import { parentFolderOf } from '../access/tiers.ts'
-import { upsertChat } from '../chats/chats.ts'
 import { decodeContent, type Message } from '../messages/messages.ts'
-import { onboarding } from '../people/onboarding.ts'
+import { onboardChat } from '../people/onboarding-chat.ts'
 import type { ChatMessageContext } from './chat-owner.ts'
 import type { MessageDirective } from './message-directive.ts'
 import type { MatchedRoute } from './route-table.ts'
@@ -25,7 +23,7 @@ export async function handleUnrouted(
     return { ...placement, kind: 'end', outcome: 'answered', reply: jid }
   return matchedRoute
     ? handleMissingFolder(tx, context, placement, matchedRoute, jid)
-    : handleUnclaimedChat(tx, context, chatMessage)
+    : handleUnclaimedChat(tx, context, chatMessage, directive)
 }
 
 function runBuiltin(placement: MessagePlacement, name: string, { content }: Message): RoutingDecision {
@@ -52,23 +50,25 @@ async function handleMissingFolder(
   return { ...placement, kind: 'end', outcome: 'failed', reason, ...(fragment === 'observe' ? {} : { reply }) }
 }
 
-/** Adds the chat to onboarding and tells it so once. */
+/** Verbs of messages whose text can name a folder. */
+const TEXT_VERBS: readonly string[] = ['message', 'mention', 'reply']
+
+/** The chat waits in onboarding until it has a route. */
 async function handleUnclaimedChat(
   tx: Tx,
-  { instance }: RoutingContext,
+  { greeting }: RoutingContext,
   { row, now, chat, placement }: ChatMessageContext,
+  directive: MessageDirective | undefined,
 ): Promise<RoutingDecision> {
-  const { jid } = row.message
+  const { jid, sender, content } = row.message
   const isRoom = row.envelope?.is_group ?? chat?.is_group ?? false
   if (isRoom && placement.verb !== 'mention') {
     const reason = 'no route matches this room, and the message does not mention the agent'
     return { ...placement, kind: 'end', outcome: 'silent', reason }
   }
-  const created = timestamp(now)
-  await onboarding.insertIfMissing(tx, { jid, status: 'awaiting_message', created })
-  const end = { ...placement, kind: 'end', outcome: 'onboarding', reason: 'no route matches this chat' } as const
-  if (chat?.noticed_at !== undefined) return end
-  await upsertChat(tx, jid, { noticed_at: created })
-  const reply = `This chat has no group yet. An operator can add it with: svc group ${instance} add ${jid} <folder>`
-  return { ...end, reply }
+  const isText = TEXT_VERBS.includes(placement.verb) && directive?.kind !== 'command'
+  const text = isText ? decodeContent(content) : undefined
+  const reply = await onboardChat(tx, { jid, sender, text, now, greeting })
+  const reason = 'no route matches this chat'
+  return { ...placement, kind: 'end', outcome: 'onboarding', reason, ...(reply === undefined ? {} : { reply }) }
 }

@@ -38,7 +38,7 @@ async function showBearers(host: InstanceHost, c: Context, person: SignedIn): Pr
 ${bearers.length === 0 ? html`<p class="muted">You have no bearers.</p>` : html`<ul class="list">${bearers.map((bearer) => bearerItem(bearer, now, person))}</ul>`}
 ${next === undefined ? EMPTY_HTML : html`<p><a href="${PATH}?after=${encodeURIComponent(next)}">Older bearers</a></p>`}
 ${createForm(await usableFolders(host, person), person)}`
-  return sendPage(c, renderPage({ title: 'Your bearers', person: sub, main }))
+  return sendPage(c, renderPage({ title: 'Bearers', person: sub, tab: PATH, main }))
 }
 
 function bearerItem(bearer: IssuedBearerRow, now: string, { csrf }: SignedIn): Html {

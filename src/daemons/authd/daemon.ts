@@ -12,6 +12,8 @@ import { mountBearerPages } from './bearer-pages.ts'
 import { startKeyRotation } from './key-rotation.ts'
 import { mountAuthorizationServer } from './oauth/authorization-server.ts'
 import { allowEveryOrigin } from './oauth/oauth-response.ts'
+import { mountPasskeyPages } from './passkey-pages.ts'
+import { mountPasskeyRoutes } from './passkey-routes.ts'
 import { mountProviderPages } from './provider-pages.ts'
 import { openProviders } from './providers.ts'
 import { startSessionCleanup } from './session-cleanup.ts'
@@ -38,5 +40,7 @@ export const authd = defineDaemon({
     mountAccountLinks(app, host)
     mountAuthorizationServer(app, { host, isAllowed })
     mountBearerPages(app, host)
+    mountPasskeyPages(app, host)
+    mountPasskeyRoutes(app, { ...signIn, log })
   },
 })

@@ -15,7 +15,7 @@ import { clearedSessionCookie } from '../http/session-cookie.ts'
 import { type SignInContext, signedInDestination, signedInResponse, startSession } from '../http/sign-in.ts'
 import { findSignedIn } from '../http/signed-in.ts'
 import { addressKey } from './attempt-limits.ts'
-import { passkeySection } from './passkey-section.ts'
+import { PASSKEY_SCRIPT, passkeySection } from './passkey-section.ts'
 import type { ProviderContext } from './provider-pages.ts'
 import { startPath } from './provider-paths.ts'
 
@@ -52,8 +52,9 @@ async function showSignIn({ host, providers }: ProviderContext, c: Context): Pro
     renderPage({
       title: 'Sign in',
       person: person?.sub,
+      scripts: [PASSKEY_SCRIPT],
       main: html`${buttons}
-${passkeySection()}
+${passkeySection(host, { next })}
 <p class="hint">${buttons.length > 0 ? 'Or use' : 'Use'} a one-time link, which the operator creates on the server. For an operator:</p>
 <pre><code class="copy">svc login ${host.instance} local:operator</code></pre>`,
     }),

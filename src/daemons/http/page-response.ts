@@ -4,7 +4,6 @@ import { prefersHtml, problemOf } from '../../lib/http/http.ts'
 import { publicRefusal, Refusal } from '../../lib/refusal.ts'
 import type { HtmlPage } from '../../web/chat/page.ts'
 import { messagePage } from '../../web/pages/page.ts'
-import { toSentence } from '../../web/text/wording.ts'
 
 export function sendPage(c: Context, { status, headers, body }: HtmlPage): Response {
   const response = new Response(c.req.method === 'HEAD' ? null : body, { status, headers })
@@ -26,7 +25,7 @@ export function pageHandler(handler: (c: Context) => Response | Promise<Response
       c.error = error
       const { problem, headers } = problemOf(publicRefusal(error))
       const { title, detail: text, hint, status } = problem
-      const page = messagePage({ title, text: toSentence(text), hint: hint && toSentence(hint), status })
+      const page = messagePage({ title, text, hint, status })
       return sendPage(c, { ...page, headers: { ...headers, ...page.headers } })
     }
   }

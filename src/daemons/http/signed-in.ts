@@ -1,5 +1,6 @@
 // Handlers of pages that need a signed-in person.
 import type { Context, Handler } from 'hono'
+import { isRecentSignIn } from '../../core/people/sessions.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { InstanceHost, RequestContext } from '../../registry/context.ts'
 import { authenticateRequest } from './credentials.ts'
@@ -68,9 +69,6 @@ export function signInPath(c: Context): string {
 }
 
 /** Adding a way to sign in needs a recent sign-in. */
-const RECENT_MS = 15 * 60_000
-
 export function isRecent(host: InstanceHost, { signedInMs }: SignedIn): boolean {
-  const age = host.clock.now() - signedInMs
-  return age >= 0 && age < RECENT_MS
+  return isRecentSignIn(signedInMs, host.clock.now())
 }

@@ -17,6 +17,7 @@ const DAEMON_PATHS: readonly (readonly [path: string, daemon: DaemonName])[] = [
   ['/.well-known/oauth-protected-resource', 'authd'],
   ['/invite', 'onbod'],
   ['/pair', 'onbod'],
+  ['/onboard', 'onbod'],
 ]
 
 export type DaemonLookup = (path: string) => DaemonName | undefined

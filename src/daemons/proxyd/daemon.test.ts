@@ -273,12 +273,12 @@ test('a browser gets a page at the root and for 404', async (t) => {
   const { url, logged } = await serveHost(t)
   const headers = { Accept: 'text/html,application/xhtml+xml,*/*;q=0.8' }
   const root = await fetch(url(), { headers })
-  assert.equal(root.headers.get('content-type'), 'text/html; charset=UTF-8')
-  assert.match(await root.text(), /<h1>svc<\/h1>/)
+  assert.equal(root.headers.get('content-type'), 'text/html; charset=utf-8')
+  assert.match(await root.text(), /<a class="button primary" href="\/auth\/sign-in">Sign in<\/a>/)
   const nothing = await fetch(`${url()}/<b>x`, { headers })
   assert.equal(nothing.status, 404)
   assert.match(nothing.headers.get('content-type') ?? '', /^text\/html/)
-  assert.match(await nothing.text(), /there is nothing at this path/)
+  assert.match(await nothing.text(), /There is nothing at this path\./)
   assert.equal(logged().at(-1)?.reason, 'there is nothing at this path')
 })
 

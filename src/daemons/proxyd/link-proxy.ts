@@ -17,7 +17,7 @@ import type { RawHandler } from '../http/raw-request.ts'
 import { acceptRequestId, setClientAddress } from '../http/request-middleware.ts'
 import { joinedHeader, resolveClientAddress } from '../http/trusted-proxies.ts'
 import { upstreamHeaders } from '../http/upstream-headers.ts'
-import { PAGE_TYPE, plainProblemPage } from './pages.ts'
+import { problemPage } from './pages.ts'
 import { identityHeaders } from './request-auth.ts'
 import { isNormalizedPath, parseTarget } from './request-target.ts'
 
@@ -126,11 +126,12 @@ const SECURITY_HEADERS = {
 function sendRefusal(request: IncomingMessage, response: ServerResponse, refusal: Refusal, id: string): number {
   const { problem, headers } = problemOf(publicRefusal(refusal))
   if (response.headersSent || response.destroyed) return problem.status
-  const isPage = prefersHtml(request.headers.accept)
-  const body = isPage ? plainProblemPage(problem) : JSON.stringify(problem)
+  const page = prefersHtml(request.headers.accept) ? problemPage(problem) : undefined
+  const body = page?.body ?? JSON.stringify(problem)
   response.writeHead(problem.status, {
     ...SECURITY_HEADERS,
-    'Content-Type': isPage ? PAGE_TYPE : 'application/problem+json',
+    'Content-Type': 'application/problem+json',
+    ...page?.headers,
     ...headers,
     'X-Request-Id': id,
     'Content-Length': Buffer.byteLength(body),

@@ -1,6 +1,8 @@
-// Pages that proxyd serves itself: the root as JSON or HTML, robots.txt, and error pages for browsers.
+// Pages that proxyd serves itself: the front page, its JSON for programs, robots.txt, and error pages for browsers.
 import type { Problem } from '../../lib/http/http.ts'
-import { EMPTY_HTML, type Html, html } from '../../web/chat/html.ts'
+import { html } from '../../web/chat/html.ts'
+import type { HtmlPage } from '../../web/chat/page.ts'
+import { messagePage, renderPage } from '../../web/pages/page.ts'
 import { DAEMON_NAMES } from '../settings.ts'
 
 export const ROBOTS = 'User-agent: *\nDisallow: /chat/\nDisallow: /hook/\n'
@@ -12,29 +14,27 @@ export const ROOT_DOCUMENT = {
   descriptions: Object.fromEntries(DAEMON_NAMES.map((name) => [name, `/openapi/${name}.json`])),
 }
 
-export const ROOT_PAGE = page(
-  'svc',
-  html`<p>Agents live here. To talk to one, open the chat link that you were given.</p>
-<p>Programs find descriptions of the interface at
-${Object.values(ROOT_DOCUMENT.descriptions).map((path) => html`<a href="${path}">${path}</a> `)}</p>`,
-)
-
-export const PAGE_TYPE = 'text/html; charset=utf-8'
-
-/** The content of the problem document as a page. See docs/decisions.md#http-errors. */
-export function plainProblemPage({ title, detail, hint }: Problem): string {
-  return page(title, html`<p>${detail}</p>${hint === undefined ? EMPTY_HTML : html`<p>${hint}</p>`}`)
+/** `person`: the sub of a signed-in visitor. */
+export function frontPage(person: string | undefined): HtmlPage {
+  const way =
+    person === undefined
+      ? html`<p>Open the chat link that you were given, or sign in to reach your agents.</p>
+<p><a class="button primary" href="/auth/sign-in">Sign in</a></p>`
+      : html`<p>You are signed in as <code>${person}</code>.</p>
+<p><a class="button primary" href="/auth/me">Your account</a></p>`
+  return renderPage({
+    title: 'Agents live here',
+    person,
+    main: html`<p class="lead">This server hosts agents. You talk to them in chats; programs reach them through links and an API.</p>
+${way}
+<details><summary>For programs</summary>
+<p>Descriptions of the API, in OpenAPI:</p>
+<ul class="columns">${Object.entries(ROOT_DOCUMENT.descriptions).map(([name, path]) => html`<li><a href="${path}">${name}</a></li>`)}</ul>
+</details>`,
+  })
 }
 
-function page(title: string, content: Html): string {
-  return html`<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<meta name="color-scheme" content="light dark">
-<title>${title}</title>
-<h1>${title}</h1>
-${content}
-</html>
-`.text
+/** The content of the problem document as a page. See docs/decisions.md#http-errors. */
+export function problemPage({ title, detail: text, hint, status }: Problem): HtmlPage {
+  return messagePage({ title, text, hint, status })
 }

@@ -5,14 +5,15 @@ import { selfAndAncestors } from '../../core/access/tiers.ts'
 import { groups } from '../../core/groups/groups.ts'
 import { prefersHtml, problemOf, problemResponse } from '../../lib/http/http.ts'
 import { publicRefusal, Refusal, refuse } from '../../lib/refusal.ts'
+import type { InstanceHost } from '../../registry/context.ts'
 import type { Tx } from '../../store/engine.ts'
-import type { Authentication } from '../http/credentials.ts'
+import { type Authentication, authenticateRequest } from '../http/credentials.ts'
 import { forwardedHeaders } from '../http/forwarded-headers.ts'
 import { formatSessionCookie, withoutSessionCookie, withoutSessionCookies } from '../http/session-cookie.ts'
 import { encodeLocation, upstreamHeaders } from '../http/upstream-headers.ts'
 import { fileResponse } from './file-response.ts'
 import type { ProxyContext } from './link-proxy.ts'
-import { PAGE_TYPE, plainProblemPage, ROOT_DOCUMENT, ROOT_PAGE } from './pages.ts'
+import { frontPage, problemPage, ROOT_DOCUMENT } from './pages.ts'
 import { decodeSegments, findFile } from './published-files.ts'
 import { authenticateVisitor, authorize, identityHeaders } from './request-auth.ts'
 import { isUnambiguousPath, type RequestTarget } from './request-target.ts'
@@ -39,10 +40,8 @@ export async function dispatchRequest(
     c.error = error
     if (needsSignIn(c, error)) return redirectToSignIn(target)
     const { problem, headers } = problemOf(c.get('caller') ? error : publicRefusal(error))
-    return new Response(plainProblemPage(problem), {
-      status: problem.status,
-      headers: { 'Content-Type': PAGE_TYPE, Vary: 'Accept', ...headers },
-    })
+    const page = problemPage(problem)
+    return new Response(page.body, { status: page.status, headers: { Vary: 'Accept', ...headers, ...page.headers } })
   }
 }
 
@@ -71,7 +70,7 @@ async function handleMatch(
     const segments = match?.kind === 'files' ? decodeSegments(match.path) : undefined
     return { match, segments, folder: segments && (await deepestFolder(tx, segments)) }
   })
-  if (!match) return path === '/' ? sendRoot(c) : nothingHere()
+  if (!match) return path === '/' ? sendRoot(host, c) : nothingHere()
   if (match.kind === 'denied') return refuse('forbidden', 'this path is closed')
   const auth = match.kind === 'backend' ? match.route.auth : match.auth
   const authentication = await authenticateVisitor(host, c, incoming, auth)
@@ -102,10 +101,12 @@ async function deepestFolder(tx: Tx, segments: readonly string[]): Promise<strin
   return undefined
 }
 
-function sendRoot(c: Context): Response {
+async function sendRoot(host: InstanceHost, c: Context): Promise<Response> {
   if (c.req.method !== 'GET' && c.req.method !== 'HEAD') return getOnly()
-  const vary = { Vary: 'Accept' }
-  return prefersHtml(c.req.header('Accept')) ? c.html(ROOT_PAGE, 200, vary) : c.json(ROOT_DOCUMENT, 200, vary)
+  if (!prefersHtml(c.req.header('Accept'))) return c.json(ROOT_DOCUMENT, 200, { Vary: 'Accept' })
+  const { caller } = await authenticateRequest(host, c)
+  const { status, headers, body } = frontPage(caller?.kind === 'person' ? caller.sub : undefined)
+  return new Response(c.req.method === 'HEAD' ? null : body, { status, headers: { ...headers, Vary: 'Accept' } })
 }
 
 function getOnly(): Response {

@@ -1,6 +1,6 @@
 // routd: routes messages, delivers to platforms, and serves routes, grants, tokens, tasks and groups.
 import { defineDaemon } from '../daemon.ts'
-import { CHANNEL_SETTINGS, INSTANCE_SETTINGS } from '../settings.ts'
+import { CHANNEL_SETTINGS, INSTANCE_SETTINGS, ONBOARDING_SETTINGS } from '../settings.ts'
 import { mountChannelRoutes } from './channel-routes.ts'
 import { OutboxWorker } from './outbox-worker.ts'
 import { Router } from './router.ts'
@@ -9,14 +9,14 @@ import { mountTaskRoutes } from './task-routes.ts'
 export const routd = defineDaemon({
   name: 'routd',
   about: 'routes messages, and serves the resources that routing depends on',
-  settings: { ...CHANNEL_SETTINGS, ASSISTANT_NAME: INSTANCE_SETTINGS.ASSISTANT_NAME },
+  settings: { ...CHANNEL_SETTINGS, ...ONBOARDING_SETTINGS, ASSISTANT_NAME: INSTANCE_SETTINGS.ASSISTANT_NAME },
   start: (context, settings) => {
     const { host, log, defer } = context
     mountTaskRoutes(context)
     mountChannelRoutes(context, settings)
     const outbox = new OutboxWorker({ host, log })
     defer(() => outbox.close())
-    const router = new Router({ host, assistantName: settings.ASSISTANT_NAME })
+    const router = new Router({ host, assistantName: settings.ASSISTANT_NAME, greeting: settings.ONBOARDING_GREETING })
     defer(() => router.close())
   },
 })

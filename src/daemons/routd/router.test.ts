@@ -10,7 +10,8 @@ import { groups } from '../../core/groups/groups.ts'
 import { type InboundMessage, recordInbound } from '../../core/messages/inbound.ts'
 import { inbox } from '../../core/messages/inbox.ts'
 import { createLinkPostHandler, type LinkPost } from '../../core/messages/link-inbound.ts'
-import { filing, messages } from '../../core/messages/messages.ts'
+import { decodeContent, filing, messages } from '../../core/messages/messages.ts'
+import { onboarding } from '../../core/people/onboarding.ts'
 import { routes } from '../../core/routing/routes.ts'
 import { conversations } from '../../core/turns/conversations.ts'
 import { Router, routeBatch } from './router.ts'
@@ -192,13 +193,19 @@ onEveryEngine('the router', (engine) => {
     assert.equal((await on.round(question)).status, 'pending')
   })
 
-  test('an unrouted chat is notified once, and its messages wait in onboarding', async (t) => {
+  test('an unrouted chat is greeted once, and its messages wait in onboarding', async (t) => {
     const on = await open(t, engine)
     await on.groups('main')
-    const ids = [await on.receive('hello?'), await on.receive('anybody?')]
+    const ids = [await on.receive('hello?'), await on.receive('/help'), await on.receive('team/ada')]
     await on.route()
     for (const id of ids) assert.equal((await on.state(id)).state, 'onboarding')
-    assert.equal((await on.read((tx) => outbox.list(tx, { jid: 'sandbox:lobby' }))).length, 1)
+    const sent = await on.read((tx) => outbox.list(tx, { jid: 'sandbox:lobby' }))
+    const texts = await on.read((tx) => Promise.all(sent.map(({ message_seq: seq }) => messages.find(tx, { seq }))))
+    assert.match(
+      texts.map((message) => decodeContent(message?.content ?? Buffer.alloc(0))).join(' | '),
+      /^Hello! [^|]* \| Your request for the folder team\/ada is noted\./,
+    )
+    assert.equal((await on.read((tx) => onboarding.find(tx, { jid: 'sandbox:lobby' })))?.status, 'queued')
   })
 
   test('a message to a removed folder fails with a reason, and so does its round', async (t) => {

@@ -34,6 +34,8 @@ const BATCH_SIZE = 500
 export interface RouterOptions {
   readonly host: InstanceHost
   readonly assistantName: string
+  /** Greets chats without a route. */
+  readonly greeting?: string | undefined
 }
 
 export class Router {
@@ -124,13 +126,13 @@ interface RoutingBatchResult {
   readonly hasOutbox: boolean
 }
 
-export async function routeBatch(tx: Tx, { host, assistantName }: RouterOptions): Promise<RoutingBatchResult> {
+export async function routeBatch(tx: Tx, { host, ...options }: RouterOptions): Promise<RoutingBatchResult> {
   await lockMessageOrder(tx, host.engine.dialect)
   const [next] = await query(tx, { routed: integer, filed: integer, hooks: flag }, NEXT_BATCH)
   const { routed, filed, hooks: hasHooks } = next ?? { routed: 0, filed: 0, hooks: false }
   if (routed >= filed) return { isMore: false, keys: [], hasOutbox: false }
   const last = Math.min(filed, routed + BATCH_SIZE)
-  const batch = new RoutingBatch(tx, { host, assistantName, after: routed, hasHooks })
+  const batch = new RoutingBatch(tx, { host, ...options, after: routed, hasHooks })
   for (const arrived of await readArrivals(tx, routed, last)) await batch.add(arrived)
   await batch.addHooks(last)
   await batch.write()
@@ -300,7 +302,7 @@ class RoutingBatch {
   }
 
   async #readContext(): Promise<RoutingContext> {
-    const { host, assistantName } = this.#options
+    const { host, assistantName, greeting } = this.#options
     return {
       writeContext: writeContextOf(host),
       rules: host.rules,
@@ -308,6 +310,7 @@ class RoutingBatch {
       routes: await host.routes.read(this.#tx),
       instance: host.instance,
       assistantName,
+      greeting,
     }
   }
 

@@ -4,7 +4,8 @@ import { readTrustedProxies, type TrustedProxyCheck } from '../../lib/http/clien
 import { openRequestLog } from '../../lib/log/log.ts'
 import { proxydRoutesResource } from '../../resources/proxyd-routes.ts'
 import { openLane } from '../../store/lanes/transaction-lane.ts'
-import { createWidgetScriptHandler } from '../../web/chat/widget-script.ts'
+import { buildWidgetScript } from '../../web/chat/page.ts'
+import { createScriptHandler } from '../../web/chat/script-response.ts'
 import { defineDaemon } from '../daemon.ts'
 import { passToPeer } from '../http/forwarded-headers.ts'
 import { INSTANCE_SETTINGS, LINK_SETTINGS, TRUSTED_PROXY_SETTINGS } from '../settings.ts'
@@ -77,7 +78,7 @@ export const webd = defineDaemon({
         ...posting,
         streams,
         name: settings.ASSISTANT_NAME,
-        widgetScript: createWidgetScriptHandler(settings.ASSISTANT_NAME),
+        widgetScript: createScriptHandler(() => buildWidgetScript(settings.ASSISTANT_NAME)),
         isTrustedProxy,
         mcp: mcp.atLink,
         logResponse: ({ incoming, shownPath: path, started, id: request, client: remote, caller }, status, reason) => {

@@ -10,7 +10,7 @@ import { SSE_CONTENT_TYPE } from '../../lib/http/sse-writer.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
 import { chatPage } from '../../web/chat/page.ts'
-import type { createWidgetScriptHandler } from '../../web/chat/widget-script.ts'
+import type { ScriptHandler } from '../../web/chat/script-response.ts'
 import type { ConnectionOrigin, RawHandler } from '../http/raw-request.ts'
 import { readTopic } from './chat-body.ts'
 import { chatFeed, roundFeed } from './event-feeds.ts'
@@ -33,7 +33,7 @@ export interface LinkRoutesOptions extends LinkPostContext {
   readonly isTrustedProxy: TrustedProxyCheck
   /** Display name of the agents. */
   readonly name: string
-  readonly widgetScript: ReturnType<typeof createWidgetScriptHandler>
+  readonly widgetScript: ScriptHandler
   /** Called for unexpected errors; the response contains the request id. */
   readonly onIncident: (error: unknown, request: LinkRequest) => void
 }

@@ -1,7 +1,7 @@
-// Writes files atomically and reads them with a size limit. File system errors become refusals that name the path.
+// Writes files atomically, creates directories, and reads files with a size limit. File system errors become refusals that name the path.
 import { randomBytes } from 'node:crypto'
 import { constants, type Stats } from 'node:fs'
-import { type FileHandle, open, rename, rm } from 'node:fs/promises'
+import { type FileHandle, mkdir, open, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { type RefusalCode, refuse } from '../refusal.ts'
 
@@ -30,6 +30,22 @@ export async function writeAtomic(
     refuseDisk(error, 'write', path)
   }
   await syncDirectory(directory)
+}
+
+/**
+ * Creates a directory unless it exists. Creates missing parents one by one: Node's `recursive` never returns on a file system that allows none, such as /proc.
+ */
+export async function makeDirectory(path: string, mode: number): Promise<void> {
+  try {
+    await mkdir(path, mode).catch(async (error) => {
+      if (errnoCode(error) !== 'ENOENT' || dirname(path) === path) throw error
+      await makeDirectory(dirname(path), mode)
+      await mkdir(path, mode)
+    })
+  } catch (error) {
+    const exists = errnoCode(error) === 'EEXIST' && (await stat(path).catch(() => undefined))?.isDirectory()
+    if (!exists) refuseDisk(error, 'create', path)
+  }
 }
 
 /** Reads a regular file of at most `maxBytes` as text. Never blocks, unlike opening a FIFO without a writer. */

@@ -21,8 +21,8 @@ export function parseJson(text: string, maxValues = JSON_VALUES): unknown {
 }
 
 /** Undefined if the text is not JSON or exceeds the limits. */
-export function tryParseJson(text: string): unknown {
-  if (findJsonError(text)) return undefined
+export function tryParseJson(text: string, maxValues = JSON_VALUES): unknown {
+  if (findJsonError(text, maxValues)) return undefined
   try {
     return JSON.parse(text)
   } catch {

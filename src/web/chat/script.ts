@@ -21,7 +21,11 @@ const CHAT = [
   'browser/view',
   'browser/chat',
 ]
-const ENTRIES = { page: [...CHAT, 'browser/page'], embed: [...CHAT, 'browser/embed'] } as const
+const ENTRIES = {
+  page: [...CHAT, 'browser/page'],
+  embed: [...CHAT, 'browser/embed'],
+  passkey: ['browser/passkey'],
+} as const
 
 export function buildScript(entry: keyof typeof ENTRIES): string {
   return joinModules(ENTRIES[entry])

@@ -5,12 +5,24 @@ import { EMPTY_HTML, type Html, html, trustedHtml } from '../chat/html.ts'
 import type { HtmlPage } from '../chat/page.ts'
 import { ACCOUNT_STYLE } from './style.ts'
 
+/** The pages of a person, linked with each other. */
+const TABS = [
+  ['/auth/me', 'Account'],
+  ['/auth/passkeys', 'Passkeys'],
+  ['/auth/devices', 'Devices'],
+  ['/auth/bearers', 'Bearers'],
+] as const
+
+export type AccountTab = (typeof TABS)[number][0]
+
 export interface PageOptions {
   readonly title: string
   readonly main: Html
   readonly status?: number
   /** The signed-in person, shown with links to their pages. */
   readonly person?: string | undefined
+  /** Shows the links between the pages of the person; this page is the current one. */
+  readonly tab?: AccountTab
   /** Paths of module scripts on this server. */
   readonly scripts?: readonly string[]
   /** Origins or schemes that a form may lead to, besides this server. Browsers check redirects after a form, too. */
@@ -20,7 +32,7 @@ export interface PageOptions {
 const STYLE_HASH = createHash('sha256').update(ACCOUNT_STYLE).digest('base64')
 
 export function renderPage(options: PageOptions): HtmlPage {
-  const { title, main, status = 200, person, scripts = [], formTargets = [] } = options
+  const { title, main, status = 200, person, tab, scripts = [], formTargets = [] } = options
   const body = html`<!doctype html>
 <html lang="en">
 <head>
@@ -34,13 +46,21 @@ ${scripts.map((path) => html`<script type="module" src="${path}"></script>`)}
 <body>
 <header><a class="brand" href="/">svc</a>${person === undefined ? EMPTY_HTML : personMenu(person)}</header>
 <main>
-<h1>${title}</h1>
+${tab === undefined ? EMPTY_HTML : accountTabs(tab)}<h1>${title}</h1>
 ${main}
 </main>
 </body>
 </html>
 `.text
   return { status, headers: pageHeaders(scripts.length > 0, formTargets), body }
+}
+
+function accountTabs(current: AccountTab): Html {
+  const tabs = TABS.map(([path, label]) =>
+    path === current ? html`<a href="${path}" aria-current="page">${label}</a>` : html`<a href="${path}">${label}</a>`,
+  )
+  return html`<nav class="tabs" aria-label="Your account">${tabs}</nav>
+`
 }
 
 function personMenu(person: string): Html {
@@ -68,7 +88,7 @@ function pageHeaders(hasScript: boolean, formTargets: readonly string[]): Record
   }
 }
 
-/** A sentence and what to do next, for errors and results. */
+/** What happened and what to do next, for errors and results. Texts become sentences. */
 export function messagePage(options: {
   readonly title: string
   readonly text: string
@@ -77,8 +97,11 @@ export function messagePage(options: {
   readonly person?: string | undefined
 }): HtmlPage {
   const { text, hint, ...page } = options
-  return renderPage({
-    ...page,
-    main: html`<p>${text}</p>${hint === undefined ? EMPTY_HTML : html`<p class="hint">${hint}</p>`}`,
-  })
+  const hintLine = hint === undefined ? EMPTY_HTML : html`<p class="hint">${toSentence(hint)}</p>`
+  return renderPage({ ...page, main: html`<p>${toSentence(text)}</p>${hintLine}` })
+}
+
+function toSentence(text: string): string {
+  const first = `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`
+  return /[.!?]$/.test(first) ? first : `${first}.`
 }

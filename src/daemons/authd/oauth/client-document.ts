@@ -20,11 +20,14 @@ export interface DocumentDialer {
   isAllowed(address: string): boolean
   /** Certificate authorities, if not those of the system. */
   readonly ca?: string
+  /** For lookup, connection and document together. */
+  readonly timeoutMs: number
 }
 
 export const PUBLIC_DIALER: DocumentDialer = {
   resolve: async (hostname) => (await lookUpName(hostname, { all: true })).map(({ address }) => address),
   isAllowed: isPublicAddress,
+  timeoutMs: 5000,
 }
 
 /** 6to4 and NAT64 lead to an IPv4 network that this machine does not choose. */
@@ -35,7 +38,6 @@ export function isPublicAddress(address: string): boolean {
 }
 
 const DOCUMENT_MAX = 10 * 1024
-const TIMEOUT_MS = 5000
 const CACHED_MIN_MS = 60_000
 const CACHED_DEFAULT_MS = 5 * 60_000
 const CACHED_MAX_MS = 24 * 3_600_000
@@ -93,7 +95,7 @@ interface FetchedDocument {
 
 /** The refusal does not tell why a connection failed: the answer must not map the network of this server. */
 async function fetchDocument(url: string, dialer: DocumentDialer): Promise<FetchedDocument> {
-  const stop = AbortSignal.timeout(TIMEOUT_MS)
+  const stop = AbortSignal.timeout(dialer.timeoutMs)
   const expired = new Promise<never>((_, reject) => {
     stop.addEventListener('abort', () => reject(fault('could not be fetched')), { once: true })
   })

@@ -7,11 +7,15 @@ import {
   StreamableHTTPClientTransport,
   UnauthorizedError,
 } from '@modelcontextprotocol/client'
+import { Hono } from 'hono'
+import { openDocumentServer } from '../../../../test/support/document-server.ts'
 import { testHost } from '../../../../test/support/host.ts'
+import { needs } from '../../../../test/support/needs.ts'
 import { allow } from '../../../../test/support/oauth.ts'
 import { type ServedHost, serveHost } from '../../../../test/support/served-host.ts'
-import { type SignedInBrowser, signIn } from '../../../../test/support/sign-in.ts'
+import { formRequest, type SignedInBrowser, signIn } from '../../../../test/support/sign-in.ts'
 import { sessions } from '../../../core/people/sessions.ts'
+import { mountAuthorizationServer } from './authorization-server.ts'
 
 async function opened(t: TestContext): Promise<ServedHost & { ada: SignedInBrowser }> {
   const on = await testHost(t)
@@ -22,6 +26,7 @@ async function opened(t: TestContext): Promise<ServedHost & { ada: SignedInBrows
 }
 
 type Tokens = Awaited<ReturnType<OAuthClientProvider['tokens']>>
+type DiscoveryState = Awaited<ReturnType<NonNullable<OAuthClientProvider['discoveryState']>>>
 type ClientInformation = Awaited<ReturnType<OAuthClientProvider['clientInformation']>>
 
 class MemoryProvider implements OAuthClientProvider {
@@ -32,6 +37,7 @@ class MemoryProvider implements OAuthClientProvider {
   saved: Tokens
   verifier = ''
   asked: URL | undefined
+  discovered: DiscoveryState
 
   constructor(clientMetadataUrl?: string) {
     if (clientMetadataUrl !== undefined) this.clientMetadataUrl = clientMetadataUrl
@@ -61,6 +67,12 @@ class MemoryProvider implements OAuthClientProvider {
   codeVerifier(): string {
     return this.verifier
   }
+  saveDiscoveryState(discovered: NonNullable<DiscoveryState>): void {
+    this.discovered = discovered
+  }
+  discoveryState(): DiscoveryState {
+    return this.discovered
+  }
 }
 
 /** The public URL of the test host has no listener, so requests to it go to the served port. */
@@ -71,10 +83,10 @@ function fetchThrough(s: ServedHost): typeof fetch {
   }
 }
 
-async function connect(t: TestContext, s: ServedHost, provider: MemoryProvider) {
+async function connect(t: TestContext, s: ServedHost, provider: MemoryProvider, send = fetchThrough(s)) {
   const transport = new StreamableHTTPClientTransport(new URL('http://localhost:8080/mcp'), {
     authProvider: provider,
-    fetch: fetchThrough(s),
+    fetch: send,
   })
   const client = new Client({ name: 'test', version: '1' })
   t.after(() => client.close())
@@ -107,3 +119,43 @@ test('the official client registers, signs in, calls a tool and refreshes', asyn
   const [row] = await s.host.engine.read((tx) => sessions.list(tx, { kind: 'client' }))
   assert.deepEqual([row?.sub, row?.rotations, row?.name], ['local:ada', 1, 'An MCP client'])
 })
+
+test(
+  'the official client signs in with a metadata document, and its consent names the publisher',
+  needs('openssl'),
+  async (t) => {
+    const s = await opened(t)
+    const server = await openDocumentServer(t, (request, response) => {
+      const client_id = `${server.origin}${request.url}`
+      // Claude Code lists its redirects without a port and asks with one.
+      const redirect_uris = ['http://localhost/callback', 'http://127.0.0.1/callback']
+      response.writeHead(200, { 'Content-Type': 'application/json' })
+      response.end(JSON.stringify({ client_id, client_name: 'Published client', redirect_uris }))
+    })
+    const app = new Hono()
+    mountAuthorizationServer(app, { host: s.host, isAllowed: () => false, dialer: server.dialer })
+    const served = fetchThrough(s)
+    const send: typeof fetch = async (input, init) => {
+      const url = new URL(input instanceof Request ? input.url : input)
+      return url.pathname.startsWith('/auth/') ? app.request(url.pathname + url.search, init) : served(input, init)
+    }
+    const provider = new MemoryProvider(`${server.origin}/client.json`)
+    const first = await connect(t, s, provider, send)
+    await assert.rejects(first.open(), UnauthorizedError)
+    const asked = provider.asked ?? new URL('about:blank')
+    assert.equal(asked.searchParams.get('client_id'), `${server.origin}/client.json`)
+    const cookie = { Cookie: s.ada.cookie, Accept: 'text/html' }
+    const page = await (await app.request(`/auth/authorize${asked.search}`, { headers: cookie })).text()
+    assert.match(page, /Published client/)
+    assert.ok(page.includes(`published by <code>${new URL(server.origin).host}</code>`))
+    assert.match(page, /only if you started it yourself/)
+    const fields = { ...Object.fromEntries(asked.searchParams), csrf: s.ada.csrf, decision: 'allow' }
+    const allowed = await app.request('/auth/authorize', formRequest('http://localhost:8080', fields, cookie))
+    await first.transport.finishAuth(new URL(allowed.headers.get('location') ?? '').searchParams)
+    const second = await connect(t, s, provider, send)
+    await second.open()
+    s.clock.advance(3_700_000)
+    assert.ok((await second.client.listTools()).tools.length > 0)
+    assert.deepEqual(server.requests, ['/client.json'])
+  },
+)

@@ -26,7 +26,7 @@ export function mountTokenEndpoint(app: Hono, context: OauthContext): void {
     oauthHandler(async (c) => {
       limitAddress(context.limits.tokens, c)
       const fields = await readForm(c)
-      const grant = GRANTS[mustHave(fields, 'grant_type')]
+      const grant = GRANTS.get(mustHave(fields, 'grant_type'))
       if (!grant) throw new OauthError('unsupported_grant_type', 'unknown grant_type')
       const clientId = await mustNameClient(context, fields)
       return sendTokens(context, await grant(context, c, clientId, fields))
@@ -48,33 +48,36 @@ type GrantHandler = (
   fields: FormFields,
 ) => Promise<TokenGrantReply>
 
-const GRANTS: Readonly<Record<string, GrantHandler>> = {
-  [CODE_GRANT]: async ({ host }, c, client_id, fields) =>
-    callVerb(clientRequest(host, c), exchange_code, {
-      client_id,
-      code: mustHave(fields, 'code'),
-      redirect_uri: mustHave(fields, 'redirect_uri'),
-      code_verifier: mustHave(fields, 'code_verifier'),
-      aud: requestedAudience(host, fields),
-      address: clientAddressOf(c),
-    }),
+const GRANTS: ReadonlyMap<string, GrantHandler> = new Map([
+  [CODE_GRANT, exchangeCode],
+  [DEVICE_GRANT, pollDevice],
+  [REFRESH_GRANT, refreshSession],
+])
 
-  [DEVICE_GRANT]: async ({ host }, c, client_id, fields) =>
-    callVerb(clientRequest(host, c), poll_device, {
-      client_id,
-      device_code: mustHave(fields, 'device_code'),
-      address: clientAddressOf(c),
-    }),
+async function exchangeCode(...[{ host }, c, client_id, fields]: Parameters<GrantHandler>): Promise<TokenGrantReply> {
+  return callVerb(clientRequest(host, c), exchange_code, {
+    client_id,
+    code: mustHave(fields, 'code'),
+    redirect_uri: mustHave(fields, 'redirect_uri'),
+    code_verifier: mustHave(fields, 'code_verifier'),
+    aud: requestedAudience(host, fields),
+    address: clientAddressOf(c),
+  })
+}
 
-  [REFRESH_GRANT]: async (context, c, client_id, fields) => {
-    const refresh_token = mustHave(fields, 'refresh_token')
-    return callVerb(clientRequest(context.host, c), refresh, {
-      client_id,
-      refresh_token,
-      aud: requestedAudience(context.host, fields),
-      is_allowed: await mayStillEnter(context, refresh_token),
-    })
-  },
+async function pollDevice(...[{ host }, c, client_id, fields]: Parameters<GrantHandler>): Promise<TokenGrantReply> {
+  const device_code = mustHave(fields, 'device_code')
+  return callVerb(clientRequest(host, c), poll_device, { client_id, device_code, address: clientAddressOf(c) })
+}
+
+async function refreshSession(...[context, c, client_id, fields]: Parameters<GrantHandler>): Promise<TokenGrantReply> {
+  const refresh_token = mustHave(fields, 'refresh_token')
+  return callVerb(clientRequest(context.host, c), refresh, {
+    client_id,
+    refresh_token,
+    aud: requestedAudience(context.host, fields),
+    is_allowed: await mayStillEnter(context, refresh_token),
+  })
 }
 
 /** Whether the person of a refresh token may sign in without a grant. */

@@ -1,10 +1,10 @@
-// Responses for `widget.js`, compressed once per encoding, with an ETag. Sites load it on every page, so browsers cache it but
-// revalidate each time, because the link may be revoked. Shared caches must not store it: its URL contains the token.
+// Responses with a script, compressed once per encoding, with an ETag. Browsers cache it but revalidate each time: the link of a
+// widget may be revoked. Shared caches must not store it, because the URL of a widget contains the token.
 import { hash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { brotliCompress, gzip } from 'node:zlib'
 import { matchesEtag, negotiateEncoding } from '../../lib/http/content-negotiation.ts'
-import { buildWidgetScript } from './page.ts'
+import type { HtmlPage } from './page.ts'
 
 interface ScriptRequest {
   readonly acceptEncoding: string | undefined
@@ -19,11 +19,15 @@ interface ScriptResponse {
 
 const ENCODINGS = ['br', 'gzip'] as const
 
-/** `name` is the name of the agent. */
-export function createWidgetScriptHandler(name: string): (request: ScriptRequest) => Promise<ScriptResponse> {
+type ScriptBuild = () => Pick<HtmlPage, 'headers' | 'body'>
+
+export type ScriptHandler = (request: ScriptRequest) => Promise<ScriptResponse>
+
+/** Builds the script on the first request. */
+export function createScriptHandler(build: ScriptBuild): ScriptHandler {
   let compressed: ReturnType<typeof compress> | undefined
   return async ({ acceptEncoding, ifNoneMatch }) => {
-    compressed ??= compress(name)
+    compressed ??= compress(build)
     const { version, headers: scriptHeaders, bodies } = await compressed
     const encoding = negotiateEncoding(acceptEncoding, ENCODINGS)
     const etag = `"${version}${encoding === undefined ? '' : `-${encoding}`}"`
@@ -34,8 +38,8 @@ export function createWidgetScriptHandler(name: string): (request: ScriptRequest
   }
 }
 
-async function compress(name: string) {
-  const { headers, body } = buildWidgetScript(name)
+async function compress(build: ScriptBuild) {
+  const { headers, body } = build()
   const identity = Buffer.from(body)
   const [br, zipped] = await Promise.all([promisify(brotliCompress)(identity), promisify(gzip)(identity)])
   const version = hash('sha256', identity, 'hex').slice(0, 32)
