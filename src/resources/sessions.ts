@@ -9,7 +9,12 @@ import { createSession, revokeOtherSessions, revokeSession, Session, sessions } 
 import { createSignInLink, findSignInLink, takeSignInLink } from '../core/people/sign-in-links.ts'
 import { line, Sub } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { hasTool, INSTANCE_SCOPE, requireHost, requireToolForAgents } from '../registry/authorization.ts'
+import {
+  hasTool,
+  INSTANCE_SCOPE,
+  requireToolForAgents,
+  requireUnrestrictedOperator,
+} from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { listPage, listSchema, mustFindRow, Paging } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
@@ -80,7 +85,7 @@ export const sessionsResource = defineResource({
     create_link: defineVerb({
       input: z.object({ sub: Sub }),
       output: z.object({ path: z.string(), has_grant: z.boolean() }),
-      authorize: requireHost,
+      authorize: requireUnrestrictedOperator,
       run: async (ctx, { sub }) => {
         if (!isAccount(sub))
           refuse(
