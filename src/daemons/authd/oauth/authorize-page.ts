@@ -151,7 +151,7 @@ function consentPage(
     formTargets: [redirect.formTarget],
     main: html`<p><strong>${client.client_name}</strong> wants to act for you, <code>${sub}</code>.</p>
 ${clientFacts(client, redirect)}
-<p>${isMcpOnly(host, aud) ? MCP_RIGHTS : REST_RIGHTS} It keeps access until you end it on the page of your devices.</p>
+<p>${isMcpOnly(host, aud) ? MCP_RIGHTS : REST_RIGHTS} It keeps access until you end it among your <a href="/auth/devices">devices</a>.</p>
 <form method="post" action="/auth/authorize">
 ${hidden.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)}
 <div class="row"><button class="primary" name="decision" value="allow">Allow</button><button name="decision" value="deny">Deny</button></div>
@@ -166,12 +166,12 @@ const REST_RIGHTS = 'It may do everything that you may do on this server.'
 /** The name is what the client calls itself; only hosts can be trusted. */
 function clientFacts({ client_id, redirect_uris }: OauthClient, { destination }: RedirectUri): Html {
   const isLocal = redirect_uris.every((uri) => parseRedirectUri(uri)?.kind === 'loopback')
-  const origin = isDocumentUrl(client_id)
-    ? html`<li>It is published by <code>${new URL(client_id).host}</code>.</li>`
+  const publisher = isDocumentUrl(client_id)
+    ? html`It is published by <code>${new URL(client_id).host}</code>. `
     : EMPTY_HTML
   const warning = isLocal
     ? html`<p class="notice">It runs on the computer of the person who started it. Allow it only if you started it yourself, just now.</p>`
     : EMPTY_HTML
-  return html`<ul>${origin}<li>Afterwards you are sent to <code>${destination}</code>.</li></ul>
+  return html`<p>${publisher}Afterwards you are sent to <code>${destination}</code>.</p>
 ${warning}`
 }

@@ -106,7 +106,7 @@ function confirmPage(code: string, name: string, isMcp: boolean, { sub, csrf }: 
     title: 'Allow access?',
     person: sub,
     main: html`<p><strong>${name}</strong> wants to act for you, <code>${sub}</code>, and shows the code <code>${formatUserCode(code)}</code>.</p>
-<p>${isMcp ? 'It may use the tools that you may use.' : 'It may do everything that you may do on this server.'} It keeps access until you end it on the page of your devices.</p>
+<p>${isMcp ? 'It may use the tools that you may use.' : 'It may do everything that you may do on this server.'} It keeps access until you end it among your <a href="/auth/devices">devices</a>.</p>
 <p class="notice">Allow it only if you started it yourself, just now. Never type a code that somebody sent you.</p>
 <form method="post" action="${DEVICE_PATH}"><input type="hidden" name="csrf" value="${csrf}"><input type="hidden" name="user_code" value="${code}">
 <div class="row"><button class="primary" name="decision" value="allow">Allow</button><button name="decision" value="deny">Deny</button></div></form>`,
