@@ -11,6 +11,7 @@ import { mountAuthorizationServer } from './oauth/authorization-server.ts'
 import { allowEveryOrigin } from './oauth/oauth-response.ts'
 import { mountPasskeyPages } from './passkey-pages.ts'
 import { mountPasskeyRoutes } from './passkey-routes.ts'
+import { mountPersonChat } from './person-chat.ts'
 import { startSessionCleanup } from './session-cleanup.ts'
 import { mountSignInPages } from './sign-in-pages.ts'
 
@@ -29,6 +30,7 @@ export const authd = defineDaemon({
     const signIn = { host, isAllowed, idleMs: settings.SESSION_IDLE, maxMs: settings.SESSION_MAX }
     mountSignInPages(app, signIn)
     mountAccountPages(app, host)
+    mountPersonChat(app, host)
     mountAuthorizationServer(app, { host, isAllowed })
     mountBearerPages(app, host)
     mountPasskeyPages(app, host)
