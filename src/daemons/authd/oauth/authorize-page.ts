@@ -46,7 +46,7 @@ async function showConsent(context: OauthContext, c: Context): Promise<Response>
   const person = await findSignedIn(host, c)
   // A stranger must not make this server fetch a document.
   if (!person && isDocumentUrl(fields.get('client_id') ?? '')) return redirectTo(signInFirst(fields))
-  const verified = await verifyClient(context, fields)
+  const verified = await verifyClient(context, fields, person?.sub)
   return answerErrors(host, verified, fields, () => {
     const request = readAuthorization(host, fields)
     if (fields.get('prompt') === 'none')
@@ -57,7 +57,7 @@ async function showConsent(context: OauthContext, c: Context): Promise<Response>
 
 async function decide(context: OauthContext, person: SignedIn, fields: FormFields): Promise<Response> {
   const { host } = context
-  const verified = await verifyClient(context, fields)
+  const verified = await verifyClient(context, fields, person.sub)
   const { client, redirect } = verified
   return answerErrors(host, verified, fields, async () => {
     const request = readAuthorization(host, fields)
@@ -73,8 +73,13 @@ async function decide(context: OauthContext, person: SignedIn, fields: FormField
 }
 
 /** Refuses with a page. */
-async function verifyClient({ host, documents }: OauthContext, fields: FormFields): Promise<VerifiedClient> {
+async function verifyClient(
+  { host, documents, limits }: OauthContext,
+  fields: FormFields,
+  sub: string | undefined,
+): Promise<VerifiedClient> {
   const id = fields.get('client_id') ?? refuse('invalid', 'client_id is missing')
+  if (isDocumentUrl(id)) limits.documents.take(`person ${sub}`)
   const client = isDocumentUrl(id) ? await documents.find(id) : await findStoredClient(host, id)
   if (!client)
     refuse('invalid', 'the program that sent you here is not registered', 'remove its saved sign-in and try again')

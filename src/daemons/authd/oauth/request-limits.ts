@@ -39,6 +39,8 @@ export interface OauthLimits {
   readonly devices: RequestLimiter
   /** User codes that one address or one person has typed. */
   readonly userCodes: RequestLimiter
+  /** Requests of one person that may fetch a document from another server. */
+  readonly documents: RequestLimiter
 }
 
 export function openOauthLimits(clock: Clock): OauthLimits {
@@ -47,6 +49,7 @@ export function openOauthLimits(clock: Clock): OauthLimits {
     registrations: new RequestLimiter({ count: 20, windowMs: 60 * MINUTE_MS }, clock),
     devices: new RequestLimiter({ count: 20, windowMs: 10 * MINUTE_MS }, clock),
     userCodes: new RequestLimiter({ count: 20, windowMs: 10 * MINUTE_MS }, clock),
+    documents: new RequestLimiter({ count: 60, windowMs: 10 * MINUTE_MS }, clock),
   }
 }
 
