@@ -19,6 +19,7 @@ import { storeFetchedMessages } from '../src/core/messages/fetched-messages.ts'
 import { listIdsWithPrefix, listMessageStates, readMessageDetails } from '../src/core/messages/message-states.ts'
 import { viewMessages } from '../src/core/messages/message-view.ts'
 import { receiveFromPlatform } from '../src/core/messages/platform-inbound.ts'
+import { linkedAccounts } from '../src/core/people/accounts.ts'
 import { accountsOfPerson } from '../src/core/people/client-sessions.ts'
 import { findEngagedFolder } from '../src/core/routing/chat-owner.ts'
 import { planChatRoutes } from '../src/core/routing/chat-routes.ts'
@@ -70,6 +71,7 @@ async function callDirectly(t: TestContext, engine: EngineName, on: TestHost): P
   await read((tx) => resolveChatJid(tx, 'main'))
   await read((tx) => countDescendants(tx, 'main'))
   await read((tx) => childNames(tx, 'main'))
+  await read((tx) => linkedAccounts(tx, 'local:me'))
   await write((tx) => deleteIdempotencyKeys(tx, at))
   await write((tx) => claimHealthChecks(tx, { now, everyMs: 1 }))
   await read((tx) => findNearlyFull(tx, { chat: 1, folder: 1 }, 0.5))

@@ -15,6 +15,7 @@ import { type FormFields, parseFormFields } from '../../http/form-request.ts'
 import { mcpAudience } from '../../http/mcp-resource.ts'
 import { pageHandler, redirectTo, sendPage } from '../../http/page-response.ts'
 import { findSignedIn, personForm, type SignedIn } from '../../http/signed-in.ts'
+import { accountKey } from '../attempt-limits.ts'
 import { grantedScope, isMcpOnly, requestedAudience } from './audiences.ts'
 import { isDocumentUrl } from './client-document.ts'
 import { findStoredClient, type OauthContext } from './oauth-context.ts'
@@ -79,7 +80,7 @@ async function verifyClient(
   sub: string | undefined,
 ): Promise<VerifiedClient> {
   const id = fields.get('client_id') ?? refuse('invalid', 'client_id is missing')
-  if (isDocumentUrl(id)) limits.documents.take(`person ${sub}`)
+  if (isDocumentUrl(id)) limits.documents.take(accountKey(sub ?? ''))
   const client = isDocumentUrl(id) ? await documents.find(id) : await findStoredClient(host, id)
   if (!client)
     refuse('invalid', 'the program that sent you here is not registered', 'remove its saved sign-in and try again')

@@ -16,6 +16,7 @@ import { type FormFields, readForm } from '../../http/form-request.ts'
 import { mcpAudience } from '../../http/mcp-resource.ts'
 import { sendPage } from '../../http/page-response.ts'
 import { personForm, personPage, type SignedIn } from '../../http/signed-in.ts'
+import { accountKey } from '../attempt-limits.ts'
 import { grantedScope, isMcpOnly, requestedAudience } from './audiences.ts'
 import { clientRequest, findStoredClient, mustHave, type OauthContext } from './oauth-context.ts'
 import { allowEveryOrigin, jsonResponse, OauthError, oauthHandler } from './oauth-response.ts'
@@ -86,7 +87,7 @@ async function submitCode(
   fields: FormFields,
 ): Promise<Response> {
   limitAddress(limits.userCodes, c)
-  limits.userCodes.take(`person ${person.sub}`)
+  limits.userCodes.take(accountKey(person.sub))
   const code = canonicalUserCode(fields.get('user_code') ?? '')
   const request = code === undefined ? undefined : await host.engine.read((tx) => findDeviceRequest(tx, host, code))
   if (code === undefined || !request) refuseUserCode()
