@@ -20,6 +20,8 @@ import { defineResource, defineVerb } from '../registry/resource.ts'
 const PasskeyKey = Passkey.pick({ id: true })
 const PublicPasskey = Passkey.omit({ user_handle: true, public_key: true })
 
+export type PublicPasskey = z.output<typeof PublicPasskey>
+
 /** The challenge that the authenticator signed, and when it expires in milliseconds since 1970. */
 const Challenge = z.object({ challenge: z.string().min(1).max(86), expires_ms: z.int() })
 
