@@ -16,6 +16,7 @@ import { personForm, personPage, type SignedIn } from '../http/signed-in.ts'
 import { accountLinksSection } from './account-links.ts'
 import { passkeyAddress } from './passkey-address.ts'
 import { PASSKEYS_PATH } from './passkey-pages.ts'
+import { reachableFolders } from './reachable-folders.ts'
 import type { SignInProviders } from './sign-in-provider.ts'
 
 const DEVICES_PATH = '/auth/devices'
@@ -52,14 +53,30 @@ async function showMe(host: InstanceHost, providers: SignInProviders, c: Context
     account: await accounts.find(tx, { sub }),
     count: (await listPasskeys(tx, sub)).length,
   }))
+  const folders = await reachableFolders(host, person)
   const name = account?.name === undefined ? {} : { name: account.name }
-  if (!prefersHtml(c.req.header('Accept'))) return c.json({ sub, ...name, csrf, session }, 200, { Vary: 'Accept' })
-  const main = html`<p>You are signed in as ${account?.name === undefined ? EMPTY_HTML : html`<strong>${account.name}</strong>, `}<code>${sub}</code>.</p>
+  if (!prefersHtml(c.req.header('Accept')))
+    return c.json({ sub, ...name, csrf, session, folders }, 200, { Vary: 'Accept' })
+  const shownName = account?.name === undefined ? EMPTY_HTML : html`<strong>${account.name}</strong>, `
+  const main = html`<p>You are signed in as ${shownName}<code>${sub}</code>.</p>
 ${count === 0 && passkeyAddress(host).fault === undefined ? passkeySuggestion() : EMPTY_HTML}
+<h2>Your agents</h2>
+${folderList(folders, csrf)}
 ${await accountLinksSection(host, providers, person)}
 ${signOutForm(csrf)}`
   const page = renderPage({ title: 'Your account', person: sub, tab: HOME_PATH, main })
   return sendPage(c, { ...page, headers: { ...page.headers, Vary: 'Accept' } })
+}
+
+function folderList(folders: readonly string[], csrf: string): Html {
+  if (folders.length === 0)
+    return html`<p class="muted">You may not talk to an agent yet. Ask an operator of this server for access.</p>`
+  const items = folders.map(
+    (folder) => html`<li><div class="what"><strong>${folder}</strong></div>
+<form method="post" action="/auth/chat"><input type="hidden" name="csrf" value="${csrf}"><input type="hidden" name="folder" value="${folder}">
+<button class="quiet">Chat<span class="unseen"> with ${folder}</span></button></form></li>`,
+  )
+  return html`<ul class="list">${items}</ul>`
 }
 
 function passkeySuggestion(): Html {

@@ -14,6 +14,7 @@ import { mountAuthorizationServer } from './oauth/authorization-server.ts'
 import { allowEveryOrigin } from './oauth/oauth-response.ts'
 import { mountPasskeyPages } from './passkey-pages.ts'
 import { mountPasskeyRoutes } from './passkey-routes.ts'
+import { mountPersonChat } from './person-chat.ts'
 import { mountProviderPages } from './provider-pages.ts'
 import { openProviders } from './providers.ts'
 import { startSessionCleanup } from './session-cleanup.ts'
@@ -38,6 +39,7 @@ export const authd = defineDaemon({
     mountProviderPages(app, context)
     mountAccountPages(app, host, providers)
     mountAccountLinks(app, host)
+    mountPersonChat(app, host)
     mountAuthorizationServer(app, { host, isAllowed })
     mountBearerPages(app, host)
     mountPasskeyPages(app, host)

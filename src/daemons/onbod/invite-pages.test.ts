@@ -92,12 +92,23 @@ onEveryEngine('the page of an invite', (engine) => {
     const path = await on.mint({ max_uses: 2 })
     const browser = await signIn(on, 'local:ada')
     assert.match(await (await browser.get(path)).text(), /value="accept" autofocus>Accept</)
-    for (let times = 0; times < 2; times++) {
-      const response = await browser.post(path, { action: 'accept' })
-      assert.deepEqual([response.status, response.headers.get('Location')], [303, '/auth/me'])
+    // Forms of a page without referrers have the origin null.
+    for (const headers of [{}, { Origin: 'null', 'Sec-Fetch-Site': 'same-origin' }]) {
+      const response = await browser.post(path, { action: 'accept' }, headers)
+      assert.equal(response.status, 303)
+      assert.match(response.headers.get('Location') ?? '', /^\/chat\/~[^/]+\/$/)
     }
     assert.deepEqual([await on.grantsOf('local:ada'), await on.used()], [['admin team/**'], 1])
     assert.match(await (await browser.get(path)).text(), /Invite accepted/)
+  })
+
+  test('leads to the account page if the glob names several folders or none that exists', async (t) => {
+    const on = await open(t, engine)
+    const browser = await signIn(on, 'local:ada')
+    for (const target_glob of ['team/*', 'later/**']) {
+      const response = await browser.post(await on.mint({ target_glob }), { action: 'accept' })
+      assert.deepEqual([response.status, response.headers.get('Location')], [303, '/auth/me'])
+    }
   })
 
   test('accepts nothing from other sites and without the token of the form', async (t) => {

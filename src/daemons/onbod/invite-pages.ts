@@ -7,10 +7,13 @@ import { line } from '../../core/values.ts'
 import type { Random } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log/log.ts'
 import { Refusal } from '../../lib/refusal.ts'
+import { isGlob } from '../../lib/text/glob.ts'
 import { callVerb } from '../../registry/call.ts'
 import type { RequestContext } from '../../registry/context.ts'
 import { invitesResource, refuseInvite } from '../../resources/invites.ts'
+import { openPersonChat } from '../../resources/route-tokens.ts'
 import { EMPTY_HTML, type Html, html } from '../../web/chat/html.ts'
+import type { HtmlPage } from '../../web/chat/page.ts'
 import { renderPage } from '../../web/pages/page.ts'
 import { mustBeOwnOriginForm, readForm, readSessionForm } from '../http/form-request.ts'
 import { pageHandler, redirectTo, sendPage } from '../http/page-response.ts'
@@ -59,7 +62,7 @@ async function findInvite({ host }: InvitePagesContext, guesses: GuessLimit, c: 
   const token = c.req.param('token') ?? ''
   const person = await findSignedIn(host, c)
   // Holding the token is the right to see the invite; the caller only matters for the invites that they have accepted.
-  const request = person?.request ?? ({ host, caller: { kind: 'person', sub: 'anon:invite' }, face: 'dash' } as const)
+  const request = person?.request ?? ({ host, caller: { kind: 'person', sub: 'anon:invite' }, face: 'rest' } as const)
   try {
     return { token, person, invite: await callVerb(request, preview, { token }) }
   } catch (error) {
@@ -76,7 +79,8 @@ async function submit(context: InvitePagesContext, c: Context, request: InviteRe
   if (person) {
     await readSessionForm(host, c, person.session)
     await accept(context, person.request, token)
-    return redirectTo(HOME_PATH, { 'Set-Cookie': inviteCookie(context, '', 0) })
+    const path = await landingPath(person.request, request.invite.target_glob)
+    return redirectTo(path, { 'Set-Cookie': inviteCookie(context, '', 0) })
   }
   const fields = await readForm(c)
   if (fields.get('action') === 'sign_in')
@@ -171,16 +175,20 @@ function localSub(name: string, random: Random): string {
   return `${LOCAL_ISSUER}:${slug || 'guest'}-${suffix}`
 }
 
-function renderInvite({ person, invite }: InviteRequest, fault?: string) {
+function renderInvite({ person, invite }: InviteRequest, fault?: string): HtmlPage {
   const { issued_by, target_glob, is_redeemed } = invite
   const title = is_redeemed ? 'Invite accepted' : 'You are invited'
-  const main = is_redeemed
-    ? html`<p>You administer ${describeTarget(target_glob)} now.</p>
-<p><a class="button primary wide" href="${HOME_PATH}">Continue</a></p>
+  const target = describeTarget(target_glob)
+  const main =
+    is_redeemed && person
+      ? html`<p>You administer ${target} now.</p>
+${acceptForm(person, 'Continue')}
 <p class="hint"><a href="/auth/passkeys">Add a passkey</a> to sign in again later, on this device or another.</p>`
-    : html`<p>${issued_by} invites you to administer ${describeTarget(target_glob)} on this server.</p>
-${person ? acceptForm(person) : signInForms(fault)}`
-  return renderPage({ title, person: person?.sub, main })
+      : html`<p>${issued_by} invites you to administer ${target} on this server.</p>
+${person ? acceptForm(person, 'Accept') : signInForms(fault)}`
+  const page = renderPage({ title, person: person?.sub, main })
+  // The address has the token, which other pages need not see. See docs/decisions.md#tokens-stay-secret.
+  return { ...page, headers: { ...page.headers, 'Referrer-Policy': 'no-referrer' } }
 }
 
 function describeTarget(glob: string): Html {
@@ -189,10 +197,10 @@ function describeTarget(glob: string): Html {
   return folder === glob ? html`<code>${glob}</code>` : html`the folder <code>${folder}</code> and the folders below it`
 }
 
-function acceptForm({ sub, csrf }: SignedIn): Html {
+/** Accepting again changes nothing and leads to the folder. */
+function acceptForm({ csrf }: SignedIn, label: string): Html {
   return html`<form method="post"><input type="hidden" name="csrf" value="${csrf}">
-<button class="primary wide" name="action" value="accept" autofocus>Accept</button></form>
-<p class="hint">You accept as <code>${sub}</code>.</p>`
+<button class="primary wide" name="action" value="accept" autofocus>${label}</button></form>`
 }
 
 function signInForms(fault: string | undefined): Html {
@@ -204,4 +212,16 @@ function signInForms(fault: string | undefined): Html {
 ${fault === undefined ? EMPTY_HTML : html`<p class="fault" role="alert">${fault}</p>`}
 <button class="wide" name="action" value="create">Create an account here</button>
 </form>`
+}
+
+/** The chat with the folder of the invite; the account page if there is no such group, or if the glob means several. */
+async function landingPath(request: RequestContext, glob: string): Promise<string> {
+  const folder = glob.replace(/\/\*\*$/, '')
+  if (isGlob(folder)) return HOME_PATH
+  try {
+    return await openPersonChat(request, folder)
+  } catch (error) {
+    if (error instanceof Refusal && (error.code === 'not_found' || error.code === 'forbidden')) return HOME_PATH
+    throw error
+  }
 }

@@ -38,6 +38,8 @@ onEveryEngine('the page for a folder', (engine) => {
       return row?.status === 'approved'
     })
     assert.match(await (await ada.get('/onboard')).text(), /You are in: <code>ada<\/code> is your folder/)
+    const opened = await ada.post('/onboard', { action: 'open' })
+    assert.match(opened.headers.get('Location') ?? '', /^\/chat\/~[^/]+\/$/)
     await until(async () => /number 1 in the queue/.test(await (await bob.get('/onboard')).text()))
     const { update } = onboardingResource.verbs
     await on.cli.call(update, { jid: 'local:bob', action: 'refuse' })

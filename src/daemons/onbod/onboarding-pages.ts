@@ -4,6 +4,7 @@ import type { OnboardingRow } from '../../core/people/onboarding.ts'
 import { callVerb } from '../../registry/call.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { onboardingResource } from '../../resources/onboarding.ts'
+import { openPersonChat } from '../../resources/route-tokens.ts'
 import { EMPTY_HTML, type Html, html } from '../../web/chat/html.ts'
 import { renderPage } from '../../web/pages/page.ts'
 import { redirectTo, sendPage } from '../http/page-response.ts'
@@ -18,6 +19,7 @@ export function mountOnboardingPages(app: Hono, host: InstanceHost): void {
   app.post(
     PATH,
     personForm(host, async (c, person, fields) => {
+      if (fields.get('action') === 'open') return redirectTo(await chatPath(person))
       const folder = fields.get('folder') ?? ''
       const { fault } = await callVerb(person.request, request, { folder })
       return fault === undefined ? redirectTo(PATH) : showRequest(c, person, { folder, fault })
@@ -35,16 +37,25 @@ async function showRequest(c: Context, person: SignedIn, refused?: RefusedName):
   const page = renderPage({
     title: 'Your folder',
     person: person.sub,
-    main: has_grant ? accessGranted(row) : (describeStatus(row, ahead) ?? requestForm(person, refused)),
+    main: has_grant ? accessGranted(person, row) : (describeStatus(row, ahead) ?? requestForm(person, refused)),
     ...(refused ? { status: 400 } : {}),
   })
   return sendPage(c, page)
 }
 
-function accessGranted(row: OnboardingRow | undefined): Html {
-  const folder = row?.status === 'approved' ? row.folder : undefined
-  return html`<p>${folder === undefined ? 'You have access to a folder.' : html`You are in: <code>${folder}</code> is your folder.`}</p>
+function accessGranted({ csrf }: SignedIn, row: OnboardingRow | undefined): Html {
+  if (row?.status !== 'approved')
+    return html`<p>You have access to a folder.</p>
 <p><a class="button primary wide" href="${HOME_PATH}">Continue</a></p>`
+  return html`<p>You are in: <code>${row.folder ?? ''}</code> is your folder.</p>
+<form method="post" action="${PATH}"><input type="hidden" name="csrf" value="${csrf}">
+<button class="primary wide" name="action" value="open" autofocus>Continue</button></form>`
+}
+
+/** The chat with the folder that the person was admitted to. */
+async function chatPath(person: SignedIn): Promise<string> {
+  const { row } = await callVerb(person.request, own, {})
+  return row?.status === 'approved' && row.folder !== undefined ? openPersonChat(person.request, row.folder) : HOME_PATH
 }
 
 /** Undefined if the person can ask for a folder. */
