@@ -49,7 +49,7 @@ async function setUp(t: TestContext, engine: EngineName = 'sqlite') {
       return browser
     },
     subOf: async (browser: CookieBrowser): Promise<string | undefined> =>
-      /signed in as <code>([^<]+)</.exec(await me(browser))?.[1],
+      /signed in as (?:<strong>[^<]*<\/strong>, )?<code>([^<]+)</.exec(await me(browser))?.[1],
     unlink: async (browser: CookieBrowser, sub: string): Promise<Response> => {
       const csrf = /name="csrf" value="([^"]+)"/.exec(await me(browser))?.[1] ?? ''
       return browser.post(`${BASE}/auth/me/unlink`, { csrf, sub })
