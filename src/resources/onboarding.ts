@@ -12,7 +12,7 @@ import { PROMPT } from '../core/people/onboarding-chat.ts'
 import { admissionDay, chooseGate, onboardingGates, takeAdmission } from '../core/people/onboarding-gates.ts'
 import { countAhead, requestFolder, unavailableText } from '../core/people/onboarding-requests.ts'
 import { findChatFolder } from '../core/routing/chat-folder.ts'
-import { Folder, Jid } from '../core/values.ts'
+import { Folder, Jid, line } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { mustBeSignedIn } from '../permissions/signed-in-person.ts'
 import { requireInstanceTool } from '../registry/authorization.ts'
@@ -84,7 +84,7 @@ export const onboardingResource = defineResource({
 
     /** A signed-in person without a grant asks for a folder. `fault`: why the name cannot be used. */
     request: defineVerb({
-      input: z.object({ folder: z.string().max(1000) }),
+      input: z.object({ folder: line(255) }),
       output: z.object({ jid: z.string(), fault: z.string().optional() }),
       authorize: async (ctx) => {
         if (hasGrant(await ctx.policy(), mustBeSignedIn(ctx)))
