@@ -128,6 +128,7 @@ const MAY_PARSE_JSON: Record<string, string> = {
   'src/web/browser/link.ts': 'responses of svc, in a browser',
   'src/web/browser/outbox.ts': "the page's own storage, in a browser",
   'src/web/browser/topics.ts': "the page's own storage, in a browser",
+  'src/web/browser/passkey.ts': 'responses of svc, in a browser',
 }
 
 /** Text by path. Paths are relative to the root, with forward slashes. */

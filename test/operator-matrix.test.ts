@@ -117,6 +117,8 @@ const MATRIX: Readonly<Record<string, Row>> = {
 
   'signing_keys.rotate': [OPERATORS, {}],
 
+  'sessions.create_link': [UNRESTRICTED, { sub: 'local:x' }],
+
   'config.export': [OPERATORS, {}],
   'config.apply': [UNRESTRICTED, { manifest: 'config_version: 0\n' }],
 }

@@ -1,5 +1,6 @@
 // Runs every SQL statement of src/ on both engines: most in a busy instance, the rest by the command line and direct calls.
 import assert from 'node:assert/strict'
+import { hash } from 'node:crypto'
 import { type TestContext, test } from 'node:test'
 import { handleSubmitStatus } from '../src/agent-socket/submit-status.ts'
 import { readStoreContents } from '../src/cli/doctor/store-checks.ts'
@@ -19,6 +20,8 @@ import { storeFetchedMessages } from '../src/core/messages/fetched-messages.ts'
 import { listIdsWithPrefix, listMessageStates, readMessageDetails } from '../src/core/messages/message-states.ts'
 import { viewMessages } from '../src/core/messages/message-view.ts'
 import { receiveFromPlatform } from '../src/core/messages/platform-inbound.ts'
+import { linkedAccounts } from '../src/core/people/accounts.ts'
+import { accountsOfPerson } from '../src/core/people/client-sessions.ts'
 import { OPEN_ROWS_MAX, onboarding } from '../src/core/people/onboarding.ts'
 import { countAhead } from '../src/core/people/onboarding-requests.ts'
 import { findEngagedFolder } from '../src/core/routing/chat-owner.ts'
@@ -35,6 +38,7 @@ import { releaseTurn, stopTurns } from '../src/core/turns/turns.ts'
 import { routeBatch } from '../src/daemons/routd/router.ts'
 import { timestamp } from '../src/lib/clock.ts'
 import { invitesResource } from '../src/resources/invites.ts'
+import { oauthClientsResource } from '../src/resources/oauth-clients.ts'
 import { runBusyInstance } from './support/busy-instance.ts'
 import { demoCliOn } from './support/cli.ts'
 import { type ConversationHost, LEASE_MS, openConversationHost } from './support/conversation-host.ts'
@@ -73,6 +77,7 @@ async function callDirectly(t: TestContext, engine: EngineName, on: TestHost): P
   await read((tx) => resolveChatJid(tx, 'main'))
   await read((tx) => countDescendants(tx, 'main'))
   await read((tx) => childNames(tx, 'main'))
+  await read((tx) => linkedAccounts(tx, 'local:me'))
   await write((tx) => deleteIdempotencyKeys(tx, at))
   await write((tx) => claimHealthChecks(tx, { now, everyMs: 1 }))
   await read((tx) => findNearlyFull(tx, { chat: 1, folder: 1 }, 0.5))
@@ -114,6 +119,22 @@ async function callDirectly(t: TestContext, engine: EngineName, on: TestHost): P
   await callTurns(talk)
   const receipt = await write((tx) => postInRoom(tx, context, { room: 'lobby', person: 'mia', content: 'hello' }))
   await followAnswer(host, receipt, { signal: AbortSignal.timeout(300), show: () => {} })
+}
+
+/** A client registers, a person allows it, and it refreshes. */
+async function callOauth({ host, as, cli }: TestHost): Promise<void> {
+  const { allow, exchange_code, refresh, register, request_device } = oauthClientsResource.verbs
+  const target = { client_name: 'A client', aud: 'svc:test', scope: 'account' }
+  const redirect_uri = 'http://localhost/cb'
+  const registration = { client_name: 'A client', redirect_uris: [redirect_uri], grant_types: ['refresh_token'] }
+  const { client_id } = await cli.call(register, registration)
+  await cli.call(request_device, { client_id, ...target })
+  const code_verifier = 'v'.repeat(43)
+  const grant = { client_id, redirect_uri, challenge: hash('sha256', code_verifier, 'base64url'), ...target }
+  const { code } = await as({ kind: 'person', sub: 'local:ada', session: 's' }).call(allow, grant)
+  const { refresh_token } = await cli.call(exchange_code, { client_id, redirect_uri, code, code_verifier })
+  await cli.call(refresh, { client_id, refresh_token, is_allowed: true })
+  await host.engine.read((tx) => accountsOfPerson(tx, 'local:ada'))
 }
 
 async function callTurns({ host, clock, ...talk }: ConversationHost): Promise<void> {
@@ -171,7 +192,9 @@ onEveryEngine('the SQL of src/', (engine) => {
     const { store } = await runBusyInstance(t, engine, 2000)
     await useCommandLine(t, engine)
     await useOnboarding(t, engine)
-    await callDirectly(t, engine, await testHost(t, engine, store))
+    const on = await testHost(t, engine, store)
+    await callDirectly(t, engine, on)
+    await callOauth(on)
     const other = ONLY_ON[engine === 'sqlite' ? 'postgres' : 'sqlite']
     const sites = (await findStatementSites()).filter(({ code }) => !other.test(code))
     assert.ok(sites.length > 100, `${sites.length} calls were found`)

@@ -19,7 +19,9 @@ export const API_DESCRIPTIONS: Readonly<Record<DaemonName, string>> = {
     `Serves the tools of agents on Unix sockets, not over HTTP. ${NO_RESOURCE} The sockets are described in ` +
     'docs/agents.md; an operation that is also a tool names it as x-mcp-tool in the document of its daemon.',
   runed: 'Runs the turns of the agents. Turns and runtimes are described in docs/agents.md and docs/runtimes.md.',
-  authd: 'Signs bearer tokens. GET /v1/keys returns the public keys (a JSON Web Key Set).',
+  authd:
+    'Signs people in and signs bearer tokens. GET /v1/keys returns the public keys (a JSON Web Key Set). The OAuth endpoints ' +
+    '(/auth/authorize, /auth/token and others) and their discovery are described in docs/oauth.md.',
   onbod: 'Onboards new people: gates, invites and requests.',
   timed:
     `Fires scheduled tasks, as a client of routd. ${NO_RESOURCE} Tasks are in the document of routd; the API that timed uses is ` +

@@ -26,7 +26,7 @@ import { defineResource, defineVerb } from '../registry/resource.ts'
 const Secret = z.string().meta({ writeOnly: true })
 const ClientName = line(100)
 const ClientId = line(2048)
-const Target = { aud: line(256), scope: z.string() }
+const Target = { aud: line(256), scope: line(64) }
 
 /** A refresh token with what the access token needs, or the error of the answer (RFC 6749 5.2, RFC 8628 3.5). */
 const TokenGrant = z.object({
@@ -76,9 +76,9 @@ export const oauthClientsResource = defineResource({
       input: z.object({
         client_id: ClientId,
         code: Secret,
-        redirect_uri: z.string(),
+        redirect_uri: line(1024),
         code_verifier: Secret,
-        aud: z.string().optional().describe('The audience that the request names'),
+        aud: line(256).optional().describe('The audience that the request names'),
         address: line(64).optional(),
       }),
       output: TokenGrant,
@@ -144,7 +144,7 @@ export const oauthClientsResource = defineResource({
       input: z.object({
         client_id: ClientId,
         refresh_token: Secret,
-        aud: z.string().optional().describe('The audience that the request names'),
+        aud: line(256).optional().describe('The audience that the request names'),
         is_allowed: z.boolean().describe('Whether an account of the person may enter without a grant'),
       }),
       output: TokenGrant,

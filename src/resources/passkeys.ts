@@ -20,6 +20,8 @@ import { defineResource, defineVerb } from '../registry/resource.ts'
 const PasskeyKey = Passkey.pick({ id: true })
 const PublicPasskey = Passkey.omit({ user_handle: true, public_key: true })
 
+export type PublicPasskey = z.output<typeof PublicPasskey>
+
 /** The challenge that the authenticator signed, and when it expires in milliseconds since 1970. */
 const Challenge = z.object({ challenge: z.string().min(1).max(86), expires_ms: z.int() })
 
@@ -59,6 +61,7 @@ export const passkeysResource = defineResource({
 
     /** Records a sign-in with a verified response. Called as the person of the passkey, who has no session yet. */
     use: defineVerb({
+      startsSession: true,
       input: Passkey.pick({ id: true, counter: true, is_backup_eligible: true, is_backed_up: true }).extend(
         Challenge.shape,
       ),

@@ -106,15 +106,19 @@ export const routeTokensResource = defineResource({
       }),
       authorize: requireToolForAgents,
       run: async (ctx, { folder, stats, ...paging }) => {
-        // Other callers must not learn which folders exist.
-        if (folder !== undefined && (await isAdmin(ctx, folder))) await mustFindGroup(ctx, folder)
         const { below, keep: isAdministered } = await administeredRows<Link>(ctx, 'owner_folder')
         const keep = (link: Link): boolean => Boolean(isAdministered?.(link)) && isListed(link, folder)
         const request = { order: NEWEST_FIRST, ...paging, below, keep }
-        if (!stats) return listPage(ctx, table, 'tokens', request)
-        const page = await listSummaries(ctx, request)
         // The schemas of both members select theirs.
-        return { ...page, stats: page.tokens }
+        const withCounts = async () => {
+          const page = await listSummaries(ctx, request)
+          return { ...page, stats: page.tokens }
+        }
+        const page = stats ? await withCounts() : await listPage(ctx, table, 'tokens', request)
+        // Callers who do not administer the folder must not learn whether it exists.
+        if (folder !== undefined && page.tokens.length === 0 && (await isAdmin(ctx, folder)))
+          await mustFindGroup(ctx, folder)
+        return page
       },
     }),
 

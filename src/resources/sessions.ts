@@ -9,9 +9,14 @@ import { createSession, revokeOtherSessions, revokeSession, Session, sessions } 
 import { createSignInLink, findSignInLink, takeSignInLink } from '../core/people/sign-in-links.ts'
 import { line, Sub } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { hasTool, INSTANCE_SCOPE, requireHost, requireToolForAgents } from '../registry/authorization.ts'
+import {
+  hasTool,
+  INSTANCE_SCOPE,
+  requireToolForAgents,
+  requireUnrestrictedOperator,
+} from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { ascending, listVerb, mustFindRow } from '../registry/crud.ts'
+import { listPage, listSchema, mustFindRow, Paging } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
 /** `link`: the operator created a one-time link; `invite`: a new account of the holder of an invite. */
@@ -33,13 +38,22 @@ export const sessionsResource = defineResource({
   title: 'Sessions',
   servedBy: 'authd',
   verbs: (table) => ({
-    list: listVerb(table, 'sessions', {
+    list: defineVerb({
+      http: 'GET /',
+      isReadOnly: true,
+      input: Paging,
+      output: listSchema(table, 'sessions'),
       authorize: requireToolForAgents,
-      order: [['started_at', 'desc'], ...ascending('family_id')],
-      keep: async (ctx) => {
-        const [mayAll, own] = [await hasTool(ctx, INSTANCE_SCOPE), principalOf(ctx.caller)]
-        return ({ sub }) => mayAll || sub === own
-      },
+      run: async (ctx, paging) =>
+        listPage(ctx, table, 'sessions', {
+          where: (await hasTool(ctx, INSTANCE_SCOPE)) ? {} : { sub: principalOf(ctx.caller) },
+          // Both in the direction of the index, which can be read backwards.
+          order: [
+            ['started_at', 'desc'],
+            ['family_id', 'desc'],
+          ],
+          ...paging,
+        }),
     }),
 
     delete: defineVerb({
@@ -71,7 +85,7 @@ export const sessionsResource = defineResource({
     create_link: defineVerb({
       input: z.object({ sub: Sub }),
       output: z.object({ path: z.string(), has_grant: z.boolean() }),
-      authorize: requireHost,
+      authorize: requireUnrestrictedOperator,
       run: async (ctx, { sub }) => {
         if (!isAccount(sub))
           refuse(

@@ -12,6 +12,7 @@ import { EVERY_CAPABILITY, fakeAdapter } from './fake-adapter.ts'
 import { type EngineName, freshStore, testHost } from './host.ts'
 import { json, openLinkHost, openStream } from './link-host.ts'
 import { fillOldStore } from './old-store.ts'
+import { usePeople } from './people-requests.ts'
 import { recordStatements } from './statements.ts'
 import { openHttpTools } from './tools.ts'
 import { until } from './until.ts'
@@ -78,6 +79,7 @@ export async function runBusyInstance(t: TestContext, engine: EngineName, turns:
   const inbound = { chat_jid: ROOM, content: '/say to the room', sender: 'telegram:user/1', id: 'm1' }
   await tell('/v1/messages', inbound, token)
   await until(() => adapter.delivered.some(({ content }) => content === 'to the room'))
+  await usePeople(on)
   await s.to('GET /metrics')
   await s.to('GET /health')
   await until(() => all.events.length > 20)

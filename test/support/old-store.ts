@@ -30,6 +30,9 @@ export const GROWING_TABLES = [
   'chats',
   'storage_use',
   'audit',
+  'sessions',
+  'session_tokens',
+  'bearers',
 ] as const
 
 /** Tables for which a tenth of the rows is enough. */
@@ -41,6 +44,7 @@ export async function fillOldStore(engine: Engine, old: OldStore): Promise<void>
     const { rows: indexes } = await run(tx, engine.dialect.isRemote ? POSTGRES_INDEXES : SQLITE_INDEXES)
     for (const { name } of indexes) await run(tx, `drop index ${name}`)
     await fillTables(tx, old)
+    await fillPeople(tx, old, engine.dialect.isRemote ? 'bytea' : 'blob')
     for (const { sql } of indexes) await run(tx, String(sql))
   })
   if (engine.dialect.isRemote) await engine.transaction(async (tx) => void (await run(tx, 'analyze')))
@@ -53,16 +57,70 @@ const POSTGRES_INDEXES = `select i.indexname as name, i.indexdef as sql from pg_
   where i.schemaname = current_schema() and i.tablename in (${NAMED})
     and not exists (select 1 from pg_constraint c where c.conname = i.indexname)`
 
-async function fillTables(tx: Tx, { turns, folder, jids, at }: OldStore): Promise<void> {
-  const fill = (table: string, columns: Readonly<Record<string, string>>, from: string, values: Value[] = []) =>
+const text = (value: string): string => `'${value}'`
+
+/** Inserts a row for each number `i` of `n`, with SQL expressions as columns. */
+function fillerOf(tx: Tx, rows: number) {
+  return (table: string, columns: Readonly<Record<string, string>>, from: string, values: Value[] = []) =>
     run(
       tx,
       `insert into ${table} (${Object.keys(columns).join(', ')})
-       with recursive n (i) as (select 1 union all select i + 1 from n where i < ${turns})
+       with recursive n (i) as (select 1 union all select i + 1 from n where i < ${rows})
        select ${Object.values(columns).join(', ')} from ${from}`,
       values,
     )
-  const text = (value: string): string => `'${value}'`
+}
+
+/** Sessions and bearers of a tenth as many people, most of them over but not yet removed. */
+async function fillPeople(tx: Tx, { turns, at }: OldStore, bytesType: string): Promise<void> {
+  const fill = fillerOf(tx, turns)
+  const end = `case when i % 20 = 0 then '2099-01-01T00:00:00.000Z' else '${at}' end`
+  const sub = `'github:old' || (i % 1000)`
+  await fill(
+    'sessions',
+    {
+      family_id: `'old-' || i`,
+      sub,
+      scope: text(''),
+      started_at: text(at),
+      renewed_at: text(at),
+      expires_at: end,
+      rotations: '0',
+      status: `case when i % 20 = 0 then 'active' else 'expired' end`,
+      kind: text('browser'),
+      method: text('link'),
+      idle_ms: '1',
+      ends_at: end,
+    },
+    FEWER,
+  )
+  await fill(
+    'session_tokens',
+    {
+      token_hash: `cast('old-' || i as ${bytesType})`,
+      family_id: `'old-' || i`,
+      generation: '0',
+      created_at: text(at),
+      confirmed_at: text(at),
+    },
+    FEWER,
+  )
+  await fill(
+    'bearers',
+    {
+      id: `'old-' || i`,
+      sub,
+      kind: text('user'),
+      created_at: text(at),
+      created_by: text('cli'),
+      expires_at: end,
+    },
+    FEWER,
+  )
+}
+
+async function fillTables(tx: Tx, { turns, folder, jids, at }: OldStore): Promise<void> {
+  const fill = fillerOf(tx, turns)
   const jid = `case when i % 2 = 0 then '${jids[0]}' else '${jids[1]}' end`
   const common = { jid, target_folder: text(folder), kind: text('message'), created_at: text(at) }
   const ids = { turn_id: `'0-old-' || i`, content: '$1' }

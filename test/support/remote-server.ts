@@ -106,7 +106,7 @@ export async function remoteServer(t: TestContext, cli: Cli): Promise<RemoteServ
     },
     '/auth/revoke': async (_url, form) => {
       state.forms.push(form)
-      state.refreshToken = undefined
+      if (form.token === state.refreshToken) state.refreshToken = undefined
       return [200, {}]
     },
   }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { demoCli, demoCliOn, testCli } from '../../../test/support/cli.ts'
@@ -77,6 +77,27 @@ suite('svc login', () => {
     const token = remote.refreshToken
     assert.equal(await laptop.ok('logout prod'), `signed out of prod (${remote.base})\n`)
     assert.equal(remote.forms.at(-1)?.token, token)
+    assert.ok(!existsSync(dir))
+  })
+
+  test('ends the previous session when the person signs in again', async (t) => {
+    const [server, laptop] = [await demoCli(t), testCli(t)]
+    const remote = await remoteServer(t, server)
+    for (let time = 0; time < 2; time++) await loginWithBrowser(laptop, `login prod --url ${remote.base}`)
+    assert.equal(remote.forms.at(-1)?.token, 'refresh-1')
+    assert.equal(remote.refreshToken, 'refresh-2')
+    assert.match(await laptop.ok('session prod list'), /^ID\t|^$/)
+  })
+
+  test('deletes the tokens of a server that does not respond', async (t) => {
+    const laptop = testCli(t)
+    const dir = join(laptop.dir, 'svc_prod')
+    mkdirSync(dir)
+    const signIn = { base: 'http://127.0.0.1:3', access_token: 'a.b.c', refresh_token: 'r', expires_ms: 1 }
+    writeFileSync(join(dir, 'remote.json'), JSON.stringify(signIn))
+    const { code, stderr } = await laptop.run('logout prod')
+    assert.equal(code, 1)
+    assert.match(stderr, /^warning: the tokens are deleted, but the session .*: no server listens at http:/)
     assert.ok(!existsSync(dir))
   })
 

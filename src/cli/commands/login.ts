@@ -1,7 +1,7 @@
 // Signs a person in: prints a one-time link for a browser, or signs this command line in to an instance on another machine.
 
 import { throwUsageError } from '../../lib/command-line/program.ts'
-import { refuse } from '../../lib/refusal.ts'
+import { Refusal, refuse } from '../../lib/refusal.ts'
 import { sessionsResource } from '../../resources/sessions.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { shellQuote } from '../output/text-format.ts'
@@ -46,15 +46,17 @@ export const logoutCommands = [
       ])
       const location = locateInstance(instance, io.environment)
       const known = (await readSignIn(location)) ?? refuse('not_found', `you are not signed in to ${instance}`)
+      // Deleted even if the server does not respond.
+      await removeSignIn(location)
       try {
         await revokeSignIn(known)
       } catch (error) {
-        // The tokens are deleted in any case; a person who signs out must not be kept by a server that is down.
-        await removeSignIn(location)
-        throw error
+        if (!(error instanceof Refusal)) throw error
+        print.warn(`the tokens are deleted, but the session on the server may go on: ${error.message}`)
+        return 1
       }
-      await removeSignIn(location)
       print.line(`signed out of ${instance} (${known.base})`)
+      return 0
     },
   }),
 ]
@@ -86,7 +88,7 @@ interface RemoteLogin {
 
 async function signIn({ io, print }: SvcContext, { instance, url, device }: RemoteLogin): Promise<number> {
   const stopped = io.stopped()
-  const [{ locateInstance }, { parseBaseUrl }, { mustNotBeLocal, writeSignIn }] = await Promise.all([
+  const [{ locateInstance }, { parseBaseUrl }, { mustNotBeLocal, readSignIn, writeSignIn }] = await Promise.all([
     import('../instance/instance.ts'),
     import('../remote/server-address.ts'),
     import('../remote/sign-in-file.ts'),
@@ -94,13 +96,16 @@ async function signIn({ io, print }: SvcContext, { instance, url, device }: Remo
   const base = parseBaseUrl(url)
   const location = locateInstance(instance, io.environment)
   await mustNotBeLocal(location)
-  const { signInWithBrowser, signInWithDevice } = await import('../remote/oauth-client.ts')
+  const { revokeSignIn, signInWithBrowser, signInWithDevice } = await import('../remote/oauth-client.ts')
   const stop = new AbortController()
   void stopped.then(() => stop.abort())
   const timeout = AbortSignal.timeout(SIGN_IN_TIMEOUT_MS)
   const options = { clock: io.clock, say: print.say, signal: AbortSignal.any([stop.signal, timeout]) }
+  const previous = await readSignIn(location).catch(() => undefined)
   try {
     await writeSignIn(location, await (device ? signInWithDevice : signInWithBrowser)(base, options))
+    // Its tokens are gone, so the session would stay open unused.
+    if (previous?.base === base) await revokeSignIn(previous).catch(() => {})
   } catch (error) {
     if (timeout.aborted) refuse('unavailable', 'the sign-in was not finished within 10 minutes; nothing was saved')
     if (!stop.signal.aborted) throw error

