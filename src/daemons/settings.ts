@@ -90,12 +90,23 @@ export const SIGN_IN_SETTINGS = {
   ),
   SESSION_IDLE: setting(SessionTimeSetting, '336h', 'a browser session ends after this time without use; at least 1h'),
   SESSION_MAX: setting(SessionTimeSetting, '2160h', 'a browser session ends after this time in any case; at least 1h'),
+  GITHUB_ID: setting(TextSetting, undefined, 'client ID of an OAuth app, to sign in with GitHub'),
+  GITHUB_SECRET: setting(TextSetting, undefined, 'client secret of that OAuth app'),
+  DISCORD_ID: setting(TextSetting, undefined, 'client ID of an application, to sign in with Discord'),
+  DISCORD_SECRET: setting(TextSetting, undefined, 'client secret of that application'),
   SIGNING_KEY_AGE: setting(
     DurationSetting.refine((ms) => ms === 0 || ms >= 24 * 3_600_000, 'must be 0 (never) or at least 24h'),
     '2160h',
     'the key that signs bearers is replaced after this time; 0 means never, otherwise at least 24h',
   ),
 } satisfies SettingDeclarations
+
+const OPENID_KEY = /^OIDC_.*_(?:ISSUER|ID|SECRET)$/s
+
+/** Settings of OpenID providers: OIDC_<NAME>_ISSUER, OIDC_<NAME>_ID and OIDC_<NAME>_SECRET. */
+export function isOpenIdKey(key: string): boolean {
+  return OPENID_KEY.test(key)
+}
 
 export const ONBOARDING_SETTINGS = {
   ONBOARDING_GREETING: setting(

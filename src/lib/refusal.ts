@@ -43,6 +43,16 @@ export class TransientRefusal extends Refusal {
   }
 }
 
+/** The same request succeeds after this time. */
+export class RetryLaterRefusal extends Refusal {
+  readonly retryAfterS: number
+
+  constructor(message: string, retryAfterS: number) {
+    super('rate_limited', message, `try again in ${retryAfterS} ${retryAfterS === 1 ? 'second' : 'seconds'}`)
+    this.retryAfterS = retryAfterS
+  }
+}
+
 /** Also usable as an expression: `find(...) ?? refuse('not_found', ...)`. */
 export function refuse(code: RefusalCode, message: string, hint?: string): never {
   throw new Refusal(code, message, hint)

@@ -11,6 +11,8 @@ import { formatIssue } from './text/schema-parser.ts'
 export interface SettingSource {
   readonly name: string
   get(key: string): string | undefined
+  /** For settings whose keys contain a name, such as OIDC_<NAME>_ID. Absent: it has none of them. */
+  keys?(): Iterable<string>
 }
 
 type FromText = z.ZodType<unknown, string>
@@ -55,11 +57,15 @@ export function readSettings<D extends SettingDeclarations>(
   return values as Settings<D>
 }
 
-/** Undeclared keys of a file, each with the closest declared name. */
-export function unknownKeys(declared: SettingDeclarations, entries: ReadonlyMap<string, string>): UnknownKey[] {
+/** Undeclared keys of a file, each with the closest declared name. `isNamed`: keys that contain a name, as above. */
+export function unknownKeys(
+  declared: SettingDeclarations,
+  entries: ReadonlyMap<string, string>,
+  isNamed: (key: string) => boolean = () => false,
+): UnknownKey[] {
   const names = Object.keys(declared)
   return [...entries.keys()].flatMap((key) => {
-    if (Object.hasOwn(declared, key)) return []
+    if (Object.hasOwn(declared, key) || isNamed(key)) return []
     const meant = nearest(key, names)
     return [meant === undefined ? { key } : { key, meant }]
   })
@@ -71,11 +77,11 @@ interface UnknownKey {
 }
 
 export function sourceOf(name: string, entries: ReadonlyMap<string, string>): SettingSource {
-  return { name, get: (key) => entries.get(key) }
+  return { name, get: (key) => entries.get(key), keys: () => entries.keys() }
 }
 
 export function environment(): SettingSource {
-  return { name: 'the environment', get: readEnvironment }
+  return { name: 'the environment', get: readEnvironment, keys: () => Object.keys(process.env) }
 }
 
 /** Reads a variable that is not a setting of an instance, such as SVC_DATA_DIR or NO_COLOR. */

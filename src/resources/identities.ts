@@ -1,8 +1,13 @@
-// Identities: which subs belong to one person. Only for the command line and the dashboard; agents use inspect_identity.
+// Identities: which subs belong to one person. For the command line and the dashboard; people link and unlink their own accounts on their page,
+// and agents use inspect_identity. See docs/decisions.md#accounts-and-linking.
 import { z } from 'zod'
+import { hasGrant } from '../core/access/policy.ts'
+import { Account, accounts, linkedAccounts, recordAccount } from '../core/people/accounts.ts'
 import { Identity, type IdentityClaim, identities, identityClaims } from '../core/people/identities.ts'
+import { listPasskeys } from '../core/people/passkeys.ts'
+import { revokeSession, sessions } from '../core/people/sessions.ts'
 import { Sub } from '../core/values.ts'
-import { uuidv7 } from '../lib/clock.ts'
+import { timestamp, uuidv7 } from '../lib/clock.ts'
 import { refuse } from '../lib/refusal.ts'
 import { requireOperator, requireUnrestrictedOperator } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
@@ -51,6 +56,52 @@ export const identitiesResource = defineResource({
       },
     }),
 
+    /** The caller has signed in with the account, and with their own before. */
+    link_own: defineVerb({
+      input: z.object({ account: Account.omit({ created_at: true, signed_in_at: true }) }),
+      output: z.object({ id: z.string(), created: z.boolean() }),
+      authorize: (ctx) => {
+        mustHaveOwnSession(ctx)
+      },
+      run: async (ctx, { account }) => {
+        const own = mustHaveOwnSession(ctx)
+        const claim = await identityClaims.find(ctx.tx, { sub: own })
+        if (account.sub === own) return { id: claim?.identity_id ?? '', created: false }
+        const other = await identityClaims.find(ctx.tx, { sub: account.sub })
+        if (other && other.identity_id === claim?.identity_id) return { id: other.identity_id, created: false }
+        if (other || (await isPersonOfItsOwn(ctx, account.sub))) refuseOtherPerson(account.sub)
+        const id = claim?.identity_id ?? (await createIdentityOf(ctx, own))
+        await recordAccount(ctx.tx, account, ctx.now)
+        await identityClaims.insert(ctx.tx, { sub: account.sub, identity_id: id, claimed_at: ctx.now })
+        return { id, created: true }
+      },
+    }),
+
+    unlink_own: defineVerb({
+      input: z.object({ sub: Sub }),
+      authorize: (ctx) => {
+        mustHaveOwnSession(ctx)
+      },
+      run: async (ctx, { sub }) => {
+        const own = mustHaveOwnSession(ctx)
+        if (sub === own) refuse('conflict', `${sub} is the account that you act as`, 'unlink the others from it')
+        const linked = await linkedAccounts(ctx.tx, own)
+        if (!linked.some((account) => account.sub === sub)) refuse('not_found', `${sub} is not linked to your account`)
+        // Local accounts sign in only with the help of the operator.
+        const others = linked.filter((account) => account.sub !== sub && !account.sub.startsWith('local:'))
+        if (others.length === 0 && (await listPasskeys(ctx.tx, own)).length === 0)
+          refuse(
+            'conflict',
+            `${sub} is the only account with which you can sign in`,
+            'link another one or add a passkey first',
+          )
+        await identityClaims.remove(ctx.tx, { sub })
+        // It was never a person of its own, so that it may be linked again.
+        await accounts.remove(ctx.tx, { sub })
+        await revokeSessionsOf(ctx, own, sub)
+      },
+    }),
+
     unlink: defineVerb({
       input: z.object({ sub: Sub }),
       output: z.object({ removed: z.boolean() }),
@@ -60,6 +111,45 @@ export const identitiesResource = defineResource({
     }),
   }),
 })
+
+function mustHaveOwnSession({ caller }: Context): string {
+  if (caller.kind === 'person' && caller.session !== undefined) return caller.sub
+  return refuse('forbidden', 'linking accounts needs a browser session')
+}
+
+/** An account that has signed in by itself, or has rights, is another person, even if the same human owns it. */
+async function isPersonOfItsOwn(ctx: Context, sub: string): Promise<boolean> {
+  return (await accounts.find(ctx.tx, { sub })) !== undefined || hasGrant(await ctx.policy(), sub)
+}
+
+function refuseOtherPerson(sub: string): never {
+  refuse(
+    'conflict',
+    `${sub} belongs to another person of this server`,
+    `if that is you, ask the operator to link it with svc identity`,
+  )
+}
+
+/** The first account stays the one that the person acts as: its claim is older than every later one. */
+async function createIdentityOf(ctx: Context, own: string): Promise<string> {
+  const id = uuidv7(ctx.clock, ctx.random)
+  const account = await accounts.find(ctx.tx, { sub: own })
+  await identities.insert(ctx.tx, { id, name: account?.name ?? own, created_at: ctx.now })
+  await identityClaims.insert(ctx.tx, {
+    sub: own,
+    identity_id: id,
+    claimed_at: timestamp(Date.parse(ctx.now) - 1),
+  })
+  return id
+}
+
+/** Ends the person's other sessions that the provider of the account started. */
+async function revokeSessionsOf({ tx, caller }: Context, own: string, account: string): Promise<void> {
+  const provider = /^oidc:([^/]+)\//.exec(account)?.[1] ?? account.slice(0, account.indexOf(':'))
+  const current = caller.kind === 'person' ? caller.session : undefined
+  for (const { family_id } of await sessions.list(tx, { sub: own, method: provider, status: 'active' }))
+    if (family_id !== current) await revokeSession(tx, family_id)
+}
 
 async function refuseClaimed({ tx }: Context, { sub, identity_id }: z.output<typeof IdentityClaim>): Promise<never> {
   const person = await identities.find(tx, { id: identity_id })

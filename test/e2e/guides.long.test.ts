@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { svcCommands } from '../../src/cli/commands/index.ts'
-import { ALL_SETTINGS } from '../../src/daemons/settings.ts'
+import { ALL_SETTINGS, isOpenIdKey } from '../../src/daemons/settings.ts'
 import { egressCommands as proxyCommands } from '../../src/egress/commands/index.ts'
 import { readSettings, sourceOf, unknownKeys } from '../../src/lib/settings.ts'
 import { parseDotenv } from '../../src/lib/text/dotenv.ts'
@@ -77,7 +77,7 @@ test('the settings in guides exist and have valid values', () => {
   assert.ok(blocks.length > 0)
   for (const block of blocks) {
     const values = parseDotenv(block, 'a guide')
-    assert.deepEqual(unknownKeys(ALL_SETTINGS, values), [])
+    assert.deepEqual(unknownKeys(ALL_SETTINGS, values, isOpenIdKey), [])
     assert.doesNotThrow(() => readSettings(ALL_SETTINGS, [sourceOf('a guide', values)]))
   }
 })

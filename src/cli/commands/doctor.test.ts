@@ -337,6 +337,13 @@ suite('svc doctor finds', () => {
     }
   })
 
+  test('half a provider to sign in with', async (t) => {
+    const cli = await demoCli(t)
+    const { code, stdout } = await cli.run('doctor demo', { env: { OIDC_CORP_ID: 'an id' } })
+    assert.equal(code, 1)
+    assert.match(stdout, /^✗ settings: OIDC_CORP_ISSUER is missing: OIDC_CORP_ID is set/m)
+  })
+
   test('an unknown key in .env, which is only a note', async (t) => {
     const cli = await demoCli(t)
     writeFileSync(env(cli), 'WEB_HOTS=x\n', { flag: 'a' })

@@ -1,6 +1,7 @@
 // Checks an instance and suggests a command for each fault. Changes nothing, not even the schema.
 import { access, constants, stat } from 'node:fs/promises'
 import { CELL_SETTINGS } from '../../cell/settings.ts'
+import { readProviderSettings } from '../../daemons/provider-settings.ts'
 import { ALL_SETTINGS, LINK_SETTINGS } from '../../daemons/settings.ts'
 import { readText } from '../../lib/files/atomic-file.ts'
 import { Refusal } from '../../lib/refusal.ts'
@@ -112,6 +113,7 @@ async function checkPrivacy({ layout }: ConfiguredInstance): Promise<DoctorFindi
 async function checkSettings(location: InstanceLocation, svc: SvcContext): Promise<DoctorFinding> {
   const { sources, warnings } = await loadInstanceConfig(location, svc.io.environment)
   readSettings(ALL_SETTINGS, sources)
+  readProviderSettings(sources)
   const unknown = warnings.filter((warning) => warning.includes('unknown key'))
   if (unknown.length > 0) return { check: 'settings', status: 'note', detail: unknown.join('; ') }
   return { check: 'settings', status: 'ok', detail: 'all are valid' }

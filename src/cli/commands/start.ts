@@ -64,12 +64,13 @@ function isInstalled(): boolean {
 }
 
 /** `createInstance` writes the port to the .env of a new instance; an existing .env is not changed. */
-function overrideEnvironment(root: string, port: number | undefined, { name, get }: SettingSource): SettingSource {
+function overrideEnvironment(root: string, port: number | undefined, source: SettingSource): SettingSource {
+  const { get } = source
   const listen = (): string | undefined =>
     port === undefined
       ? get('WEB_LISTEN')
       : (get('WEB_LISTEN') ?? INSTANCE_SETTINGS.WEB_LISTEN.initial).replace(/\d+$/, String(port))
-  return { name, get: (key) => (key === 'SVC_DATA_DIR' ? root : key === 'WEB_LISTEN' ? listen() : get(key)) }
+  return { ...source, get: (key) => (key === 'SVC_DATA_DIR' ? root : key === 'WEB_LISTEN' ? listen() : get(key)) }
 }
 
 function showNext({ print }: SvcContext, root: string, { chat, hook, signIn }: StartLinks): void {

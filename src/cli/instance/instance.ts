@@ -13,6 +13,7 @@ import {
   CHANNEL_SETTINGS,
   INSTANCE_SETTINGS,
   type InstanceSettings,
+  isOpenIdKey,
   readAgentLimits,
   readTurnRules,
   SEARCH_SETTINGS,
@@ -238,7 +239,7 @@ async function permissionWarnings(path: string): Promise<string[]> {
 }
 
 async function unknownKeyWarnings(path: string, entries: ReadonlyMap<string, string>): Promise<string[]> {
-  const unknown = unknownKeys(ALL_SETTINGS, entries)
+  const unknown = unknownKeys(ALL_SETTINGS, entries, isOpenIdKey)
   if (unknown.length === 0) return []
   const { bundledProducts, listProducts } = await import('../../core/groups/products.ts')
   // Keys on the checklist of a product are not typing errors, even if nothing in this process reads them.

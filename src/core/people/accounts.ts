@@ -63,6 +63,12 @@ export async function recordAccount(tx: Tx, account: ConfirmedAccount, now: stri
  * them signs in as this one.
  */
 export async function primaryAccount(tx: Tx, sub: string): Promise<string> {
+  const [first = sub] = await accountsOfPerson(tx, sub)
+  return first
+}
+
+/** The subs of accounts with the same identity, the one linked first at the start. Empty if the account is not linked. */
+async function accountsOfPerson(tx: Tx, sub: string): Promise<string[]> {
   const claims = await query(
     tx,
     { sub: text },
@@ -70,5 +76,16 @@ export async function primaryAccount(tx: Tx, sub: string): Promise<string> {
      where own.sub = $1 order by c.claimed_at, c.sub`,
     [sub],
   )
-  return claims.find((claim) => isAccount(claim.sub))?.sub ?? sub
+  return claims.flatMap((claim) => (isAccount(claim.sub) ? [claim.sub] : []))
+}
+
+export type LinkedAccount = Pick<AccountRow, 'sub'> & Partial<AccountRow>
+
+/** Every account that signs in as this person. Operators may have linked accounts that never signed in. */
+export async function linkedAccounts(tx: Tx, sub: string): Promise<LinkedAccount[]> {
+  const subs = await accountsOfPerson(tx, sub)
+  const linked: LinkedAccount[] = []
+  for (const each of subs.length > 0 ? subs : [sub])
+    linked.push((await accounts.find(tx, { sub: each })) ?? { sub: each })
+  return linked
 }

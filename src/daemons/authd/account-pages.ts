@@ -13,16 +13,18 @@ import { timeAgo } from '../../web/text/time-words.ts'
 import { redirectTo, sendPage } from '../http/page-response.ts'
 import { HOME_PATH } from '../http/sign-in.ts'
 import { personForm, personPage, type SignedIn } from '../http/signed-in.ts'
+import { accountLinksSection } from './account-links.ts'
 import { passkeyAddress } from './passkey-address.ts'
 import { PASSKEYS_PATH } from './passkey-pages.ts'
 import { reachableFolders } from './reachable-folders.ts'
+import type { SignInProviders } from './sign-in-provider.ts'
 
 const DEVICES_PATH = '/auth/devices'
 
-export function mountAccountPages(app: Hono, host: InstanceHost): void {
+export function mountAccountPages(app: Hono, host: InstanceHost, providers: SignInProviders): void {
   app.get(
     HOME_PATH,
-    personPage(host, (c, person) => showMe(host, c, person)),
+    personPage(host, (c, person) => showMe(host, providers, c, person)),
   )
   app.get(
     DEVICES_PATH,
@@ -45,7 +47,7 @@ export function mountAccountPages(app: Hono, host: InstanceHost): void {
 }
 
 /** Programs get the CSRF token of their session as JSON. */
-async function showMe(host: InstanceHost, c: Context, person: SignedIn): Promise<Response> {
+async function showMe(host: InstanceHost, providers: SignInProviders, c: Context, person: SignedIn): Promise<Response> {
   const { sub, session, csrf } = person
   const { account, count } = await host.engine.read(async (tx) => ({
     account: await accounts.find(tx, { sub }),
@@ -60,6 +62,7 @@ async function showMe(host: InstanceHost, c: Context, person: SignedIn): Promise
 ${count === 0 && passkeyAddress(host).fault === undefined ? passkeySuggestion() : EMPTY_HTML}
 <h2>Your agents</h2>
 ${folderList(folders, csrf)}
+${await accountLinksSection(host, providers, person)}
 ${signOutForm(csrf)}`
   const page = renderPage({ title: 'Your account', person: sub, tab: HOME_PATH, main })
   return sendPage(c, { ...page, headers: { ...page.headers, Vary: 'Accept' } })

@@ -3,8 +3,11 @@ import { publicKeys } from '../../core/access/bearers.ts'
 import { ensureSigningKey } from '../../core/secrets/signing-key-rotation.ts'
 import { defineDaemon } from '../daemon.ts'
 import { parseSignInAllowlist } from '../http/sign-in-allowlist.ts'
+import { readProviderSettings } from '../provider-settings.ts'
 import { SIGN_IN_SETTINGS } from '../settings.ts'
+import { mountAccountLinks } from './account-links.ts'
 import { mountAccountPages } from './account-pages.ts'
+import { openAttemptLimits } from './attempt-limits.ts'
 import { mountBearerPages } from './bearer-pages.ts'
 import { startKeyRotation } from './key-rotation.ts'
 import { mountAuthorizationServer } from './oauth/authorization-server.ts'
@@ -12,6 +15,8 @@ import { allowEveryOrigin } from './oauth/oauth-response.ts'
 import { mountPasskeyPages } from './passkey-pages.ts'
 import { mountPasskeyRoutes } from './passkey-routes.ts'
 import { mountPersonChat } from './person-chat.ts'
+import { mountProviderPages } from './provider-pages.ts'
+import { openProviders } from './providers.ts'
 import { startSessionCleanup } from './session-cleanup.ts'
 import { mountSignInPages } from './sign-in-pages.ts'
 
@@ -19,7 +24,8 @@ export const authd = defineDaemon({
   name: 'authd',
   about: 'signs people in and signs bearer tokens',
   settings: SIGN_IN_SETTINGS,
-  start: async ({ host, app, log, defer }, settings) => {
+  start: async ({ host, app, log, currentSources, defer }, settings) => {
+    const providers = openProviders(readProviderSettings(await currentSources()), host.clock)
     await ensureSigningKey(host)
     defer(startKeyRotation({ host, log, ageMs: settings.SIGNING_KEY_AGE }))
     defer(startSessionCleanup({ host, log }))
@@ -28,8 +34,11 @@ export const authd = defineDaemon({
     app.get('/v1/keys', async (c) => c.json(await publicKeys(host), 200, { 'Cache-Control': 'public, max-age=300' }))
     const isAllowed = parseSignInAllowlist(settings.SIGN_IN_ALLOW)
     const signIn = { host, isAllowed, idleMs: settings.SESSION_IDLE, maxMs: settings.SESSION_MAX }
-    mountSignInPages(app, signIn)
-    mountAccountPages(app, host)
+    const context = { ...signIn, providers, limits: openAttemptLimits(host.clock) }
+    mountSignInPages(app, context)
+    mountProviderPages(app, context)
+    mountAccountPages(app, host, providers)
+    mountAccountLinks(app, host)
     mountPersonChat(app, host)
     mountAuthorizationServer(app, { host, isAllowed })
     mountBearerPages(app, host)

@@ -10,11 +10,16 @@ import { renderPage } from '../../web/pages/page.ts'
 import { authenticateRequest } from '../http/credentials.ts'
 import { mustBeOwnOriginForm, readForm, readSessionForm } from '../http/form-request.ts'
 import { pageHandler, redirectTo, sendPage } from '../http/page-response.ts'
+import { clientAddressOf } from '../http/request-middleware.ts'
 import { clearedSessionCookie } from '../http/session-cookie.ts'
-import { type SignInContext, signedInResponse, startSession } from '../http/sign-in.ts'
+import { type SignInContext, signedInDestination, signedInResponse, startSession } from '../http/sign-in.ts'
+import { findSignedIn } from '../http/signed-in.ts'
+import { addressKey } from './attempt-limits.ts'
 import { PASSKEY_SCRIPT, passkeySection } from './passkey-section.ts'
+import type { ProviderContext } from './provider-pages.ts'
+import { startPath } from './provider-paths.ts'
 
-export function mountSignInPages(app: Hono, context: SignInContext): void {
+export function mountSignInPages(app: Hono, context: ProviderContext): void {
   app.get(
     '/auth/sign-in',
     pageHandler((c) => showSignIn(context, c)),
@@ -33,15 +38,25 @@ export function mountSignInPages(app: Hono, context: SignInContext): void {
   )
 }
 
-function showSignIn({ host }: SignInContext, c: Context): Response {
+async function showSignIn({ host, providers }: ProviderContext, c: Context): Promise<Response> {
+  const next = ownPath(c.req.query('next'))
+  const person = await findSignedIn(host, c)
+  // `again`: some pages need a recent sign-in.
+  if (person && c.req.query('again') === undefined) return redirectTo(signedInDestination({ host }, c, next))
+  const buttons = [...providers.values()].map(
+    ({ name, title }) =>
+      html`<p><a class="button primary wide" href="${startPath(name, next)}">Continue with ${title}</a></p>`,
+  )
   return sendPage(
     c,
     renderPage({
       title: 'Sign in',
+      person: person?.sub,
       scripts: [PASSKEY_SCRIPT],
-      main: html`${passkeySection(host, { next: ownPath(c.req.query('next')) })}
-<p>The operator of this server can sign you in with a one-time link:</p>
-<pre><code>svc login ${host.instance} local:&lt;name&gt;</code></pre>`,
+      main: html`${buttons}
+${passkeySection(host, { next })}
+<p class="hint">${buttons.length > 0 ? 'Or use' : 'Use'} a one-time link, which the operator creates on the server. For an operator:</p>
+<pre><code class="copy">svc login ${host.instance} local:operator</code></pre>`,
     }),
   )
 }
@@ -60,15 +75,19 @@ async function showLink({ host }: SignInContext, c: Context): Promise<Response> 
   )
 }
 
-async function useLink(context: SignInContext, c: Context): Promise<Response> {
-  const { host } = context
+async function useLink(context: ProviderContext, c: Context): Promise<Response> {
+  const { host, limits } = context
   mustBeOwnOriginForm(host, c)
   await readForm(c)
   const token = c.req.param('token') ?? ''
   const sub = await host.engine.read((tx) => findSignInLink(tx, token, host.clock.now()))
-  if (sub === undefined) refuseSignInLink()
+  if (sub === undefined) {
+    // Only wrong links count, so that others behind the same proxy can use theirs.
+    limits.byAddress.take(addressKey(clientAddressOf(c)))
+    refuseSignInLink()
+  }
   const started = await startSession(context, c, { account: localAccount(sub), method: 'link', linkToken: token })
-  return signedInResponse(started, ownPath(c.req.query('next')))
+  return signedInResponse(started, signedInDestination(context, c, ownPath(c.req.query('next'))))
 }
 
 async function signOut({ host }: SignInContext, c: Context): Promise<Response> {

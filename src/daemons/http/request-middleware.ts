@@ -8,7 +8,7 @@ import { type Log, logRequest } from '../../lib/log/log.ts'
 import type { RequestMetrics } from '../../lib/log/metrics.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
-import { formatSessionCookie } from './session-cookie.ts'
+import { formatSessionCookie, sessionCookieName } from './session-cookie.ts'
 
 declare module 'hono' {
   interface ContextVariableMap {
@@ -32,6 +32,7 @@ export interface RequestMiddlewareOptions {
 
 export function requestMiddleware({ host, log, metrics }: RequestMiddlewareOptions): MiddlewareHandler {
   const defaults = defaultHeaders(host)
+  const cookieStart = `${sessionCookieName(host)}=`
   return async (c, next) => {
     const started = performance.now()
     const request = acceptRequestId(c.req.header(REQUEST_ID_HEADER), host)
@@ -44,7 +45,7 @@ export function requestMiddleware({ host, log, metrics }: RequestMiddlewareOptio
       headers.set(REQUEST_ID_HEADER, request)
       // A response that sets the cookie itself starts or ends a session.
       const renewed = c.get('renewedSession')
-      if (renewed !== undefined && !headers.has('Set-Cookie'))
+      if (renewed !== undefined && !headers.getSetCookie().some((line) => line.startsWith(cookieStart)))
         headers.append('Set-Cookie', formatSessionCookie(host, renewed))
     }
     metrics.add(c.req.method, status, ms)

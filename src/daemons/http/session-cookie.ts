@@ -19,6 +19,15 @@ export function inviteCookieName(host: CookieHost): string {
   return isSecure(host) ? '__Host-svc_invite' : `svc_invite_${host.instance}`
 }
 
+/** The sealed state of a sign-in at a provider. `__Host-`: a sibling domain could plant its own attempt otherwise. */
+export function attemptCookieName(host: CookieHost, provider: string): string {
+  return `${attemptCookiePrefix(host)}_${provider}`
+}
+
+function attemptCookiePrefix(host: CookieHost): string {
+  return isSecure(host) ? '__Host-svc_attempt' : `svc_attempt_${host.instance}`
+}
+
 /** Undefined if there is none, or several: a sibling domain may have planted one of them. */
 export function readCookie(header: string | undefined, name: string): string | undefined {
   if (header === undefined || !header.includes(name)) return undefined
@@ -31,6 +40,13 @@ export function readCookie(header: string | undefined, name: string): string | u
 
 export function readSessionCookie(host: CookieHost, header: string | undefined): string | undefined {
   return readCookie(header, sessionCookieName(host))
+}
+
+const INVITE_TOKEN = /^[A-Za-z0-9_-]{43}$/
+
+export function readInviteCookie(host: CookieHost, header: string | undefined): string | undefined {
+  const token = readCookie(header, inviteCookieName(host))
+  return token !== undefined && INVITE_TOKEN.test(token) ? token : undefined
 }
 
 interface CookieOptions {
@@ -54,13 +70,16 @@ export function clearedSessionCookie(host: CookieHost): string {
   return formatCookie(host, sessionCookieName(host), '', { maxAgeS: 0 })
 }
 
-/** The Cookie header for backends, which must not get the session. Undefined if nothing else is in it. */
+/** The Cookie header for backends, which must not get the session or an invite. Undefined if nothing else is in it. */
 export function withoutSessionCookie(host: CookieHost, header: string): string | undefined {
-  const name = sessionCookieName(host)
+  const [own, attempt] = [[sessionCookieName(host), inviteCookieName(host)], attemptCookiePrefix(host)]
   const rest = header
     .split(';')
     .map((part) => part.trim())
-    .filter((part) => part !== '' && part.split('=')[0]?.trim() !== name)
+    .filter((part) => {
+      const name = part.split('=')[0]?.trim() ?? ''
+      return part !== '' && !own.includes(name) && !name.startsWith(attempt)
+    })
   return rest.length ? rest.join('; ') : undefined
 }
 

@@ -3,14 +3,19 @@ import type { ConfirmedAccount } from '../../core/people/accounts.ts'
 
 export type SignInAllowlist = (account: ConfirmedAccount) => boolean
 
-/** E-mail addresses count only if the provider verified them, and are compared without case. */
+/** E-mail addresses count only if the provider verified them, and are compared without ASCII case. */
 export function parseSignInAllowlist(text: string): SignInAllowlist {
   const entries = new Set(text.split(',').flatMap((entry) => entry.trim() || []))
-  const folded = new Set([...entries].map((entry) => entry.toLowerCase()))
+  const folded = new Set([...entries].map((entry) => foldCase(entry)))
   return ({ sub, email, email_verified }) => {
     if (entries.has(sub)) return true
     if (!email_verified || email === undefined || !/^[^\s@]+@[^\s@]+$/.test(email)) return false
-    const address = email.toLowerCase()
+    const address = foldCase(email)
     return folded.has(address) || folded.has(`*@${address.slice(address.indexOf('@') + 1)}`)
   }
+}
+
+/** ASCII only: Unicode rules would make the Kelvin sign (U+212A) a k, and another domain the same. */
+function foldCase(text: string): string {
+  return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
 }

@@ -1,13 +1,13 @@
 // Starts the session of a person whose account was confirmed. Every way to sign in ends here.
 import type { Context } from 'hono'
-import type { ConfirmedAccount } from '../../core/people/accounts.ts'
+import { accounts, type ConfirmedAccount, primaryAccount } from '../../core/people/accounts.ts'
 import { callVerb } from '../../registry/call.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { sessionsResource } from '../../resources/sessions.ts'
 import { authenticate } from './credentials.ts'
 import { redirectTo } from './page-response.ts'
 import { clientAddressOf } from './request-middleware.ts'
-import { formatSessionCookie } from './session-cookie.ts'
+import { formatSessionCookie, readInviteCookie } from './session-cookie.ts'
 import type { SignInAllowlist } from './sign-in-allowlist.ts'
 
 export interface SignInContext {
@@ -50,7 +50,7 @@ export async function startSession(
   const { token, family_id, sub } = await callVerb(request, sessionsResource.verbs.sign_in, {
     account,
     method,
-    is_allowed: isAllowed(account),
+    is_allowed: isAllowed(account) || (await isPrimaryAllowed(host, isAllowed, account)),
     link_token: linkToken,
     invite_token: inviteToken,
     browser: browserName(c.req.header('User-Agent')),
@@ -60,6 +60,34 @@ export async function startSession(
     max_ms: maxMs,
   })
   return { sub, session: family_id, cookie: formatSessionCookie(host, token) }
+}
+
+/** SIGN_IN_ALLOW may name the account that the person acts as, and they sign in with one that is linked to it. */
+async function isPrimaryAllowed(
+  { engine }: InstanceHost,
+  isAllowed: SignInAllowlist,
+  { sub }: ConfirmedAccount,
+): Promise<boolean> {
+  const primary = await engine.read(async (tx) => {
+    const primarySub = await primaryAccount(tx, sub)
+    return primarySub === sub ? undefined : accounts.find(tx, { sub: primarySub })
+  })
+  return primary !== undefined && isAllowed(primary)
+}
+
+/** The invite that the person had opened before they signed in. */
+export function inviteTokenOf({ host }: Pick<SignInContext, 'host'>, c: Context): string | undefined {
+  return readInviteCookie(host, c.req.header('Cookie'))
+}
+
+/** Where a person goes after signing in: `next`, else the invite, else their account. */
+export function signedInDestination(
+  context: Pick<SignInContext, 'host'>,
+  c: Context,
+  next: string | undefined,
+): string {
+  const invite = inviteTokenOf(context, c)
+  return next ?? (invite === undefined ? HOME_PATH : `/invite/${invite}`)
 }
 
 /** The page that a person without another destination sees after signing in. */

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Context, ErrorHandler, Hono, NotFoundHandler } from 'hono'
 import { z } from 'zod'
-import { publicRefusal, REFUSALS, Refusal, type RefusalCode, refuse } from '../refusal.ts'
+import { publicRefusal, RetryLaterRefusal, REFUSALS, Refusal, type RefusalCode, refuse } from '../refusal.ts'
 import { parseJson } from '../text/json.ts'
 
 export const BODY_MAX = 1_048_576
@@ -32,7 +32,7 @@ const RETRY_AFTER_S: Partial<Record<RefusalCode, number>> = { rate_limited: 1, u
 export function problemOf(refusal: Refusal): { problem: Problem; headers: Record<string, string> } {
   const { code, message, hint } = refusal
   const { http, title } = REFUSALS[code]
-  const retry = RETRY_AFTER_S[code]
+  const retry = refusal instanceof RetryLaterRefusal ? refusal.retryAfterS : RETRY_AFTER_S[code]
   // A refusal lists every unknown member, and a body may have a hundred thousand of them.
   const detail = message.length > DETAIL_MAX ? `${message.slice(0, DETAIL_MAX)}…` : message
   return {

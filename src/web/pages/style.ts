@@ -30,6 +30,7 @@ a { color: var(--ink); text-underline-offset: 2px }
 code { font: .9em ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace; background: var(--code); padding: .15em .35em; border-radius: 5px; overflow-wrap: anywhere }
 pre { margin: 0 0 14px; padding: 12px 14px; overflow-x: auto; background: var(--code); border: 1px solid var(--line); border-radius: 12px }
 pre code { padding: 0; background: none; overflow-wrap: normal }
+.copy { user-select: all }
 form { margin: 0 0 14px }
 label { display: block; margin: 0 0 4px; font-size: 14.5px; font-weight: 600 }
 input:not([type=hidden], [type=checkbox], [type=radio]), select, textarea {

@@ -1,8 +1,8 @@
 // Wording that the chat and the pages without script share.
 
-/** A refusal as a sentence, with a capital letter and a full stop. */
+/** A refusal as a sentence, with a capital letter and a full stop. Names such as github:42 keep their first letter. */
 export function toSentence(text: string): string {
-  const [first = ''] = text
+  const [first = ''] = /^[a-z]+:\S/.test(text) ? '' : text
   return first.toUpperCase() + text.slice(first.length) + (/[.!?…]$/.test(text) ? '' : '.')
 }
 

@@ -1,0 +1,104 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import fc from 'fast-check'
+import { fakeClock } from '../../../test/support/clock.ts'
+import { problemOf } from '../../lib/http/http.ts'
+import { type Refusal, RetryLaterRefusal } from '../../lib/refusal.ts'
+import { AttemptLimiter, accountKey, addressKey } from './attempt-limits.ts'
+
+suite('AttemptLimiter', () => {
+  const rate = { count: 3, windowMs: 30_000 }
+
+  test('allows a window of attempts per key, and says exactly when the next one fits', () => {
+    const clock = fakeClock()
+    const limiter = new AttemptLimiter(rate, clock)
+    for (let count = 0; count < 3; count++) limiter.take('a')
+    clock.advance(2500)
+    const refusal = refusalOf(() => limiter.take('a'))
+    assert.equal(refusal.code, 'rate_limited')
+    assert.deepEqual(problemOf(refusal).headers, { 'Retry-After': '8' })
+    assert.equal(refusal.hint, 'try again in 8 seconds')
+    // Refused attempts do not make the wait longer.
+    clock.advance(7499)
+    assert.equal(problemOf(refusalOf(() => limiter.take('a'))).headers['Retry-After'], '1')
+    clock.advance(1)
+    limiter.take('a')
+  })
+
+  test('never stops another key', () => {
+    const limiter = new AttemptLimiter(rate, fakeClock())
+    for (let count = 0; count < 3; count++) limiter.take('a')
+    refusalOf(() => limiter.take('a'))
+    limiter.take('b')
+  })
+
+  test('keeps at most 10,000 keys and forgets the one used least recently', () => {
+    const limiter = new AttemptLimiter(rate, fakeClock())
+    for (let count = 0; count < 3; count++) limiter.take('first')
+    for (let count = 0; count < 9999; count++) limiter.take(`key ${count}`)
+    refusalOf(() => limiter.take('first'))
+    for (let count = 0; count < 9999; count++) limiter.take(`other ${count}`)
+    assert.equal(limiter.size, 10_000)
+    refusalOf(() => limiter.take('first'))
+    for (let count = 0; count < 10_000; count++) limiter.take(`third ${count}`)
+    limiter.take('first')
+  })
+
+  function refusalOf(work: () => void): Refusal {
+    try {
+      work()
+    } catch (error) {
+      if (error instanceof RetryLaterRefusal) return error
+    }
+    return assert.fail('not refused')
+  }
+})
+
+suite('addressKey', () => {
+  test('groups IPv6 addresses by /64 and IPv4 addresses not at all', () => {
+    for (const [address, key] of [
+      ['1.2.3.4', 'address 1.2.3.4'],
+      ['::ffff:1.2.3.4', 'address 1.2.3.4'],
+      ['2001:db8::1', 'network 2001:db8:0:0'],
+      ['2001:DB8:0:0:ffff::', 'network 2001:db8:0:0'],
+      ['2001:db8:0:1::1', 'network 2001:db8:0:1'],
+      ['1:2:3:4:5:6:7:8', 'network 1:2:3:4'],
+      ['1::8', 'network 1:0:0:0'],
+      ['::1', 'network 0:0:0:0'],
+      ['::', 'network 0:0:0:0'],
+      ['fe80::1%eth0', 'network fe80:0:0:0'],
+      [undefined, 'address unknown'],
+      ['', 'address unknown'],
+      ['not an address', 'address unknown'],
+    ] as const)
+      assert.equal(addressKey(address), key)
+  })
+
+  test('gives every address of a /64 one key, however it is written', () => {
+    const groups = fc.array(fc.integer({ min: 0, max: 0xffff }), { minLength: 8, maxLength: 8 })
+    fc.assert(
+      fc.property(groups, groups, (a, b) => {
+        const text = (parts: number[]): string => parts.map((part) => part.toString(16)).join(':')
+        const long = (parts: number[]): string =>
+          parts.map((part) => part.toString(16).toUpperCase().padStart(4, '0')).join(':')
+        const sibling = [...a.slice(0, 4), ...b.slice(4)]
+        assert.equal(addressKey(text(a)), addressKey(long(sibling)))
+        assert.equal(addressKey(text(a)) === addressKey(text(b)), text(a.slice(0, 4)) === text(b.slice(0, 4)))
+      }),
+    )
+    fc.assert(fc.property(fc.string({ unit: 'binary' }), (text) => typeof addressKey(text) === 'string'))
+  })
+})
+
+test('an account has one key in every case and Unicode form', () => {
+  const key = accountKey('github:John')
+  for (const same of ['github:john', 'GITHUB:JOHN', 'github:ＪＯＨＮ']) assert.equal(accountKey(same), key)
+  assert.equal(accountKey('oidc:a/\u212a'), accountKey('oidc:a/k'))
+  assert.equal(accountKey('oidc:a/e\u0301'), accountKey('oidc:a/É'))
+  assert.notEqual(accountKey('github:1'), accountKey('github:2'))
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary' }), (text) => {
+      assert.equal(accountKey(accountKey(text).slice('account '.length)), accountKey(text))
+    }),
+  )
+})
