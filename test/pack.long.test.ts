@@ -141,6 +141,13 @@ suite('the packed and installed package', { timeout: TIMEOUT_MS }, () => {
     assert.doesNotThrow(() => new Script(code))
   })
 
+  test('its passkey script is complete', async () => {
+    const { buildPasskeyScript } = await import(join(installed, 'dist/web/pages/passkey-script.js'))
+    const { body } = buildPasskeyScript()
+    assert.match(body, /navigator\.credentials\.get/)
+    assert.doesNotThrow(() => new Script(body))
+  })
+
   test('it contains no sources, tests, secrets or unlisted files', () => {
     const listed = new RegExp(`^(${manifest.files.join('|')}|package\\.json|README.*|LICENSE.*)(/|$)`)
     const unwanted = /(^|\/)(\.env|\.npmrc|\.svc|test)(\/|$)|\.(test|contract)\.|\.(pem|key|db|tgz)$|(?<!\.d)\.ts$/

@@ -24,6 +24,7 @@ import { linkedAccounts } from '../src/core/people/accounts.ts'
 import { accountsOfPerson } from '../src/core/people/client-sessions.ts'
 import { OPEN_ROWS_MAX, onboarding } from '../src/core/people/onboarding.ts'
 import { countAhead } from '../src/core/people/onboarding-requests.ts'
+import { takeChallenge } from '../src/core/people/passkeys.ts'
 import { findEngagedFolder } from '../src/core/routing/chat-owner.ts'
 import { planChatRoutes } from '../src/core/routing/chat-routes.ts'
 import { engage, findLastReplyId } from '../src/core/routing/engagements.ts'
@@ -135,6 +136,7 @@ async function callOauth({ host, as, cli }: TestHost): Promise<void> {
   const { refresh_token } = await cli.call(exchange_code, { client_id, redirect_uri, code, code_verifier })
   await cli.call(refresh, { client_id, refresh_token, is_allowed: true })
   await host.engine.read((tx) => accountsOfPerson(tx, 'local:ada'))
+  await host.engine.transaction((tx) => takeChallenge(tx, 'challenge', 2, 1))
 }
 
 async function callTurns({ host, clock, ...talk }: ConversationHost): Promise<void> {

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { timestamp } from '../../lib/clock.ts'
 import type { Tx } from '../../store/engine.ts'
-import { execute, query, text } from '../../store/statement.ts'
+import { execute } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
 import { Bytes, line, patternText, Sub, Timestamp } from '../values.ts'
 
@@ -68,17 +68,6 @@ export function listPasskeys(tx: Tx, sub: string): Promise<PasskeyRow[]> {
     ['created_at', 'asc'],
     ['id', 'asc'],
   ])
-}
-
-/** The handle of the person's first passkey; undefined without one. */
-export async function findUserHandle(tx: Tx, sub: string): Promise<string | undefined> {
-  const [row] = await query(
-    tx,
-    { user_handle: text },
-    'select user_handle from passkeys where sub = $1 order by created_at limit 1',
-    [sub],
-  )
-  return row?.user_handle
 }
 
 /** Authenticators that count never repeat or lower their counter, unless they were copied. */

@@ -2,7 +2,7 @@
 import type { Context, Handler, Hono } from 'hono'
 import { z } from 'zod'
 import { accounts, type ConfirmedAccount, localAccount } from '../../core/people/accounts.ts'
-import { findUserHandle, listPasskeys, Passkey, passkeys } from '../../core/people/passkeys.ts'
+import { listPasskeys, Passkey, passkeys } from '../../core/people/passkeys.ts'
 import { readJsonObject } from '../../lib/http/http.ts'
 import { ownPath } from '../../lib/http/own-path.ts'
 import type { Log } from '../../lib/log/log.ts'
@@ -130,11 +130,8 @@ async function mustBeRecentPerson({ host }: PasskeyContext, c: Context): Promise
 async function showAddOptions(context: PasskeyContext, c: Context): Promise<Response> {
   const { host } = context
   const { sub, session } = await mustBeRecentPerson(context, c)
-  const { existing, handle } = await host.engine.read(async (tx) => ({
-    existing: await listPasskeys(tx, sub),
-    handle: await findUserHandle(tx, sub),
-  }))
-  const userHandle = handle ?? Buffer.from(host.random.bytes(32)).toString('base64url')
+  const existing = await host.engine.read((tx) => listPasskeys(tx, sub))
+  const userHandle = existing[0]?.user_handle ?? Buffer.from(host.random.bytes(32)).toString('base64url')
   const challenge = createChallenge(host, { session, user_handle: userHandle })
   const options = await registrationOptions(host, { sub, challenge: challenge.challenge, userHandle, existing })
   return c.json(options, 200, { 'Set-Cookie': challengeCookie(host, challenge) })
