@@ -14,7 +14,7 @@ import type { Tx } from '../../store/engine.ts'
 import type { Waiter } from '../../store/lanes/lane.ts'
 import { bytes, placeholders, query } from '../../store/statement.ts'
 import { shortHash } from './link-request.ts'
-import { type ChatOwner, chatOwnerOf } from './link-visitor.ts'
+import { chatOwnerOf, type PersonChatOwner } from './link-visitor.ts'
 import { type LinkStorage, type QuotaExceededNotice, StorageTracker, type StoredByteCounts } from './storage-quota.ts'
 
 export type TokenRow = z.output<typeof routeTokens.row>
@@ -30,7 +30,7 @@ export interface CachedLink {
   readonly source: string | undefined
   readonly legacyTarget: string | null
   /** The person whose chat it is. */
-  readonly owner: ChatOwner | undefined
+  readonly owner: PersonChatOwner | undefined
   readonly verify: { readonly scheme: SignatureScheme; readonly secret: Uint8Array } | undefined
   readonly bucket: TokenBucket
   readonly storage: LinkStorage

@@ -14,7 +14,7 @@ import type { Lane } from '../../store/lanes/lane.ts'
 import { type MessageInput, rawMessage, readChatBody } from './chat-body.ts'
 import { type CachedLink, type LinkCache, latin1 } from './link-cache.ts'
 import { LinkRefusal, type LinkRequest, prebuiltResponse } from './link-request.ts'
-import { type ChatOwner, findVisitor, mustBeOwner, NO_LINK } from './link-visitor.ts'
+import { findVisitor, mustBeOwner, NO_LINK, type PersonChatOwner } from './link-visitor.ts'
 import { type BodyBudget, mustBeWithinLimit, readBody } from './request-body.ts'
 
 export interface LinkPostContext {
@@ -78,7 +78,7 @@ export async function postToLink(context: LinkPostContext, request: LinkRequest)
   }
 }
 
-async function mustPostAsOwner({ host }: LinkPostContext, request: LinkRequest, owner: ChatOwner): Promise<void> {
+async function mustPostAsOwner({ host }: LinkPostContext, request: LinkRequest, owner: PersonChatOwner): Promise<void> {
   const visitor = await findVisitor(host, request)
   await host.engine.read((tx) => mustBeOwner(host, tx, owner, visitor))
 }

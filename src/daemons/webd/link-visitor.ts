@@ -8,7 +8,6 @@ import type { InstanceHost } from '../../registry/context.ts'
 import type { Tx } from '../../store/engine.ts'
 import { authenticate } from '../http/credentials.ts'
 import { maySessionAct } from '../http/request-source.ts'
-import type { TokenRow } from './link-cache.ts'
 import { LinkRefusal, type LinkRequest } from './link-request.ts'
 
 type Person = Extract<Caller, { kind: 'person' }>
@@ -20,7 +19,7 @@ export interface LinkVisitor {
 }
 
 /** The person of a chat, and its folder. */
-export interface ChatOwner {
+export interface PersonChatOwner {
   readonly sub: string
   readonly folder: string
 }
@@ -51,7 +50,12 @@ export async function findChatVisitor(host: InstanceHost, request: LinkRequest):
   return isTokenProof(request.path.token) ? findVisitor(host, request) : undefined
 }
 
-export function chatOwnerOf({ person, target_folder }: TokenRow): ChatOwner | undefined {
+interface LinkRow {
+  readonly person?: string | undefined
+  readonly target_folder?: string | undefined
+}
+
+export function chatOwnerOf({ person, target_folder }: LinkRow): PersonChatOwner | undefined {
   return person === undefined ? undefined : { sub: person, folder: target_folder ?? '' }
 }
 
@@ -59,7 +63,7 @@ export function chatOwnerOf({ person, target_folder }: TokenRow): ChatOwner | un
 export async function mustBeOwner(
   host: InstanceHost,
   tx: Tx,
-  owner: ChatOwner | undefined,
+  owner: PersonChatOwner | undefined,
   visitor: LinkVisitor | undefined,
 ): Promise<void> {
   if (!owner) return
@@ -70,7 +74,7 @@ export async function mustBeOwner(
 async function isOwner(
   { policies }: InstanceHost,
   tx: Tx,
-  { sub, folder }: ChatOwner,
+  { sub, folder }: PersonChatOwner,
   caller: Person,
 ): Promise<boolean> {
   const subject = { principal: caller.sub, claims: claimsOf(caller) }
@@ -80,7 +84,7 @@ async function isOwner(
 }
 
 /** For open streams: whether the session or bearer is still valid, and the person still has the right. */
-export async function isStillOwner(host: InstanceHost, owner: ChatOwner, visitor: LinkVisitor): Promise<boolean> {
+export async function isStillOwner(host: InstanceHost, owner: PersonChatOwner, visitor: LinkVisitor): Promise<boolean> {
   const { caller, authorization } = visitor
   const { session } = caller
   if (session === undefined && !(await authenticate(host, { authorization })).caller) return false

@@ -9,7 +9,7 @@ import type { InstanceHost } from '../../registry/context.ts'
 import type { Tx } from '../../store/engine.ts'
 import { bytes, placeholders, query } from '../../store/statement.ts'
 import { latin1 } from './link-cache.ts'
-import { type ChatOwner, isStillOwner, type LinkVisitor } from './link-visitor.ts'
+import { isStillOwner, type LinkVisitor, type PersonChatOwner } from './link-visitor.ts'
 
 export interface FeedEvent {
   readonly seq: number
@@ -54,7 +54,7 @@ export interface StreamSubscriber {
 
 /** The stream ends with the session and with the right of the person. */
 export interface StreamGuard {
-  readonly owner: ChatOwner
+  readonly owner: PersonChatOwner
   readonly visitor: LinkVisitor
 }
 
