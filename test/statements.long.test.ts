@@ -5,6 +5,7 @@ import { type TestContext, test } from 'node:test'
 import { handleSubmitStatus } from '../src/agent-socket/submit-status.ts'
 import { readStoreContents } from '../src/cli/doctor/store-checks.ts'
 import { followAnswer } from '../src/cli/output/sandbox-room.ts'
+import type { Caller } from '../src/core/access/caller.ts'
 import { recordDenials } from '../src/core/access/network-denials.ts'
 import { readChatPage } from '../src/core/chats/chat-page.ts'
 import { resolveChatJid } from '../src/core/chats/folder-chat.ts'
@@ -21,6 +22,8 @@ import { viewMessages } from '../src/core/messages/message-view.ts'
 import { receiveFromPlatform } from '../src/core/messages/platform-inbound.ts'
 import { linkedAccounts } from '../src/core/people/accounts.ts'
 import { accountsOfPerson } from '../src/core/people/client-sessions.ts'
+import { OPEN_ROWS_MAX, onboarding } from '../src/core/people/onboarding.ts'
+import { countAhead } from '../src/core/people/onboarding-requests.ts'
 import { findEngagedFolder } from '../src/core/routing/chat-owner.ts'
 import { planChatRoutes } from '../src/core/routing/chat-routes.ts'
 import { engage, findLastReplyId } from '../src/core/routing/engagements.ts'
@@ -34,15 +37,18 @@ import { claimTurn, listFoldersWithOpenBreaker } from '../src/core/turns/turn-cl
 import { releaseTurn, stopTurns } from '../src/core/turns/turns.ts'
 import { routeBatch } from '../src/daemons/routd/router.ts'
 import { timestamp } from '../src/lib/clock.ts'
+import { invitesResource } from '../src/resources/invites.ts'
 import { oauthClientsResource } from '../src/resources/oauth-clients.ts'
 import { runBusyInstance } from './support/busy-instance.ts'
 import { demoCliOn } from './support/cli.ts'
 import { type ConversationHost, LEASE_MS, openConversationHost } from './support/conversation-host.ts'
 import { type EngineName, onEveryEngine, type TestHost, testHost } from './support/host.ts'
+import { openOnboardingTest } from './support/onboarding.ts'
 import { findStatementSites, recordStatementSites } from './support/statement-sites.ts'
 
 const DAY_MS = 24 * 3_600_000
 const ROOM = 'telegram:group/1'
+const ONBOARDING_ROW = { status: 'awaiting_message', created: '2026-01-01T00:00:00.000Z', attempts: 0 } as const
 
 /** Statements for only one engine. */
 const ONLY_ON: Readonly<Record<EngineName, RegExp>> = { sqlite: /'pragma /, postgres: /notifySql|lockSql/ }
@@ -163,11 +169,29 @@ async function callTurns({ host, clock, ...talk }: ConversationHost): Promise<vo
     await write((tx) => claimOutbox(tx, { now: clock.now() + shiftMs, forMs: 1, limit: 5 }))
 }
 
+async function useOnboarding(t: TestContext, engine: EngineName): Promise<void> {
+  const on = await openOnboardingTest(t, engine)
+  const { host, cli } = on
+  const person: Caller = { kind: 'person', sub: 'local:ada', session: 'family' }
+  const { token } = await cli.call(invitesResource.verbs.create, { target_glob: 'team/**' })
+  await on.as(person, 'dash').call(invitesResource.verbs.redeem, { token })
+  await on.gate('*', 1)
+  await on.ask('telegram:1', 'one')
+  await on.admit()
+  await host.engine.read((tx) => countAhead(tx, { ...ONBOARDING_ROW, jid: 'x:0', gate: '*', position: 1 }))
+  await host.engine.transaction(async (tx) => {
+    for (let room = 0; room < OPEN_ROWS_MAX; room++)
+      await onboarding.insert(tx, { ...ONBOARDING_ROW, jid: `x:${room}` })
+  })
+  await on.write('x:new', 'hello')
+}
+
 onEveryEngine('the SQL of src/', (engine) => {
   test('every statement is executed without an error', async (t) => {
     const reached = recordStatementSites(t)
     const { store } = await runBusyInstance(t, engine, 2000)
     await useCommandLine(t, engine)
+    await useOnboarding(t, engine)
     const on = await testHost(t, engine, store)
     await callDirectly(t, engine, on)
     await callOauth(on)

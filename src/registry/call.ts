@@ -151,8 +151,8 @@ function mustHaveReach({ reach, tool }: Context, { reach: needed = 'all' }: Name
 }
 
 /** Pages act with more rights than a bearer has, so the face `dash` needs the session of a person. */
-function mustHaveSession({ caller, face, tool }: Context, { startsSession }: NamedVerb): void {
-  if (face !== 'dash' || startsSession) return
+function mustHaveSession({ caller, face, tool }: Context, { needsNoSession }: NamedVerb): void {
+  if (face !== 'dash' || needsNoSession) return
   if (caller.kind !== 'person' || caller.session === undefined)
     refuse('forbidden', `${tool}: only a person with a session can use the pages`)
 }

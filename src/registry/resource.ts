@@ -44,8 +44,8 @@ export interface Verb<I extends z.ZodObject = z.ZodObject, O = unknown> {
   isAvailable?(host: InstanceHost): boolean
   /** Takes the lock on the message order before it reads (`lockMessageOrder`). */
   appendsMessages?: true
-  /** Called at the face `dash` by a person who has no session yet. */
-  startsSession?: true
+  /** Pages call it for people who are not signed in yet. */
+  needsNoSession?: true
   /** Writes nothing: no audit row and no write lock. */
   isReadOnly?: true
   /** The arguments for the audit row; undefined to write no row. Default: the input. */

@@ -111,6 +111,7 @@ export const invitesResource = defineResource({
 
     /** For the page of an invite. The caller holds the token and may be a stranger. */
     preview: defineVerb({
+      needsNoSession: true,
       isReadOnly: true,
       input: z.object({ token: RawToken }),
       output: z.object({ target_glob: z.string(), issued_by: z.string(), is_redeemed: z.boolean() }),

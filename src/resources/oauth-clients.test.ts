@@ -163,6 +163,8 @@ onEveryEngine('a device code', (engine) => {
     on.clock.advance(15_000)
     assert.equal((await poll(on, device_code)).error, 'authorization_pending')
     assert.equal((await poll(on, device_code, 'client-b')).error, 'invalid_grant')
+    const elsewhere = { client_id: CLIENT.client_id, device_code, aud: 'http://localhost:8080/mcp' }
+    assert.equal((await client(on).call(poll_device, elsewhere)).error, 'invalid_target')
     await decide(on, user_code, true)
     await assert.rejects(decide(on, user_code, false), isRefusal('not_found'))
     on.clock.advance(15_000)

@@ -130,12 +130,17 @@ export const oauthClientsResource = defineResource({
     }),
 
     poll_device: defineVerb({
-      input: z.object({ client_id: ClientId, device_code: Secret, address: line(64).optional() }),
+      input: z.object({
+        client_id: ClientId,
+        device_code: Secret,
+        aud: line(256).optional().describe('The audience that the request names'),
+        address: line(64).optional(),
+      }),
       output: TokenGrant,
       authorize: allowAnyone,
       auditInput: auditedGrant,
-      run: async (ctx, { client_id, device_code, address }) => {
-        const verdict = await pollDeviceCode(ctx.tx, device_code, client_id, ctx.clock.now())
+      run: async (ctx, { client_id: clientId, device_code: code, aud, address }) => {
+        const verdict = await pollDeviceCode(ctx.tx, { code, clientId, aud }, ctx.clock.now())
         return verdict.outcome === 'allowed' ? startGrant(ctx, { ...verdict.row, address }) : { error: verdict.outcome }
       },
     }),

@@ -11,6 +11,7 @@ import { groupDirs } from '../core/layout.ts'
 import { prepareFolder } from '../core/people/onboarding-admission.ts'
 import { gateAdmissions } from '../core/people/onboarding-gates.ts'
 import { routes } from '../core/routing/routes.ts'
+import { groupsResource } from './groups.ts'
 import { onboardingResource } from './onboarding.ts'
 
 const { list, update, request, own, admit } = onboardingResource.verbs
@@ -37,6 +38,9 @@ onEveryEngine('a decision on a chat that asks for a folder', (engine) => {
     assert.match((await on.told(JID)).join(), /^You are in: this chat belongs to the folder team\/ada now/)
     for (const action of ['approve', 'refuse', 'reprompt'])
       await assert.rejects(on.cli.call(update, { jid: JID, action }), isRefusal('conflict', 'approved already'))
+    // Without its folder the chat can be asked again.
+    await on.cli.call(groupsResource.verbs.remove, { folder: 'team/ada', purge: true })
+    assert.equal((await on.cli.call(update, { jid: JID, action: 'reprompt' })).status, 'awaiting_message')
   })
 
   test('approves it with another folder, and needs one if it asked for none', async (t) => {

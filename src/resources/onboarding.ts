@@ -12,13 +12,14 @@ import { PROMPT } from '../core/people/onboarding-chat.ts'
 import { admissionDay, chooseGate, onboardingGates, takeAdmission } from '../core/people/onboarding-gates.ts'
 import { countAhead, requestFolder, unavailableText } from '../core/people/onboarding-requests.ts'
 import { findChatFolder } from '../core/routing/chat-folder.ts'
-import { Folder, Jid } from '../core/values.ts'
+import { Folder, Jid, line } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { mustBeSignedIn } from '../permissions/signed-in-person.ts'
 import { requireInstanceTool } from '../registry/authorization.ts'
 import type { Context, InstanceHost } from '../registry/context.ts'
 import { ascending, listVerb, mustFindRow } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
+import type { Tx } from '../store/engine.ts'
 
 const Decision = z.object({
   jid: Jid,
@@ -48,15 +49,15 @@ export const onboardingResource = defineResource({
       authorize: requireInstanceTool,
       appendsMessages: true,
       prepare: async ({ host }, { jid, action, folder: given }) => {
-        const row = await host.engine.read((tx) => mustFindRow({ tx }, table, { jid }, labelOf(jid)))
+        const row = await host.engine.read((tx) => mustFindUndecided(tx, jid))
         if (action !== 'approve') return discardPreparedFolder(filesOf(host), row)
-        mustBeApprovable(row)
+        mustBeRoutable(row)
         const folder = folderFor(row, given)
         if (!(await prepareFolder(filesOf(host), row, folder))) refuseFolder(host.instance, jid, folder)
         return undefined
       },
       run: async (ctx, { jid, action, folder }) => {
-        const row = await mustFindRow(ctx, table, { jid }, labelOf(jid))
+        const row = await mustFindUndecided(ctx.tx, jid)
         if (action === 'approve') await approve(ctx, row, folderFor(row, folder))
         else await turnDown(ctx, row, action)
         return mustFindRow(ctx, table, { jid }, labelOf(jid))
@@ -84,7 +85,7 @@ export const onboardingResource = defineResource({
 
     /** A signed-in person without a grant asks for a folder. `fault`: why the name cannot be used. */
     request: defineVerb({
-      input: z.object({ folder: z.string().max(1000) }),
+      input: z.object({ folder: line(255) }),
       output: z.object({ jid: z.string(), fault: z.string().optional() }),
       authorize: async (ctx) => {
         if (hasGrant(await ctx.policy(), mustBeSignedIn(ctx)))
@@ -129,8 +130,16 @@ function filesOf({ engine, layout }: InstanceHost) {
   return { engine, layout: layout ?? refuse('unavailable', 'this process has no files and cannot create a folder') }
 }
 
-function mustBeApprovable({ jid, status, folder }: OnboardingRow): void {
-  if (status === 'approved') refuse('conflict', `${jid} is approved already${folder ? ` and has ${folder}` : ''}`)
+/** A row can be decided again once its folder is gone. */
+async function mustFindUndecided(tx: Tx, jid: string): Promise<OnboardingRow> {
+  const row = await mustFindRow({ tx }, onboarding, { jid }, labelOf(jid))
+  const { status, folder } = row
+  if (status === 'approved' && folder !== undefined && (await groups.find(tx, { folder })))
+    refuse('conflict', `${jid} is approved already and has the folder ${folder}`)
+  return row
+}
+
+function mustBeRoutable({ jid }: OnboardingRow): void {
   if (!isAccount(jid) && !RoutableJid.safeParse(jid).success)
     refuse('conflict', `${jid} has characters that a route cannot match`)
 }
@@ -150,16 +159,14 @@ function refuseFolder(instance: string, jid: string, folder: string, fault?: str
 }
 
 async function approve(ctx: Context, row: OnboardingRow, folder: string): Promise<void> {
-  mustBeApprovable(row)
+  mustBeRoutable(row)
   const fault = await admissionFault(ctx.tx, row, folder)
   if (fault !== undefined) refuseFolder(ctx.instance, row.jid, folder, fault)
   await admit(ctx.tx, row, { folder }, ctx)
   await tell(ctx, row.jid, admittedText(folder))
 }
 
-async function turnDown(ctx: Context, { jid, status }: OnboardingRow, action: 'refuse' | 'reprompt'): Promise<void> {
-  if (status === 'approved')
-    refuse('conflict', `${jid} is approved already`, `to take the folder away, remove its group or the grant`)
+async function turnDown(ctx: Context, { jid }: OnboardingRow, action: 'refuse' | 'reprompt'): Promise<void> {
   const isRefused = action === 'refuse'
   await onboarding.update(
     ctx.tx,

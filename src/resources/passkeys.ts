@@ -61,7 +61,7 @@ export const passkeysResource = defineResource({
 
     /** Records a sign-in with a verified response. Called as the person of the passkey, who has no session yet. */
     use: defineVerb({
-      startsSession: true,
+      needsNoSession: true,
       input: Passkey.pick({ id: true, counter: true, is_backup_eligible: true, is_backed_up: true }).extend(
         Challenge.shape,
       ),

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto'
 import { suite, test } from 'node:test'
 import { auditedCalls, breakAudit, wholeStore } from '../../test/support/audit.ts'
 import { agent, isRefusal, onEveryEngine, person, type TestHost, testHost } from '../../test/support/host.ts'
+import { ask, restApp } from '../../test/support/rest.ts'
 import { groups } from '../core/groups/groups.ts'
 import { addLinkStats } from '../core/links/link-stats.ts'
 import { routeTokens, verifyContext } from '../core/links/route-tokens.ts'
@@ -508,7 +509,7 @@ onEveryEngine('listing', (engine) => {
     assert.equal((await callVerb(request, list, { limit: 1, after: next })).tokens.length, 1)
   })
 
-  test('only the command line sees the request counts of each link', async (t) => {
+  test('the tool does not list the request counts of each link', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main')
     await at.cli.call(issue_chat, { target_folder: 'main' })
@@ -545,6 +546,40 @@ onEveryEngine('listing', (engine) => {
     assert.deepEqual(await jids('other'), ['web:other'])
     await assert.rejects(jids('none'), isRefusal('not_found', 'there is no group none'))
     await assert.rejects(at.as(agent('main')).call(list_of, { folder: 'main' }), isRefusal('forbidden'))
+  })
+})
+
+onEveryEngine('listing over REST', (engine) => {
+  test('adds counts and filters by folder on request, for administrators only', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main', 'team', 'other')
+    await at.as(agent('main')).call(issue_chat, { target_folder: 'team' })
+    await at.cli.call(issue_verified, {
+      target_folder: 'team',
+      source_label: 'ci',
+      verify: 'github',
+      verify_secret: 'a secret of the sender',
+    })
+    await at.cli.call(issue_chat, { target_folder: 'other' })
+    await at.grant('github:1', 'admin', '**')
+    await at.grant('github:2', 'admin', 'team')
+    const app = restApp(at.host, [routeTokensResource])
+    const listed = async (as: string, query: string) => {
+      const { status, body } = await ask(app, `GET /v1/route_tokens?${query}`, { as })
+      assert.equal(status, 200, query)
+      return body as { tokens: { jid: string }[]; stats?: object[] }
+    }
+    const jids = async (as: string, query: string) => (await listed(as, query)).tokens.map(({ jid }) => jid).toSorted()
+    assert.deepEqual(await jids('github:1', ''), ['hook:team/ci', 'web:other', 'web:team'])
+    assert.deepEqual(await jids('github:1', 'folder=team'), ['hook:team/ci', 'web:team'])
+    assert.deepEqual(await jids('github:2', 'folder=team'), ['hook:team/ci'])
+    const { tokens, stats } = await listed('github:2', 'stats=true')
+    const counts = { accepted: 0, refused: {}, stored_bytes: 0 }
+    assert.deepEqual(stats, [{ verify: 'github', ...counts }])
+    assert.deepEqual(Object.keys(tokens[0] ?? {}).sort(), ['created_at', 'jid', 'owner_folder', 'target_folder'])
+    assert.equal((await listed('github:2', 'stats=false')).stats, undefined)
+    for (const folder of ['other', 'none']) assert.deepEqual(await jids('github:2', `folder=${folder}`), [])
+    assert.equal((await ask(app, 'GET /v1/route_tokens?folder=none', { as: 'github:1' })).status, 404)
   })
 })
 

@@ -100,7 +100,7 @@ export const sessionsResource = defineResource({
     }),
 
     sign_in: defineVerb({
-      startsSession: true,
+      needsNoSession: true,
       input: SignIn,
       output: z.object({ token: z.string(), family_id: z.string(), sub: z.string() }),
       authorize: mayEnter,

@@ -28,6 +28,8 @@ export interface RemoteServer {
   readonly pollErrors: string[]
   /** The refresh token that is valid now. */
   refreshToken: string | undefined
+  /** Called before the response to a refresh. */
+  onRefresh: () => void
   /** Forms of the requests to the token endpoint and to revoke. */
   readonly forms: Record<string, string>[]
 }
@@ -49,6 +51,7 @@ export async function remoteServer(t: TestContext, cli: Cli): Promise<RemoteServ
     callback: {},
     pollErrors: [],
     refreshToken: undefined,
+    onRefresh: () => {},
     forms: [],
   }
   let challenge = ''
@@ -90,8 +93,10 @@ export async function remoteServer(t: TestContext, cli: Cli): Promise<RemoteServ
     '/auth/token': async (_url, form) => {
       state.forms.push(form)
       assert.deepEqual([form.client_id, form.resource], ['svc-cli', `${base}/v1`])
-      if (form.grant_type === 'refresh_token')
+      if (form.grant_type === 'refresh_token') {
+        state.onRefresh()
         return form.refresh_token === state.refreshToken ? [200, await issue()] : [400, { error: 'invalid_grant' }]
+      }
       const isCode = form.grant_type === 'authorization_code'
       const error = isCode ? undefined : state.pollErrors.shift()
       if (error !== undefined) return [400, { error }]

@@ -126,14 +126,31 @@ export async function decideDevice(
 }
 
 export type PollVerdict =
-  | { readonly outcome: 'authorization_pending' | 'slow_down' | 'expired_token' | 'access_denied' | 'invalid_grant' }
+  | {
+      readonly outcome:
+        | 'authorization_pending'
+        | 'slow_down'
+        | 'expired_token'
+        | 'access_denied'
+        | 'invalid_grant'
+        | 'invalid_target'
+    }
   | { readonly outcome: 'allowed'; readonly row: DeviceCodeRow & { readonly sub: string } }
 
+export interface DevicePoll {
+  readonly code: string
+  readonly clientId: string
+  /** The audience that the request names. */
+  readonly aud?: string | undefined
+}
+
 /** Answers one poll, and uses up an allowed code. */
-export async function pollDeviceCode(tx: Tx, code: string, clientId: string, nowMs: number): Promise<PollVerdict> {
-  const device_hash = hashToken(code)
+export async function pollDeviceCode(tx: Tx, poll: DevicePoll, nowMs: number): Promise<PollVerdict> {
+  const { clientId, aud } = poll
+  const device_hash = hashToken(poll.code)
   const row = await deviceCodes.find(tx, { device_hash })
   if (!row || row.client_id !== clientId || row.status === 'used') return { outcome: 'invalid_grant' }
+  if (aud !== undefined && aud !== row.aud) return { outcome: 'invalid_target' }
   if (nowMs >= Date.parse(row.expires_at)) return { outcome: 'expired_token' }
   if (row.status === 'denied') return { outcome: 'access_denied' }
   const isEarly = row.polled_at !== undefined && nowMs - Date.parse(row.polled_at) < row.interval_s * 1000

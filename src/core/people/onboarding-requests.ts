@@ -27,11 +27,7 @@ export async function requestFolder(
     return { kind: 'fault', text }
   }
   const gate = chooseGate(await onboardingGates.list(tx), folder)?.spec
-  const { last } = await queryOne(
-    tx,
-    { last: integer },
-    `select coalesce(max(position), 0) as last from onboarding where status = 'queued'`,
-  )
+  const { last } = await readQueueState(tx)
   const request = { status: 'queued', user_sub: by, gate, folder, queued_at: now, position: last + 1 } as const
   await onboarding.update(tx, { jid }, request)
   return { kind: 'queued', folder }
@@ -62,6 +58,12 @@ export async function countAhead(tx: Tx, { gate, position }: OnboardingRow): Pro
   if (gate === undefined || position === undefined) return 0
   const sql = `select count(*) as ahead from onboarding where status = 'queued' and gate = $1 and position < $2`
   return (await queryOne(tx, { ahead: integer }, sql, [gate, position])).ahead
+}
+
+/** Changes when somebody enters or leaves the queue. */
+export function readQueueState(tx: Tx): Promise<{ waiting: number; last: number }> {
+  const sql = `select count(*) as waiting, coalesce(max(position), 0) as last from onboarding where status = 'queued'`
+  return queryOne(tx, { waiting: integer, last: integer }, sql)
 }
 
 /** In the order of their requests. */

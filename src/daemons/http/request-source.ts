@@ -7,15 +7,13 @@ export type RequestSource = 'own' | 'foreign' | 'unknown'
 
 export type SourceHeaders = Pick<IncomingHttpHeaders, 'origin' | 'host'> & { readonly 'sec-fetch-site'?: unknown }
 
-/**
- * No page can set Sec-Fetch-Site, so `same-origin` decides: forms of pages with `no-referrer` have the origin `null`, and behind
- * another process the Host header is not that of the browser. Some browsers do not send it on plain HTTP.
- */
+/** Forms of pages with `no-referrer` send the origin `null`; then Sec-Fetch-Site decides, which no page can set. */
 export function requestSource({ webBase }: Pick<InstanceHost, 'webBase'>, headers: SourceHeaders): RequestSource {
   const { origin, host = '', 'sec-fetch-site': site } = headers
+  if (origin !== undefined && origin !== 'null')
+    return origin === webBase || URL.parse(origin)?.host === host.toLowerCase() ? 'own' : 'foreign'
   if (site === 'same-origin') return 'own'
-  if (origin === undefined) return site === undefined || site === 'none' ? 'unknown' : 'foreign'
-  return origin === webBase || URL.parse(origin)?.host === host.toLowerCase() ? 'own' : 'foreign'
+  return origin === undefined && (site === undefined || site === 'none') ? 'unknown' : 'foreign'
 }
 
 /** Links on other sites may lead here with the session, but their pages can neither read nor change anything with it. */

@@ -9,12 +9,13 @@ import {
   type OnboardingGateRow,
   onboardingGates,
 } from '../../core/people/onboarding-gates.ts'
-import { listQueued } from '../../core/people/onboarding-requests.ts'
+import { listQueued, readQueueState } from '../../core/people/onboarding-requests.ts'
 import type { Log } from '../../lib/log/log.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { callVerb } from '../../registry/call.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { onboardingResource } from '../../resources/onboarding.ts'
+import type { Tx } from '../../store/engine.ts'
 import { StoreWatcher } from '../process/store-watcher.ts'
 
 /** Rows per pass. */
@@ -27,12 +28,12 @@ export interface AdmissionWorkerOptions {
   readonly log: Log
 }
 
-interface WaitingQueue {
+interface QueueState {
+  readonly waiting: number
+  /** Position of the last one in the queue. */
+  readonly last: number
+  readonly gates: readonly (OnboardingGateRow & { readonly admitted: number })[]
   readonly day: string
-  readonly rows: readonly OnboardingRow[]
-  readonly gates: readonly OnboardingGateRow[]
-  /** By gate. */
-  readonly admitted: ReadonlyMap<string, number>
 }
 
 export class AdmissionWorker {
@@ -63,47 +64,44 @@ export class AdmissionWorker {
     if (!isSignalled && !this.#isTick) return
     this.#isTick = false
     const { host } = this.#options
-    const queue = await readQueue(host)
-    if (!queue) return
-    const { day, rows, gates, admitted } = queue
-    const state = JSON.stringify([day, rows.length, rows.at(-1)?.position, gates, [...admitted]])
-    const atMs = host.clock.now()
-    if (state === this.#last?.state && Math.abs(atMs - this.#last.atMs) < REPEAT_MS) return
-    this.#last = { state, atMs }
-    await admitWaiting(this.#options, queue, () => this.#watcher.isClosed)
+    const state = await host.engine.read((tx) => readState(tx, host))
+    if (!state) return
+    const [text, atMs] = [JSON.stringify(state), host.clock.now()]
+    if (text === this.#last?.state && Math.abs(atMs - this.#last.atMs) < REPEAT_MS) return
+    this.#last = { state: text, atMs }
+    await admitWaiting(this.#options, () => this.#watcher.isClosed)
   }
 }
 
-/** Undefined if there is nothing to do: most of the time the queue is empty. */
-async function readQueue({ engine, clock }: InstanceHost): Promise<WaitingQueue | undefined> {
-  return engine.read(async (tx) => {
-    const rows = await listQueued(tx, BATCH)
-    if (rows.length === 0) return undefined
-    const day = admissionDay(clock.now())
-    const admissions = await gateAdmissions.list(tx, { day })
-    return {
-      day,
-      rows,
-      gates: await onboardingGates.list(tx),
-      admitted: new Map(admissions.map(({ spec, admitted }) => [spec, admitted])),
-    }
-  })
+/** Undefined if the queue is empty. */
+async function readState(tx: Tx, { clock }: InstanceHost): Promise<QueueState | undefined> {
+  const { waiting, last } = await readQueueState(tx)
+  if (waiting === 0) return undefined
+  const day = admissionDay(clock.now())
+  const gates: (OnboardingGateRow & { admitted: number })[] = []
+  for (const gate of await onboardingGates.list(tx)) {
+    const admitted = (await gateAdmissions.find(tx, { spec: gate.spec, day }))?.admitted ?? 0
+    gates.push({ ...gate, admitted })
+  }
+  return { waiting, last, gates, day }
 }
 
 /** One pass over the queue, in its order. */
 export async function admitWaiting(
   { host, log }: AdmissionWorkerOptions,
-  queue?: WaitingQueue,
   isStopped: () => boolean = () => false,
 ): Promise<void> {
-  const { rows, gates, admitted } = queue ?? (await readQueue(host)) ?? {}
-  if (!rows || !gates || !admitted) return
+  const { state, rows } = await host.engine.read(async (tx) => ({
+    state: await readState(tx, host),
+    rows: await listQueued(tx, BATCH),
+  }))
+  const { gates = [] } = state ?? {}
   const chosen = rows.map((row) => ({
     row,
     gate: row.folder === undefined ? undefined : chooseGate(gates, row.folder),
   }))
   await updateGates(host, chosen)
-  const left = new Map(gates.map(({ spec, daily_limit }) => [spec, daily_limit - (admitted.get(spec) ?? 0)]))
+  const left = new Map(gates.map(({ spec, daily_limit, admitted }) => [spec, daily_limit - admitted]))
   for (const { row, gate } of chosen) {
     const room = gate ? (left.get(gate.spec) ?? 0) : 0
     if (!gate || room <= 0 || isStopped()) continue

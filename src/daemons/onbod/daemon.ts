@@ -14,6 +14,8 @@ export const onbod = defineDaemon({
     const isAllowed = parseSignInAllowlist(settings.SIGN_IN_ALLOW)
     mountInvitePages(app, { host, log, isAllowed, idleMs: settings.SESSION_IDLE, maxMs: settings.SESSION_MAX })
     mountOnboardingPages(app, host)
+    // Admission creates files; a process without them leaves it to another.
+    if (!host.layout) return
     const worker = new AdmissionWorker({ host, log })
     defer(() => worker.close())
   },

@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { type EngineName, onEveryEngine, testHost } from '../../../test/support/host.ts'
+import { type EngineName, isRefusal, onEveryEngine, testHost } from '../../../test/support/host.ts'
 import { type ServedHost, serveHost } from '../../../test/support/served-host.ts'
 import { browserOf, cookiesOf, formRequest, signIn } from '../../../test/support/sign-in.ts'
 import { acl } from '../../core/access/acl.ts'
 import { accounts } from '../../core/people/accounts.ts'
 import { sessions } from '../../core/people/sessions.ts'
+import { identitiesResource } from '../../resources/identities.ts'
 import { invitesResource } from '../../resources/invites.ts'
+import { sessionsResource } from '../../resources/sessions.ts'
 import { GUESSES_PER_MINUTE } from './guess-limit.ts'
 
 const { create, list, revoke } = invitesResource.verbs
@@ -168,6 +170,23 @@ onEveryEngine('the page of an invite', (engine) => {
     assert.match(page, /href="\/auth\/passkeys"/)
     const [session] = await on.host.engine.read((tx) => sessions.list(tx))
     assert.equal(session?.method, 'invite')
+  })
+
+  test('never signs in to an account that exists, has a grant or is linked', async (t) => {
+    const on = await open(t, engine)
+    const invite_token = (await on.mint({ max_uses: 9 })).slice('/invite/'.length)
+    await signIn(on, 'local:ada-abcd')
+    await on.grant('local:boss-abcd', 'admin', 'team/**')
+    await on.cli.call(identitiesResource.verbs.link, { sub: 'local:first', name: 'First' })
+    const [identity] = (await on.cli.call(identitiesResource.verbs.list, {})).identities
+    await on.cli.call(identitiesResource.verbs.link, { sub: 'local:second-abcd', id: identity?.id })
+    const times = { idle_ms: 3_600_000, max_ms: 3_600_000 }
+    for (const sub of ['local:ada-abcd', 'local:boss-abcd', 'local:second-abcd', 'github:1']) {
+      const account = { sub, issuer: 'local', subject: sub, email_verified: false }
+      const input = { account, method: 'invite', is_allowed: true, invite_token, ...times }
+      const request = on.as({ kind: 'person', sub }, 'dash')
+      await assert.rejects(request.call(sessionsResource.verbs.sign_in, input), isRefusal('conflict', 'exists already'))
+    }
   })
 
   test('creates no account without a name or after the last use', async (t) => {

@@ -55,7 +55,7 @@ test('a session opens what a bearer of the same person opens', async (t) => {
   const refused = await ada.get('/ops/x')
   assert.equal(refused.status, 403)
   assert.match(refused.headers.get('content-type') ?? '', /html/)
-  assert.match(await refused.text(), /this path is for operators/)
+  assert.match(await refused.text(), /this path is for operators/i)
   const [first] = door.backend.requests
   assert.equal(first?.headers['x-user-sub'], 'local:ada')
 })
@@ -231,9 +231,10 @@ onEveryEngine('a rotation with two processes', (engine) => {
       assert.equal(cookiesOf(await ada.get('/app/', { Cookie: cookie })), next)
       assert.ok((await tokens()) <= 3)
       cookie = next
+      // The first use of the successor; it is not replaced before its predecessor has ended.
+      assert.equal((await ada.get('/app/', { Cookie: cookie })).status, 200)
     }
     // The replaced token ends a minute after the first use of its successor.
-    assert.equal((await ada.get('/app/', { Cookie: cookie })).status, 200)
     for (const { clock } of [one, two]) clock.advance(GRACE_MS)
     assert.equal((await ada.get('/app/', { Cookie: cookie })).status, 200)
     assert.equal((await ada.get('/app/')).status, 303)

@@ -159,6 +159,17 @@ suite('a request with a wrong client or redirect', () => {
   })
 })
 
+test('a person may ask for clients with a document 60 times in ten minutes', async (t) => {
+  const s = await opened(t)
+  // An address that is never asked.
+  const path = pathOf({ client_id: 'https://127.0.0.1/client.json' })
+  for (let index = 0; index < 60; index++) assert.equal((await s.ada.get(path)).status, 400)
+  assert.equal((await s.ada.get(path)).status, 429)
+  assert.equal((await s.ada.get(pathOf())).status, 200)
+  s.clock.advance(10_000)
+  assert.equal((await s.ada.get(path)).status, 400)
+})
+
 suite('the form', () => {
   test('is refused from another site, without the CSRF field, and without a session', async (t) => {
     const s = await opened(t)

@@ -15,6 +15,7 @@ import { type FormFields, parseFormFields } from '../../http/form-request.ts'
 import { mcpAudience } from '../../http/mcp-resource.ts'
 import { pageHandler, redirectTo, sendPage } from '../../http/page-response.ts'
 import { findSignedIn, personForm, type SignedIn } from '../../http/signed-in.ts'
+import { accountKey } from '../attempt-limits.ts'
 import { grantedScope, isMcpOnly, requestedAudience } from './audiences.ts'
 import { isDocumentUrl } from './client-document.ts'
 import { findStoredClient, type OauthContext } from './oauth-context.ts'
@@ -46,7 +47,7 @@ async function showConsent(context: OauthContext, c: Context): Promise<Response>
   const person = await findSignedIn(host, c)
   // A stranger must not make this server fetch a document.
   if (!person && isDocumentUrl(fields.get('client_id') ?? '')) return redirectTo(signInFirst(fields))
-  const verified = await verifyClient(context, fields)
+  const verified = await verifyClient(context, fields, person?.sub)
   return answerErrors(host, verified, fields, () => {
     const request = readAuthorization(host, fields)
     if (fields.get('prompt') === 'none')
@@ -57,7 +58,7 @@ async function showConsent(context: OauthContext, c: Context): Promise<Response>
 
 async function decide(context: OauthContext, person: SignedIn, fields: FormFields): Promise<Response> {
   const { host } = context
-  const verified = await verifyClient(context, fields)
+  const verified = await verifyClient(context, fields, person.sub)
   const { client, redirect } = verified
   return answerErrors(host, verified, fields, async () => {
     const request = readAuthorization(host, fields)
@@ -73,8 +74,13 @@ async function decide(context: OauthContext, person: SignedIn, fields: FormField
 }
 
 /** Refuses with a page. */
-async function verifyClient({ host, documents }: OauthContext, fields: FormFields): Promise<VerifiedClient> {
+async function verifyClient(
+  { host, documents, limits }: OauthContext,
+  fields: FormFields,
+  sub: string | undefined,
+): Promise<VerifiedClient> {
   const id = fields.get('client_id') ?? refuse('invalid', 'client_id is missing')
+  if (isDocumentUrl(id)) limits.documents.take(accountKey(sub ?? ''))
   const client = isDocumentUrl(id) ? await documents.find(id) : await findStoredClient(host, id)
   if (!client)
     refuse('invalid', 'the program that sent you here is not registered', 'remove its saved sign-in and try again')
@@ -151,7 +157,7 @@ function consentPage(
     formTargets: [redirect.formTarget],
     main: html`<p><strong>${client.client_name}</strong> wants to act for you, <code>${sub}</code>.</p>
 ${clientFacts(client, redirect)}
-<p>${isMcpOnly(host, aud) ? MCP_RIGHTS : REST_RIGHTS} It keeps access until you end it on the page of your devices.</p>
+<p>${isMcpOnly(host, aud) ? MCP_RIGHTS : REST_RIGHTS} It keeps access until you end it among your <a href="/auth/devices">devices</a>.</p>
 <form method="post" action="/auth/authorize">
 ${hidden.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)}
 <div class="row"><button class="primary" name="decision" value="allow">Allow</button><button name="decision" value="deny">Deny</button></div>
@@ -166,12 +172,12 @@ const REST_RIGHTS = 'It may do everything that you may do on this server.'
 /** The name is what the client calls itself; only hosts can be trusted. */
 function clientFacts({ client_id, redirect_uris }: OauthClient, { destination }: RedirectUri): Html {
   const isLocal = redirect_uris.every((uri) => parseRedirectUri(uri)?.kind === 'loopback')
-  const origin = isDocumentUrl(client_id)
-    ? html`<li>It is published by <code>${new URL(client_id).host}</code>.</li>`
+  const publisher = isDocumentUrl(client_id)
+    ? html`It is published by <code>${new URL(client_id).host}</code>. `
     : EMPTY_HTML
   const warning = isLocal
     ? html`<p class="notice">It runs on the computer of the person who started it. Allow it only if you started it yourself, just now.</p>`
     : EMPTY_HTML
-  return html`<ul>${origin}<li>Afterwards you are sent to <code>${destination}</code>.</li></ul>
+  return html`<p>${publisher}Afterwards you are sent to <code>${destination}</code>.</p>
 ${warning}`
 }

@@ -16,6 +16,7 @@ import { type FormFields, readForm } from '../../http/form-request.ts'
 import { mcpAudience } from '../../http/mcp-resource.ts'
 import { sendPage } from '../../http/page-response.ts'
 import { personForm, personPage, type SignedIn } from '../../http/signed-in.ts'
+import { accountKey } from '../attempt-limits.ts'
 import { grantedScope, isMcpOnly, requestedAudience } from './audiences.ts'
 import { clientRequest, findStoredClient, mustHave, type OauthContext } from './oauth-context.ts'
 import { allowEveryOrigin, jsonResponse, OauthError, oauthHandler } from './oauth-response.ts'
@@ -86,7 +87,7 @@ async function submitCode(
   fields: FormFields,
 ): Promise<Response> {
   limitAddress(limits.userCodes, c)
-  limits.userCodes.take(`person ${person.sub}`)
+  limits.userCodes.take(accountKey(person.sub))
   const code = canonicalUserCode(fields.get('user_code') ?? '')
   const request = code === undefined ? undefined : await host.engine.read((tx) => findDeviceRequest(tx, host, code))
   if (code === undefined || !request) refuseUserCode()
@@ -106,7 +107,7 @@ function confirmPage(code: string, name: string, isMcp: boolean, { sub, csrf }: 
     title: 'Allow access?',
     person: sub,
     main: html`<p><strong>${name}</strong> wants to act for you, <code>${sub}</code>, and shows the code <code>${formatUserCode(code)}</code>.</p>
-<p>${isMcp ? 'It may use the tools that you may use.' : 'It may do everything that you may do on this server.'} It keeps access until you end it on the page of your devices.</p>
+<p>${isMcp ? 'It may use the tools that you may use.' : 'It may do everything that you may do on this server.'} It keeps access until you end it among your <a href="/auth/devices">devices</a>.</p>
 <p class="notice">Allow it only if you started it yourself, just now. Never type a code that somebody sent you.</p>
 <form method="post" action="${DEVICE_PATH}"><input type="hidden" name="csrf" value="${csrf}"><input type="hidden" name="user_code" value="${code}">
 <div class="row"><button class="primary" name="decision" value="allow">Allow</button><button name="decision" value="deny">Deny</button></div></form>`,

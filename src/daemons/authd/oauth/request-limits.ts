@@ -12,6 +12,8 @@ export interface OauthLimits {
   readonly devices: AttemptLimiter
   /** User codes that one address or one person has typed. */
   readonly userCodes: AttemptLimiter
+  /** Requests of one person that may fetch a document from another server. */
+  readonly documents: AttemptLimiter
 }
 
 export function openOauthLimits(clock: Clock): OauthLimits {
@@ -20,6 +22,7 @@ export function openOauthLimits(clock: Clock): OauthLimits {
     registrations: new AttemptLimiter({ count: 20, windowMs: 60 * MINUTE_MS }, clock),
     devices: new AttemptLimiter({ count: 20, windowMs: 10 * MINUTE_MS }, clock),
     userCodes: new AttemptLimiter({ count: 20, windowMs: 10 * MINUTE_MS }, clock),
+    documents: new AttemptLimiter({ count: 60, windowMs: 10 * MINUTE_MS }, clock),
   }
 }
 

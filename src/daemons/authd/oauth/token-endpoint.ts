@@ -66,8 +66,12 @@ async function exchangeCode(...[{ host }, c, client_id, fields]: Parameters<Gran
 }
 
 async function pollDevice(...[{ host }, c, client_id, fields]: Parameters<GrantHandler>): Promise<TokenGrantReply> {
-  const device_code = mustHave(fields, 'device_code')
-  return callVerb(clientRequest(host, c), poll_device, { client_id, device_code, address: clientAddressOf(c) })
+  return callVerb(clientRequest(host, c), poll_device, {
+    client_id,
+    device_code: mustHave(fields, 'device_code'),
+    aud: requestedAudience(host, fields),
+    address: clientAddressOf(c),
+  })
 }
 
 async function refreshSession(...[context, c, client_id, fields]: Parameters<GrantHandler>): Promise<TokenGrantReply> {
