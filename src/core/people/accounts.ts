@@ -63,12 +63,12 @@ export async function recordAccount(tx: Tx, account: ConfirmedAccount, now: stri
  * them signs in as this one.
  */
 export async function primaryAccount(tx: Tx, sub: string): Promise<string> {
-  const [first = sub] = await accountsOfPerson(tx, sub)
+  const [first = sub] = await subsOfPerson(tx, sub)
   return first
 }
 
 /** The subs of accounts with the same identity, the one linked first at the start. Empty if the account is not linked. */
-async function accountsOfPerson(tx: Tx, sub: string): Promise<string[]> {
+async function subsOfPerson(tx: Tx, sub: string): Promise<string[]> {
   const claims = await query(
     tx,
     { sub: text },
@@ -83,7 +83,7 @@ export type LinkedAccount = Pick<AccountRow, 'sub'> & Partial<AccountRow>
 
 /** Every account that signs in as this person. Operators may have linked accounts that never signed in. */
 export async function linkedAccounts(tx: Tx, sub: string): Promise<LinkedAccount[]> {
-  const subs = await accountsOfPerson(tx, sub)
+  const subs = await subsOfPerson(tx, sub)
   const linked: LinkedAccount[] = []
   for (const each of subs.length > 0 ? subs : [sub])
     linked.push((await accounts.find(tx, { sub: each })) ?? { sub: each })

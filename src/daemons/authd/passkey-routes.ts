@@ -17,8 +17,9 @@ import { CSRF_HEADER } from '../http/credentials.ts'
 import { mustBeOwnOriginForm } from '../http/form-request.ts'
 import { clientAddressOf } from '../http/request-middleware.ts'
 import { isFormToken } from '../http/session-cookie.ts'
-import { browserName, HOME_PATH, type SignInContext, startSession } from '../http/sign-in.ts'
+import { browserName, inviteTokenOf, type SignInContext, signedInDestination, startSession } from '../http/sign-in.ts'
 import { findSignedIn, isRecent, type SignedIn } from '../http/signed-in.ts'
+import { type AttemptLimits, addressKey } from './attempt-limits.ts'
 import { challengeCookie, createChallenge, readChallenge } from './passkey-challenge.ts'
 import { PASSKEY_SCRIPT } from './passkey-section.ts'
 import {
@@ -32,6 +33,7 @@ import {
 
 export interface PasskeyContext extends SignInContext {
   readonly log: Log
+  readonly limits: AttemptLimits
 }
 
 const BODY_MAX = 64 * 1024
@@ -76,7 +78,8 @@ async function showSignInOptions({ host }: PasskeyContext, c: Context): Promise<
 }
 
 async function signIn(context: PasskeyContext, c: Context): Promise<Response> {
-  const { host } = context
+  const { host, limits } = context
+  limits.byAddress.take(addressKey(clientAddressOf(c)))
   const { response, next } = parse(SignInBody, await readJsonObject(c.req.raw, BODY_MAX))
   const challenge = readChallenge(host, c)
   if (challenge.adding) refuse('invalid', 'this challenge is for adding a passkey', 'try again')
@@ -104,8 +107,12 @@ async function signIn(context: PasskeyContext, c: Context): Promise<Response> {
     passkeysResource.verbs.use,
     { ...use, challenge: challenge.challenge, expires_ms: challenge.expires_ms },
   )
-  const { cookie } = await startSession(context, c, { account, method: 'passkey' })
-  return c.json({ next: ownPath(next) ?? HOME_PATH }, 200, { 'Set-Cookie': cookie })
+  const { cookie } = await startSession(context, c, {
+    account,
+    method: 'passkey',
+    inviteToken: inviteTokenOf(context, c),
+  })
+  return c.json({ next: signedInDestination(context, c, ownPath(next)) }, 200, { 'Set-Cookie': cookie })
 }
 
 /** The account as its provider confirmed it last. */

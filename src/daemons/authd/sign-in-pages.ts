@@ -44,8 +44,7 @@ async function showSignIn({ host, providers }: ProviderContext, c: Context): Pro
   // `again`: some pages need a recent sign-in.
   if (person && c.req.query('again') === undefined) return redirectTo(signedInDestination({ host }, c, next))
   const buttons = [...providers.values()].map(
-    ({ name, title }) =>
-      html`<p><a class="button primary wide" href="${startPath(name, next)}">Continue with ${title}</a></p>`,
+    ({ name, title }) => html`<p><a class="button wide" href="${startPath(name, next)}">Continue with ${title}</a></p>`,
   )
   return sendPage(
     c,
@@ -53,8 +52,8 @@ async function showSignIn({ host, providers }: ProviderContext, c: Context): Pro
       title: 'Sign in',
       person: person?.sub,
       scripts: [PASSKEY_SCRIPT],
-      main: html`${buttons}
-${passkeySection(host, { next })}
+      main: html`${passkeySection(host, { next })}
+${buttons}
 <p class="hint">${buttons.length > 0 ? 'Or use' : 'Use'} a one-time link, which the operator creates on the server. For an operator:</p>
 <pre><code class="copy">svc login ${host.instance} local:operator</code></pre>`,
     }),
