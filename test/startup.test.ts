@@ -61,7 +61,6 @@ test('svc serve becomes ready without loading the agent protocol and the egress 
     'croner',
     'hono',
     // For the signing key, which the first start creates.
-    'jose',
     'on-exit-leak-free',
     'pino',
     'pino-std-serializers',

@@ -23,7 +23,10 @@ const PublicPasskey = Passkey.omit({ user_handle: true, public_key: true })
 export type PublicPasskey = z.output<typeof PublicPasskey>
 
 /** The challenge that the authenticator signed, and when it expires in milliseconds since 1970. */
-const Challenge = z.object({ challenge: z.string().min(1).max(86), expires_ms: z.int() })
+const Challenge = z.object({
+  challenge: z.string().min(1).max(86).meta({ writeOnly: true }),
+  expires_ms: z.int(),
+})
 
 export const passkeysResource = defineResource({
   of: passkeys,

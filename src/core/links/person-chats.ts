@@ -1,6 +1,5 @@
 // Chats of signed-in people with a folder: each is a hidden link that works only for its person.
 import { hash } from 'node:crypto'
-import type { z } from 'zod'
 import { type Clock, type Random, timestamp } from '../../lib/clock.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
@@ -17,11 +16,6 @@ export function isPersonSuffix(suffix: string): boolean {
 
 export function personChatJid(folder: string, sub: string): string {
   return `web:${folder}/u-${hash('sha256', sub, 'hex').slice(0, 12)}`
-}
-
-/** Rows that lists and texts about links must not show. */
-export function isPersonChat({ person }: Pick<z.output<typeof routeTokens.row>, 'person'>): boolean {
-  return person !== undefined
 }
 
 export interface PersonChat {

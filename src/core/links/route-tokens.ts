@@ -49,3 +49,8 @@ export const routeTokens = new Table({
 export function verifyContext(tokenHash: Uint8Array): string {
   return `link signature ${Buffer.from(tokenHash).toString('hex')}`
 }
+
+/** Rows that lists and texts about links must not show. */
+export function isPersonChat({ person }: Pick<z.output<typeof RouteToken>, 'person'>): boolean {
+  return person !== undefined
+}
