@@ -43,6 +43,6 @@ export const authd = defineDaemon({
     mountAuthorizationServer(app, { host, isAllowed })
     mountBearerPages(app, host)
     mountPasskeyPages(app, host)
-    mountPasskeyRoutes(app, { ...signIn, log })
+    mountPasskeyRoutes(app, { ...context, log })
   },
 })

@@ -19,6 +19,7 @@ import { clientAddressOf } from '../http/request-middleware.ts'
 import { isFormToken } from '../http/session-cookie.ts'
 import { browserName, HOME_PATH, type SignInContext, startSession } from '../http/sign-in.ts'
 import { findSignedIn, isRecent, type SignedIn } from '../http/signed-in.ts'
+import { type AttemptLimits, addressKey } from './attempt-limits.ts'
 import { challengeCookie, createChallenge, readChallenge } from './passkey-challenge.ts'
 import { PASSKEY_SCRIPT } from './passkey-section.ts'
 import {
@@ -32,6 +33,7 @@ import {
 
 export interface PasskeyContext extends SignInContext {
   readonly log: Log
+  readonly limits: AttemptLimits
 }
 
 const BODY_MAX = 64 * 1024
@@ -47,7 +49,7 @@ export function mountPasskeyRoutes(app: Hono, context: PasskeyContext): void {
     return new Response(body ? Uint8Array.from(body) : null, { status, headers: { ...headers } })
   })
   app.post('/auth/passkey/options', passkeyHandler(context, showSignInOptions))
-  app.post('/auth/passkey/sign-in', passkeyHandler(context, signIn))
+  app.post('/auth/passkey/sign-in', passkeyHandler(context, limitFailures(signIn)))
   app.post('/auth/passkeys/options', passkeyHandler(context, showAddOptions))
   app.post('/auth/passkeys', passkeyHandler(context, addPasskey))
 }
@@ -64,6 +66,18 @@ function passkeyHandler(
     } catch (error) {
       if (error instanceof Refusal && error.cause !== undefined)
         context.log.warn({ err: error.cause, request: c.get('requestId') }, 'a passkey was refused')
+      throw error
+    }
+  }
+}
+
+/** Only failures count, so that others behind the same proxy can sign in. */
+function limitFailures(handle: typeof signIn): typeof signIn {
+  return async (context, c) => {
+    try {
+      return await handle(context, c)
+    } catch (error) {
+      if (error instanceof Refusal) context.limits.byAddress.take(addressKey(clientAddressOf(c)))
       throw error
     }
   }
