@@ -281,6 +281,17 @@ suite('a response that does not verify', () => {
   })
 })
 
+suite('sign-ins that fail', () => {
+  test('are limited to 60 a minute for each address, and good ones are not', async (t) => {
+    const { s, key } = await withPasskey(t)
+    const statuses = await Promise.all(
+      Array.from({ length: 61 }, async () => (await send(s, '/auth/passkey/sign-in', {})).status),
+    )
+    assert.deepEqual(statuses.sort(), [...Array.from({ length: 60 }, () => 400), 429])
+    assert.equal((await signInBy(s, key)).status, 200)
+  })
+})
+
 suite('a challenge', () => {
   test('lasts 5 minutes', async (t) => {
     const { s, key } = await withPasskey(t)

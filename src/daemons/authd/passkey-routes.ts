@@ -49,7 +49,7 @@ export function mountPasskeyRoutes(app: Hono, context: PasskeyContext): void {
     return new Response(body ? Uint8Array.from(body) : null, { status, headers: { ...headers } })
   })
   app.post('/auth/passkey/options', passkeyHandler(context, showSignInOptions))
-  app.post('/auth/passkey/sign-in', passkeyHandler(context, signIn))
+  app.post('/auth/passkey/sign-in', passkeyHandler(context, limitFailures(signIn)))
   app.post('/auth/passkeys/options', passkeyHandler(context, showAddOptions))
   app.post('/auth/passkeys', passkeyHandler(context, addPasskey))
 }
@@ -66,6 +66,18 @@ function passkeyHandler(
     } catch (error) {
       if (error instanceof Refusal && error.cause !== undefined)
         context.log.warn({ err: error.cause, request: c.get('requestId') }, 'a passkey was refused')
+      throw error
+    }
+  }
+}
+
+/** Only failures count, so that others behind the same proxy can sign in. */
+function limitFailures(handle: typeof signIn): typeof signIn {
+  return async (context, c) => {
+    try {
+      return await handle(context, c)
+    } catch (error) {
+      if (error instanceof Refusal) context.limits.byAddress.take(addressKey(clientAddressOf(c)))
       throw error
     }
   }
