@@ -125,17 +125,23 @@ async function updateGates(
   })
 }
 
+/** Another process may prepare the same files at the same time. */
+const TRIES_MAX = 3
+
 /** A row that cannot be admitted does not block those behind it. */
 async function tryAdmission({ host, log }: AdmissionWorkerOptions, { jid }: OnboardingRow) {
   const request = { host, caller: { kind: 'service', sub: 'service:onbod' }, face: 'rest' } as const
-  try {
-    const { outcome } = await callVerb(request, onboardingResource.verbs.admit, { jid })
-    if (outcome === 'unavailable' || outcome === 'routed') await discardFiles(host, jid)
-    return outcome
-  } catch (error) {
-    if (!(error instanceof Refusal)) host.onBackgroundError?.(error)
-    log.warn({ jid, reason: error instanceof Error ? error.message : String(error) }, 'admission failed')
-    return 'skipped'
+  for (let attempt = 1; ; attempt++) {
+    try {
+      const { outcome } = await callVerb(request, onboardingResource.verbs.admit, { jid })
+      if (outcome === 'unavailable' || outcome === 'routed') await discardFiles(host, jid)
+      return outcome
+    } catch (error) {
+      if (attempt < TRIES_MAX) continue
+      if (!(error instanceof Refusal)) host.onBackgroundError?.(error)
+      log.warn({ jid, reason: error instanceof Error ? error.message : String(error) }, 'admission failed')
+      return 'skipped'
+    }
   }
 }
 

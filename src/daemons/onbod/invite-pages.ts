@@ -187,8 +187,8 @@ ${acceptForm(person, 'Continue')}
       : html`<p>${issued_by} invites you to administer ${target} on this server.</p>
 ${person ? acceptForm(person, 'Accept') : signInForms(fault)}`
   const page = renderPage({ title, person: person?.sub, main })
-  // The address has the token, which other pages need not see. See docs/decisions.md#tokens-stay-secret.
-  return { ...page, headers: { ...page.headers, 'Referrer-Policy': 'no-referrer' } }
+  // No Referer contains the token. With no-referrer, forms would have the origin null, which plain HTTP cannot confirm.
+  return { ...page, headers: { ...page.headers, 'Referrer-Policy': 'strict-origin' } }
 }
 
 function describeTarget(glob: string): Html {
