@@ -60,7 +60,6 @@ test('svc serve becomes ready without loading the agent protocol and the egress 
     'atomic-sleep',
     'croner',
     'hono',
-    // For the signing key, which the first start creates.
     'on-exit-leak-free',
     'pino',
     'pino-std-serializers',
@@ -71,6 +70,7 @@ test('svc serve becomes ready without loading the agent protocol and the egress 
     'zod',
   ])
   assert.deepEqual(below(modules, 'src/egress').sort(), [
+    'src/egress/address/address-class.ts',
     'src/egress/address/host.ts',
     'src/egress/address/ip-address.ts',
     'src/egress/policy/allowlist-entry.ts',
