@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Context, ErrorHandler, Hono, NotFoundHandler } from 'hono'
 import { z } from 'zod'
-import { publicRefusal, RetryLaterRefusal, REFUSALS, Refusal, type RefusalCode, refuse } from '../refusal.ts'
+import { publicRefusal, REFUSALS, Refusal, type RefusalCode, RetryLaterRefusal, refuse } from '../refusal.ts'
 import { parseJson } from '../text/json.ts'
 
 export const BODY_MAX = 1_048_576
