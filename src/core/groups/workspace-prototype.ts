@@ -18,11 +18,14 @@ interface NewWorkspace {
   readonly product: string
   /** The folder whose prototype is copied. */
   readonly from?: string | undefined
+  /** Keeps what was created before a failure, for another attempt. */
+  readonly keepsPartial?: boolean
 }
 
 /** On failure, removes the directories that it created. */
-export async function makeWorkspace(layout: Layout, { folder, product, from }: NewWorkspace): Promise<void> {
-  const undo = await planCleanup(layout, folder)
+export async function makeWorkspace(layout: Layout, workspace: NewWorkspace): Promise<void> {
+  const { folder, product, from, keepsPartial = false } = workspace
+  const undo = keepsPartial ? [] : await planCleanup(layout, folder)
   try {
     if (from !== undefined) await copyPrototype(layout, from, folder)
     await setUpFolder(layout, folder, await findProduct(bundledProducts, product))

@@ -42,7 +42,8 @@ export async function prepareFolder(
     if (!(await engine.transaction((tx) => claimFolder(tx, jid, folder)))) return false
   }
   const from = parentExists && (await hasPrototype(layout, parent)) ? parent : undefined
-  await makeWorkspace(layout, { folder, product: PRODUCT, from })
+  // The row has claimed the files: another process may be making the same ones, so a failure must not remove them.
+  await makeWorkspace(layout, { folder, product: PRODUCT, from, keepsPartial: true })
   return true
 }
 
@@ -52,15 +53,20 @@ async function claimFolder(tx: Tx, jid: string, folder: string): Promise<boolean
   return (await execute(tx, sql, [jid, folder])) > 0
 }
 
-/** Removes prepared files, unless a group has them now. */
+/**
+ * Removes prepared files, unless a group has them now. The claim ends first: without it no other process can admit the row, and
+ * the files are not those of a new group.
+ */
 export async function discardPreparedFolder(
   { engine, layout }: AdmissionFiles,
   { jid, prepared }: OnboardingRow,
 ): Promise<void> {
   if (prepared === undefined) return
-  const group = await engine.read((tx) => groups.find(tx, { folder: prepared }))
-  if (!group) await removeWorkspace(layout, prepared)
-  await engine.transaction((tx) => onboarding.update(tx, { jid, prepared }, { prepared: undefined }))
+  const isUnused = await engine.transaction(async (tx) => {
+    const ended = await onboarding.update(tx, { jid, prepared }, { prepared: undefined })
+    return ended > 0 && (await groups.find(tx, { folder: prepared })) === undefined
+  })
+  if (isUnused) await removeWorkspace(layout, prepared)
 }
 
 /** Why the prepared folder cannot be given to this row, for operators; undefined if it can. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { overrideEngine } from '../../../test/support/engine-override.ts'
@@ -74,6 +74,17 @@ onEveryEngine('the admission of a waiting chat', (engine) => {
     assert.deepEqual((await written(on, 'f10')).count, [5])
     await on.admit()
     assert.equal((await admitted(on)).length, 5)
+  })
+
+  test('is complete when several processes make the files of the same folders', async (t) => {
+    const on = await openOnboardingTest(t, engine)
+    await on.groups('main')
+    await on.gate('*', 20)
+    const rooms = Array.from({ length: 20 }, (_, at) => 10 + at)
+    for (const room of rooms) await on.ask(`telegram:${room}`, `f${room}`)
+    await Promise.all([on.admit(), on.admit(), on.admit()])
+    assert.equal((await admitted(on)).length, 20)
+    for (const room of rooms) assert.ok(readdirSync(homeOf(on, `f${room}`)).length > 0, `f${room} has no files`)
   })
 
   test('continues when the day changes and when the limit is raised', async (t) => {
