@@ -90,8 +90,7 @@ async function showSignInOptions({ host }: PasskeyContext, c: Context): Promise<
 }
 
 async function signIn(context: PasskeyContext, c: Context): Promise<Response> {
-  const { host, limits } = context
-  limits.byAddress.take(addressKey(clientAddressOf(c)))
+  const { host } = context
   const { response, next } = parse(SignInBody, await readJsonObject(c.req.raw, BODY_MAX))
   const challenge = readChallenge(host, c)
   if (challenge.adding) refuse('invalid', 'this challenge is for adding a passkey', 'try again')
@@ -99,7 +98,7 @@ async function signIn(context: PasskeyContext, c: Context): Promise<Response> {
     const passkey = await passkeys.find(tx, { id: response.id })
     return passkey ? { passkey, account: await accountOf(tx, passkey.sub) } : {}
   })
-  // Anybody can make up ids, and no other request needs more than the public key, so this reveals little.
+  // Ids are random and never shown to others, so this reveals nothing to a person who makes one up.
   if (!passkey || !account)
     refuse(
       'unauthenticated',
