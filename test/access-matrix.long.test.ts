@@ -107,7 +107,10 @@ const MATRIX: Record<string, Row> = {
 
 const AT = '2026-01-01T00:00:00.000Z'
 const bytes = (value: number): Uint8Array => new Uint8Array(32).fill(value)
-const session = { scope: '', started_at: AT, renewed_at: AT, expires_at: AT, rotations: 0, status: 'active' }
+const session = {
+  ...{ scope: '', started_at: AT, renewed_at: AT, expires_at: AT, rotations: 0, status: 'active' },
+  ...{ kind: 'browser', method: 'link', idle_ms: 1000, ends_at: AT },
+}
 const invite = { issued_at: AT, max_uses: 1, used_count: 0, target_glob: 'team' }
 const installed = { name: 'p', source: 's', revision: 'r', installed_at: AT }
 const refusal = { created_at: AT, category: 'authz', action: 'a.b', actor: 'x:1', resource: 'a', key: 'k' }
