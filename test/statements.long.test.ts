@@ -21,7 +21,6 @@ import { listIdsWithPrefix, listMessageStates, readMessageDetails } from '../src
 import { viewMessages } from '../src/core/messages/message-view.ts'
 import { receiveFromPlatform } from '../src/core/messages/platform-inbound.ts'
 import { linkedAccounts } from '../src/core/people/accounts.ts'
-import { accountsOfPerson } from '../src/core/people/client-sessions.ts'
 import { OPEN_ROWS_MAX, onboarding } from '../src/core/people/onboarding.ts'
 import { countAhead } from '../src/core/people/onboarding-requests.ts'
 import { takeChallenge } from '../src/core/people/passkeys.ts'
@@ -135,7 +134,6 @@ async function callOauth({ host, as, cli }: TestHost): Promise<void> {
   const { code } = await as({ kind: 'person', sub: 'local:ada', session: 's' }).call(allow, grant)
   const { refresh_token } = await cli.call(exchange_code, { client_id, redirect_uri, code, code_verifier })
   await cli.call(refresh, { client_id, refresh_token, is_allowed: true })
-  await host.engine.read((tx) => accountsOfPerson(tx, 'local:ada'))
   await host.engine.transaction((tx) => takeChallenge(tx, 'challenge', 2, 1))
 }
 

@@ -46,7 +46,8 @@ for (const name of DAEMON_NAMES) {
         .map((method) => `${method.toUpperCase()} ${path.replace(/\{(\w+)\}/g, ':$1')}`),
     )
     // Paths without rows are not resources and not in the document.
-    const own = /^(GET \/(health|metrics|openapi\.json|openapi\/\w+\.json|v1\/keys|robots\.txt)?|OPTIONS \/v1\/keys|ALL .*)$/
+    const own =
+      /^(GET \/(health|metrics|openapi\.json|openapi\/\w+\.json|v1\/keys|robots\.txt)?|OPTIONS \/v1\/keys|ALL .*)$/
     // Used by daemons and adapters. See docs/decisions.md#routd-resources.
     const machinery = /^(GET|POST) \/v1\/(channels(\/\w+)?|messages|tasks\/(due|runlog|:id\/reschedule))$/
     // Pages for people, sign-in protocols and their discovery documents.

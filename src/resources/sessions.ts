@@ -130,7 +130,7 @@ export function refuseSignInLink(): never {
   refuse('not_found', 'this sign-in link is not valid', 'it works once, for 15 minutes; ask the operator for a new one')
 }
 
-/** An account that an invite creates confirms nothing, so it must not be one that already means somebody. */
+/** An account that an invite creates confirms nothing, so it must not be an account that exists. */
 async function mustBeNewAccount(ctx: Context, sub: string): Promise<void> {
   const isTaken =
     (await accounts.find(ctx.tx, { sub })) !== undefined ||

@@ -79,6 +79,16 @@ async function subsOfPerson(tx: Tx, sub: string): Promise<string[]> {
   return claims.flatMap((claim) => (isAccount(claim.sub) ? [claim.sub] : []))
 }
 
+/** The account of a person and those that are linked to it, without those that never signed in. */
+export async function accountsOfPerson(tx: Tx, sub: string): Promise<AccountRow[]> {
+  const found: AccountRow[] = []
+  for (const each of new Set([sub, ...(await subsOfPerson(tx, sub))])) {
+    const account = await accounts.find(tx, { sub: each })
+    if (account) found.push(account)
+  }
+  return found
+}
+
 export type LinkedAccount = Pick<AccountRow, 'sub'> & Partial<AccountRow>
 
 /** Every account that signs in as this person. Operators may have linked accounts that never signed in. */

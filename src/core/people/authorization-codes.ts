@@ -73,7 +73,7 @@ export interface CodeExchange {
   readonly verifier: string
 }
 
-/** `reused`: the code was used before, so somebody else may have it. */
+/** `reused`: the code was used before, so another party may have it. */
 export type CodeVerdict =
   | { readonly outcome: 'valid'; readonly row: AuthorizationCodeRow }
   | { readonly outcome: 'reused'; readonly row: AuthorizationCodeRow }

@@ -1,9 +1,8 @@
 // Sessions of OAuth clients: their refresh tokens rotate at every use. A repeat within a minute gets the same successor, because
 // answers get lost; a later reuse ends the session. See docs/decisions.md#token-endpoint.
 import type { Tx } from '../../store/engine.ts'
-import { query, text } from '../../store/statement.ts'
 import { hashToken } from '../links/link-token.ts'
-import { type AccountRow, accounts, LOCAL_ISSUER } from './accounts.ts'
+import { type AccountRow, LOCAL_ISSUER } from './accounts.ts'
 import {
   type CreatedSession,
   createSession,
@@ -82,19 +81,6 @@ export async function refreshClientSession(
 export async function findClientSession(tx: Tx, token: string): Promise<SessionRow | undefined> {
   const found = await findToken(tx, hashToken(token))
   return found?.kind === 'client' ? sessions.find(tx, { family_id: found.sessionId }) : undefined
-}
-
-/** The account of a person and those that are linked to it. */
-export async function accountsOfPerson(tx: Tx, sub: string): Promise<AccountRow[]> {
-  const linked = await query(
-    tx,
-    { sub: text },
-    `select c.sub from identity_claims c join identity_claims own on own.identity_id = c.identity_id where own.sub = $1`,
-    [sub],
-  )
-  const names = new Set([sub, ...linked.map((claim) => claim.sub)])
-  const found = await Promise.all([...names].map((name) => accounts.find(tx, { sub: name })))
-  return found.flatMap((account) => account ?? [])
 }
 
 /** The operator signed this account in by name, with a one-time link. */

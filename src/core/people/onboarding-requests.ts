@@ -60,7 +60,7 @@ export async function countAhead(tx: Tx, { gate, position }: OnboardingRow): Pro
   return (await queryOne(tx, { ahead: integer }, sql, [gate, position])).ahead
 }
 
-/** Changes when somebody enters or leaves the queue. */
+/** Changes when a request enters or leaves the queue. */
 export function readQueueState(tx: Tx): Promise<{ waiting: number; last: number }> {
   const sql = `select count(*) as waiting, coalesce(max(position), 0) as last from onboarding where status = 'queued'`
   return queryOne(tx, { waiting: integer, last: integer }, sql)

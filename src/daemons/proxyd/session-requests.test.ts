@@ -72,7 +72,7 @@ test('a browser without a session is sent to the sign-in page and back to its ow
   assert.equal((await open('/app/', { headers: { Accept: '*/*' } })).status, 401)
   assert.equal((await open('/app/', { method: 'POST' })).status, 401)
   assert.equal((await open('/app/', { headers: { Accept: 'text/html', Authorization: 'Bearer a.b.c' } })).status, 401)
-  // Nobody learns from a foreign Host where to send people.
+  // A foreign Host does not change where people are sent.
   assert.equal(sent.headers.get('location')?.startsWith('/auth/'), true)
   assert.equal(door.backend.requests.length, 0)
 })

@@ -150,7 +150,7 @@ onEveryEngine('the chat of a person', (engine) => {
       [sent.status, sent.headers.get('location')],
       [303, `/auth/sign-in?next=${encodeURIComponent(path)}`],
     )
-    // A person who is signed in as somebody else is not sent in circles.
+    // A person who is signed in with another account is not sent in circles.
     assert.equal((await open({ Cookie: (await signIn(chats, 'local:bob')).cookie })).status, 401)
     // A page of another site gets nothing with the cookie, whatever it does.
     assert.equal((await open({ ...own, Origin: 'https://evil.example', Accept: '*/*' })).status, 401)

@@ -1,5 +1,5 @@
 // GET /auth/authorize shows who asks for what; POST carries the decision. Errors about the client or its redirect are pages: a
-// redirect would lead where nobody has checked. All others go back to the client.
+// redirect would lead to an unchecked place. All others go back to the client.
 import type { Context, Hono } from 'hono'
 import { isCodeChallenge } from '../../../core/people/authorization-codes.ts'
 import type { OauthClient } from '../../../core/people/oauth-clients.ts'

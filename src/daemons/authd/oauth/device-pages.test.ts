@@ -39,7 +39,7 @@ test('a person types the code, sees the client and allows it', async (t) => {
   const typed = ` ${String(user_code).toLowerCase().replace('-', ' ')} `
   const shown = await (await s.ada.post('/auth/device', { user_code: typed })).text()
   assert.match(shown, /<strong>svc command line<\/strong>/)
-  assert.match(shown, /Never type a code that somebody sent you/)
+  assert.match(shown, /Never type a code that another person sent you/)
   s.clock.advance(5000)
   assert.equal((await poll(s, device_code)).error, 'authorization_pending')
   const done = await s.ada.post('/auth/device', { user_code: String(user_code), decision: 'allow' })

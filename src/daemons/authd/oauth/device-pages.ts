@@ -43,7 +43,7 @@ export function mountDevice(app: Hono, context: OauthContext): void {
   )
 }
 
-/** Clients with a metadata document are not fetched here, because anybody may call this. */
+/** Clients with a metadata document are not fetched here, because strangers may call this. */
 async function requestDevice({ host }: OauthContext, c: Context, fields: FormFields): Promise<Response> {
   const client = await findStoredClient(host, mustHave(fields, 'client_id'))
   if (!client) throw new OauthError('invalid_client', 'unknown client_id', 401)
@@ -108,7 +108,7 @@ function confirmPage(code: string, name: string, isMcp: boolean, { sub, csrf }: 
     person: sub,
     main: html`<p><strong>${name}</strong> wants to act for you, <code>${sub}</code>, and shows the code <code>${formatUserCode(code)}</code>.</p>
 <p>${isMcp ? 'It may use the tools that you may use.' : 'It may do everything that you may do on this server.'} It keeps access until you end it among your <a href="/auth/devices">devices</a>.</p>
-<p class="notice">Allow it only if you started it yourself, just now. Never type a code that somebody sent you.</p>
+<p class="notice">Allow it only if you started it yourself, just now. Never type a code that another person sent you.</p>
 <form method="post" action="${DEVICE_PATH}"><input type="hidden" name="csrf" value="${csrf}"><input type="hidden" name="user_code" value="${code}">
 <div class="row"><button class="primary" name="decision" value="allow">Allow</button><button name="decision" value="deny">Deny</button></div></form>`,
   })

@@ -2,7 +2,8 @@
 
 import type { Context, Hono } from 'hono'
 import { issueBearer, verifyBearer } from '../../../core/access/bearers.ts'
-import { accountsOfPerson, findClientSession, isLocalAccount } from '../../../core/people/client-sessions.ts'
+import { accountsOfPerson } from '../../../core/people/accounts.ts'
+import { findClientSession, isLocalAccount } from '../../../core/people/client-sessions.ts'
 import { CODE_GRANT, DEVICE_GRANT, REFRESH_GRANT } from '../../../core/people/oauth-clients.ts'
 import { sessions } from '../../../core/people/sessions.ts'
 import { Refusal } from '../../../lib/refusal.ts'
