@@ -19,6 +19,7 @@ import { oauthClients, registerClient, touchRegisteredClient } from '../core/peo
 import { revokeSession } from '../core/people/sessions.ts'
 import { line } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
+import { mustBeSignedIn } from '../permissions/signed-in-person.ts'
 import { allowAnyone } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
@@ -202,11 +203,6 @@ async function startGrant(ctx: Context, grant: StartedGrant): Promise<TokenGrant
 function auditedGrant({ client_id }: { client_id: string }, reply: TokenGrantReply): object | undefined {
   const { family_id, sub, is_reused } = reply
   return family_id === undefined ? undefined : { client_id, family_id, sub, ...(is_reused ? { is_reused } : {}) }
-}
-
-function mustBeSignedIn({ caller }: Context): string {
-  if (caller.kind === 'person' && caller.session !== undefined) return caller.sub
-  return refuse('forbidden', 'this needs a browser session, not a bearer')
 }
 
 export function refuseUserCode(): never {
