@@ -1,5 +1,7 @@
 // Identities link several subs to one person. Informational: a claim grants no rights.
 import { z } from 'zod'
+import type { Tx } from '../../store/engine.ts'
+import { query, text } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
 import { line, Sub, Timestamp } from '../values.ts'
 
@@ -24,3 +26,10 @@ export const identityClaims = new Table({
        claimed_at text not null)`,
   ],
 })
+
+/** The name of the person that the sub belongs to. One statement, because proxyd needs it for every request to a backend. */
+export async function findIdentityName(tx: Tx, sub: string): Promise<string | undefined> {
+  const sql = 'select i.name from identity_claims c join identities i on i.id = c.identity_id where c.sub = $1'
+  const [identity] = await query(tx, { name: text }, sql, [sub])
+  return identity?.name
+}

@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Context } from 'hono'
 import { claimsOf } from '../../core/access/caller.ts'
 import { checkAccess, isOperator } from '../../core/access/policy.ts'
-import { identities, identityClaims } from '../../core/people/identities.ts'
+import { findIdentityName } from '../../core/people/identities.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { type Authentication, authenticate, authenticateRequest } from '../http/credentials.ts'
@@ -57,9 +57,6 @@ export async function authorize(
 export async function identityHeaders({ engine }: InstanceHost, { caller }: Authentication): Promise<ForwardedHeaders> {
   if (caller?.kind !== 'person') return {}
   const { sub } = caller
-  const name = await engine.read(async (tx) => {
-    const claim = await identityClaims.find(tx, { sub })
-    return claim && (await identities.find(tx, { id: claim.identity_id }))?.name
-  })
+  const name = await engine.read((tx) => findIdentityName(tx, sub))
   return { 'X-User-Sub': sub, 'X-User-Name': name }
 }

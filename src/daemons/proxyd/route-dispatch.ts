@@ -73,7 +73,9 @@ async function handleMatch(
   if (!match) return path === '/' ? sendRoot(host, c) : nothingHere()
   if (match.kind === 'denied') return refuse('forbidden', 'this path is closed')
   const auth = match.kind === 'backend' ? match.route.auth : match.auth
-  const authentication = await authenticateVisitor(host, c, incoming, auth)
+  // Backends learn who calls; all other public paths need no caller.
+  const isAnonymous = auth === 'public' && match.kind !== 'backend'
+  const authentication = isAnonymous ? {} : await authenticateVisitor(host, c, incoming, auth)
   if (match.kind === 'files') {
     // Authorize before the lookup: a refusal must not reveal which files exist.
     await authorize(host, authentication, auth, folder ?? match.path.slice(1))
