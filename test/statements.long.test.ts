@@ -21,6 +21,7 @@ import { listIdsWithPrefix, listMessageStates, readMessageDetails } from '../src
 import { viewMessages } from '../src/core/messages/message-view.ts'
 import { receiveFromPlatform } from '../src/core/messages/platform-inbound.ts'
 import { linkedAccounts } from '../src/core/people/accounts.ts'
+import { findIdentityName } from '../src/core/people/identities.ts'
 import { OPEN_ROWS_MAX, onboarding } from '../src/core/people/onboarding.ts'
 import { countAhead } from '../src/core/people/onboarding-requests.ts'
 import { takeChallenge } from '../src/core/people/passkeys.ts'
@@ -78,6 +79,7 @@ async function callDirectly(t: TestContext, engine: EngineName, on: TestHost): P
   await read((tx) => countDescendants(tx, 'main'))
   await read((tx) => childNames(tx, 'main'))
   await read((tx) => linkedAccounts(tx, 'local:me'))
+  await read((tx) => findIdentityName(tx, 'local:me'))
   await write((tx) => deleteIdempotencyKeys(tx, at))
   await write((tx) => claimHealthChecks(tx, { now, everyMs: 1 }))
   await read((tx) => findNearlyFull(tx, { chat: 1, folder: 1 }, 0.5))

@@ -1,4 +1,5 @@
-// Identities link several subs to one person. Informational: a claim grants no rights.
+// Identities link several subs to one person. A claim grants no rights, but signing in with a linked account signs in as the
+// account that was linked first (accounts.ts).
 import { z } from 'zod'
 import type { Tx } from '../../store/engine.ts'
 import { query, text } from '../../store/statement.ts'
