@@ -266,7 +266,7 @@ test('unknown paths of daemons are 404 or 405 with Allow', async (t) => {
 test('robots.txt excludes links', async (t) => {
   const { url } = await serveHost(t)
   const text = await (await fetch(`${url()}/robots.txt`)).text()
-  assert.equal(text, 'User-agent: *\nDisallow: /chat/\nDisallow: /hook/\n')
+  assert.equal(text, 'User-agent: *\nDisallow: /chat/\nDisallow: /hook/\nDisallow: /auth/\nDisallow: /invite/\n')
 })
 
 test('a browser gets a page at the root and for 404', async (t) => {

@@ -5,7 +5,7 @@ import type { HtmlPage } from '../../web/chat/page.ts'
 import { messagePage, renderPage } from '../../web/pages/page.ts'
 import { DAEMON_NAMES } from '../settings.ts'
 
-export const ROBOTS = 'User-agent: *\nDisallow: /chat/\nDisallow: /hook/\n'
+export const ROBOTS = 'User-agent: *\nDisallow: /chat/\nDisallow: /hook/\nDisallow: /auth/\nDisallow: /invite/\n'
 
 export const ROOT_DOCUMENT = {
   service: 'svc',
