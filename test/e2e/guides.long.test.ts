@@ -20,6 +20,7 @@ const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
 
 /** Commands that the test skips, with the reason. */
 const SKIPPED: Readonly<Record<string, string>> = {
+  'claude mcp add --transport http svc https://chat.example.com/mcp': 'needs Claude Code',
   'svc model demo': 'needs a terminal',
   'svc model demo team': 'needs a terminal',
   'svc model demo --base-url https://api.openai.com/v1 --model gpt-5-mini --key - < key.txt': 'needs the Internet',
