@@ -3,24 +3,15 @@ import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { type TestContext, test } from 'node:test'
+import { freePort } from '../support/free-port.ts'
 import { type Instance, instance } from '../support/svc.ts'
 import { tempDir } from '../support/temp.ts'
 import { until } from '../support/until.ts'
 
 const SVC = join(import.meta.dirname, '../../bin/svc.js')
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  return typeof address === 'object' && address ? address.port : assert.fail()
-}
 
 /** A browser with one cookie jar for one server. */
 class Browser {

@@ -3,26 +3,17 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { suite, type TestContext, test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { visitor } from '../support/browser.ts'
+import { freePort } from '../support/free-port.ts'
 import { needs } from '../support/needs.ts'
 import { CLIENT, serveRealProvider } from '../support/openid-servers.ts'
 import { tempDir } from '../support/temp.ts'
 
 const SVC = join(dirname(dirname(import.meta.dirname)), 'bin/svc.js')
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  return typeof address === 'object' && address ? address.port : assert.fail()
-}
 
 function svc(t: TestContext, dir: string, args: readonly string[], env: Record<string, string> = {}): ChildProcess {
   const child = spawn(process.execPath, [SVC, ...args], {
