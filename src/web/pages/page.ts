@@ -40,7 +40,6 @@ export function renderPage(options: PageOptions): HtmlPage {
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>${title} · svc</title>
-<link rel="icon" href="data:,">
 <style>${trustedHtml(ACCOUNT_STYLE)}</style>
 ${scripts.map((path) => html`<script type="module" src="${path}"></script>`)}
 </head>
