@@ -102,6 +102,8 @@ export class GlobComparer {
   }
 
   covers(outer: string, inner: string): boolean {
+    // In a match, `key=` takes exactly the empty value, which no other glob takes.
+    if (outer === '' || inner === '') return outer === inner
     if (!this.#spend(outer.length + inner.length)) return false
     return isGlob(inner) ? patternCovers(outer, inner) : this.#matcher(outer)(inner)
   }

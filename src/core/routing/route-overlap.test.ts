@@ -25,6 +25,9 @@ test('reports a route as shadowed if an earlier one takes all its messages', () 
 test('a route for some messages does not shadow a route for others', () => {
   assert.deepEqual(overlaps([-1, 'room=1 verb=mention', 'a'], [0, 'room=1', 'a#observe']), found({}))
   assert.deepEqual(overlaps([0, 'room=1', 'a'], [1, 'room=2', 'b'], [2, '', 'c']), found({}))
+  // No glob matches an empty value.
+  assert.deepEqual(overlaps([0, 'verb=*', 'a'], [1, 'verb=', 'a']), found({}))
+  assert.deepEqual(overlaps([0, 'verb=', 'a'], [1, 'verb=', 'a']), found({ shadowed: [[1, 2]] }))
 })
 
 test('two routes with the same seq for the same chat are contested, unless they have the same folder', () => {
