@@ -126,7 +126,7 @@ suite('an answer to the client', () => {
 suite('a request with a wrong client or redirect', () => {
   const WRONG: readonly Record<string, string | undefined>[] = [
     { client_id: undefined },
-    { client_id: 'nobody' },
+    { client_id: 'unknown-client' },
     { client_id: 'SVC-CLI' },
     { client_id: 'http://app.example/client.json' },
     { client_id: 'https://app.example/' },
