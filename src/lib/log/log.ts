@@ -16,7 +16,6 @@ export interface LogOptions {
   readonly to?: DestinationStream
 }
 
-const STDERR = 2
 const PATH_MAX = 256
 const REASON_MAX = 512
 /** How long lines are batched under load. */
@@ -44,9 +43,8 @@ function redacting(stream: DestinationStream): DestinationStream {
 export async function openLogStream(options: Pick<LogOptions, 'pretty'> = {}): Promise<LogSink> {
   const { pretty = process.stderr.isTTY } = options
   if (!pretty) return new LogStream()
-  const { PinoPretty } = await import('pino-pretty')
-  const stream = PinoPretty({ destination: STDERR, sync: true, translateTime: 'SYS:HH:MM:ss.l', singleLine: true })
-  return { write: (lines) => void stream.write(lines), dropped: 0 }
+  const { ReadableLogStream } = await import('./readable-lines.ts')
+  return new ReadableLogStream()
 }
 
 export interface RequestLogEntry {

@@ -1,5 +1,6 @@
 // HTTP and process metrics as Prometheus text. Labels come from fixed sets, so clients cannot create series.
 import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { metricHead } from './metric-registry.ts'
 
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 /** By first digit. */
@@ -8,6 +9,16 @@ const BOUNDS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.
 /** Event-loop delays cover about this time, so an old stall does not hide a new one. */
 const WINDOW_MS = 60_000
 
+/** Statuses of refusals that an operator may have to act on. */
+const REFUSALS: Readonly<Record<number, string>> = {
+  401: 'unauthenticated',
+  403: 'forbidden',
+  413: 'too_large',
+  429: 'rate_limited',
+  503: 'unavailable',
+  507: 'storage_full',
+}
+
 export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
 export class RequestMetrics {
@@ -15,6 +26,8 @@ export class RequestMetrics {
   /** By method, then by the first digit of the status. */
   readonly #counts = new Map<string, Float64Array>()
   readonly #buckets = new Float64Array(BOUNDS_S.length + 1)
+  /** By status. */
+  readonly #refused = new Map(Object.keys(REFUSALS).map((status) => [Number(status), 0]))
   #sumS = 0
 
   constructor(daemon: string) {
@@ -26,6 +39,10 @@ export class RequestMetrics {
     const counts = this.#countsOf(known)
     const kind = Math.trunc(status / 100)
     counts[kind] = (counts[kind] ?? 0) + 1
+    if (status >= 400) {
+      const refused = this.#refused.get(status)
+      if (refused !== undefined) this.#refused.set(status, refused + 1)
+    }
     const seconds = ms / 1000
     let bucket = 0
     while (bucket < BOUNDS_S.length && seconds > (BOUNDS_S[bucket] ?? 0)) bucket++
@@ -57,6 +74,10 @@ export class RequestMetrics {
             count > 0 ? [`http_requests_total{${daemon},method="${method}",status="${kind}xx"} ${count}`] : [],
           ),
         ),
+      ...head('svc_http_refusals_total', 'counter', 'Requests that were refused, by reason'),
+      ...[...this.#refused].map(
+        ([status, count]) => `svc_http_refusals_total{${daemon},reason="${REFUSALS[status]}"} ${count}`,
+      ),
       ...head('http_request_seconds', 'histogram', 'Time from request head to response head'),
       ...buckets,
       `http_request_seconds_sum{${daemon}} ${this.#sumS}`,
@@ -118,7 +139,7 @@ function gauge(name: string, help: string, value: number): string[] {
 }
 
 function head(name: string, type: 'counter' | 'gauge' | 'histogram', help: string): string[] {
-  return [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`]
+  return metricHead({ name, type, help })
 }
 
 function lines(...all: string[]): string {
