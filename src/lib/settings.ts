@@ -91,7 +91,7 @@ export function readEnvironment(key: string): string | undefined {
 
 /** Keys whose values are secret or contain a password, as database URLs do. */
 export function isSecretKey(key: string): boolean {
-  return /(?:SECRET|KEY|TOKEN|PASSWORD|URL)$/i.test(key)
+  return /(?:SECRET|KEY|TOKEN|PASSWORD|URL|OTLP_HEADERS)$/i.test(key)
 }
 
 function faultOf(key: string, source: string, text: string, error: z.ZodError): string {

@@ -34,6 +34,7 @@ export function readArguments<C extends CommandDescription>(
   const scan = scanArguments(
     [...syntaxes.values()].flatMap(({ flags }) => flags),
     argv,
+    firstPassedWord(syntaxes),
   )
   const chosen = choose(syntaxes, scan.words)
   if (scan.help) return { kind: 'help', about: chosen.candidates }
@@ -52,8 +53,16 @@ export function readArguments<C extends CommandDescription>(
   return fault === undefined ? { kind: 'run', command, args } : wrong(fault)
 }
 
+/** After this many words, arguments are passed on as they are. */
+function firstPassedWord(syntaxes: ReadonlyMap<CommandDescription, UsageSyntax>): number {
+  const passing = [...syntaxes].flatMap(([{ passesFlags }, { parts }]) =>
+    passesFlags ? [parts.findIndex((part) => part.kind === 'value' && part.many)] : [],
+  )
+  return Math.min(Number.POSITIVE_INFINITY, ...passing)
+}
+
 /** Separates words and flags. Flags may appear anywhere before `--`; a flag with a value takes the next argument unchanged. */
-function scanArguments(known: readonly Flag[], argv: readonly string[]): Scan {
+function scanArguments(known: readonly Flag[], argv: readonly string[], passedFrom: number): Scan {
   const words: string[] = []
   const flags = new Map<string, string | true>()
   let before: number | undefined
@@ -61,6 +70,10 @@ function scanArguments(known: readonly Flag[], argv: readonly string[]): Scan {
   let fault: Scan['fault']
   for (let at = 0; at < argv.length; at++) {
     const token = argv[at] ?? ''
+    if (words.length >= passedFrom && token !== '--') {
+      words.push(...argv.slice(at))
+      break
+    }
     if (token === '--') {
       before = words.length
       words.push(...argv.slice(at + 1))

@@ -54,7 +54,11 @@ function choicesOf(commands: readonly CommandDescription[]): Choices {
   }
   // The arguments of `help` and `completion` are not in their usage lines.
   for (const noun of words.get('') ?? []) put(words, 'help', noun)
-  for (const shell of SHELLS) put(words, 'completion', shell)
+  const isInstallable = words.get('completion')?.has('install') === true
+  for (const shell of SHELLS) {
+    put(words, 'completion', shell)
+    if (isInstallable) put(words, 'completion install', shell)
+  }
   const plain = (map: Map<string, Set<string>>) => new Map([...map].map(([key, set]) => [key, [...set]]))
   return { words: plain(words), flags: plain(flags), instanced: [...instanced], valued: [...valued] }
 }
@@ -83,14 +87,16 @@ const POSIX = {
     word: value('COMP_WORDS[i]'),
     current: value('COMP_WORDS[COMP_CWORD]'),
     give: `COMPREPLY=($(compgen -W ${value('found[*]')} -- "$cur"))`,
-    bind: 'complete -F',
+    bind: (fn: string, name: string) => `complete -F ${fn} ${name}`,
   },
   zsh: {
     first: 'i = 2; i < CURRENT',
     word: value('words[i]'),
     current: value('words[CURRENT]'),
     give: `compadd -- ${value('found[@]')}`,
-    bind: 'compdef',
+    // A file in fpath becomes a function at the first completion, which must also complete.
+    bind: (fn: string, name: string) =>
+      `if [[ \${funcstack[1]} == _${name} ]]; then ${fn} "$@"; else compdef ${fn} ${name}; fi`,
   },
 } as const
 
@@ -137,7 +143,7 @@ ${arms(words)}
   fi
   ${give}
 }
-${bind} ${fn} ${name}
+${bind(fn, name)}
 `
 }
 

@@ -38,6 +38,8 @@ export interface CommandDescription {
   readonly usage: string
   readonly about: string
   readonly example: string
+  /** Arguments from the last placeholder `[<x>…]` on are passed to another program: their flags are not ours. */
+  readonly passesFlags?: true
 }
 
 /** A positional part of the line: a literal word or a placeholder. */

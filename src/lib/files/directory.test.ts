@@ -79,6 +79,16 @@ for (const byPath of [false, true]) {
       assert.deepEqual(readdirSync(outside), ['x'])
     })
 
+    test('creates whole files, never over an entry or through a link, and leaves no temporary file', async (t) => {
+      const { path, outside, directory } = await open(t)
+      symlinkSync(join(outside, 'new'), join(path, 'link'))
+      assert.equal(await directory.createWholeFile('a', 'one', 0o600), true)
+      assert.equal(await directory.createWholeFile('a', 'two', 0o644), false)
+      assert.equal(await directory.createWholeFile('link', 'x', 0o644), false)
+      assert.deepEqual([readFileSync(join(path, 'a'), 'utf8'), statSync(join(path, 'a')).mode & 0o777], ['one', 0o600])
+      assert.deepEqual([readdirSync(path).sort(), readdirSync(outside)], [['a', 'link'], ['x']])
+    })
+
     test('creates a file once, and never through a link', async (t) => {
       const { path, outside, directory } = await open(t)
       assert.equal(await directory.createFile('a', 'one', 0o600), true)

@@ -6,6 +6,7 @@ import { constants, type Dirent, existsSync, type Stats } from 'node:fs'
 import {
   type FileHandle,
   lchown,
+  link,
   lstat,
   mkdir,
   open,
@@ -203,15 +204,37 @@ export class Directory implements AsyncDisposable {
     }
   }
 
-  /** Replaces a file or link by a file with this content. When it returns, the file survives a power cut. */
-  async replaceFile(name: string, data: string | Uint8Array, mode: number): Promise<void> {
-    const temporary = `.tmp-${randomBytes(8).toString('hex')}`
+  /**
+   * Like `createFile`, but the name never has half of the content, not even after a kill. A kill may leave a file that
+   * `isTemporaryName` recognizes.
+   */
+  async createWholeFile(name: string, data: string | Uint8Array, mode: number): Promise<boolean> {
+    const temporary = temporaryName()
+    try {
+      await using file = await open(this.#address(temporary), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode)
+      await this.#fill(file, data)
+      await link(this.#address(temporary), this.#address(name))
+      return true
+    } catch (error) {
+      return errnoCode(error) === 'EEXIST' ? false : refuseDisk(error, 'write', this.#named(name))
+    } finally {
+      await this.removeFile(temporary)
+    }
+  }
+
+  /**
+   * Replaces a file or link by a file with this content. When it returns, the file survives a power cut. `check` runs last
+   * before the replacement and may refuse it.
+   */
+  async replaceFile(name: string, data: string | Uint8Array, mode: number, check?: () => Promise<void>): Promise<void> {
+    const temporary = temporaryName()
     try {
       await using file = await open(this.#address(temporary), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
       await this.#fill(file, data)
       // chmod instead of open's mode, which the umask would narrow.
       await file.chmod(mode)
       await file.sync()
+      await check?.()
       await rename(this.#address(temporary), this.#address(name))
       await this.#handle.sync()
     } catch (error) {
@@ -345,6 +368,15 @@ export class Directory implements AsyncDisposable {
       `cannot read ${this.#named(name)}: it is ${kind === 'link' ? 'a symbolic link' : 'not a regular file'}`,
     )
   }
+}
+
+function temporaryName(): string {
+  return `.tmp-${randomBytes(8).toString('hex')}`
+}
+
+/** Whether a file is one that a kill during a write may leave. */
+export function isTemporaryName(name: string): boolean {
+  return /^\.tmp-[0-9a-f]{16}$/.test(name)
 }
 
 /** "." is the directory itself, as `dirname` returns it. */

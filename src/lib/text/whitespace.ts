@@ -1,0 +1,5 @@
+// Puts a text on one line.
+
+export function collapseWhitespace(text: string): string {
+  return text.replace(/\s+/g, ' ').trim()
+}
