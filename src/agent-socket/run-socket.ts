@@ -1,9 +1,10 @@
 // The tool socket of one run. It is bound to the turn and fence of the run and removed with it; no other run can open it.
 import { randomBytes } from 'node:crypto'
-import { chmodSync, chownSync, existsSync, rmSync } from 'node:fs'
+import { chmodSync, chownSync, existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { AgentUser } from '../core/agent-user.ts'
-import { makeProcessDirectory } from '../lib/files/process-directory.ts'
+import { LiveDirectory } from '../lib/files/live-directory.ts'
+import { makeProcessDirectory, removeProcessDirectory } from '../lib/files/process-directory.ts'
 import type { BoundTurn, ToolSocketContext } from './connection.ts'
 import { ToolListener } from './tool-listener.ts'
 
@@ -15,6 +16,8 @@ export interface RunSocket {
 export interface RunSocketsOptions extends ToolSocketContext {
   /** The user of the agents, if it is not the user of svc. */
   readonly user?: AgentUser | undefined
+  /** Where to make the directory of the sockets; default the directory for temporary files. */
+  readonly parent?: string | undefined
   onUnexpectedUser(folder: string, uid: number): void
 }
 
@@ -29,7 +32,7 @@ interface PreparedSocket {
  */
 export class RunSockets {
   readonly #options: RunSocketsOptions
-  #directory: string | undefined
+  #directory: SocketDirectory | undefined
   #spare: Promise<PreparedSocket | undefined> | undefined
   #isClosed = false
 
@@ -58,7 +61,7 @@ export class RunSockets {
   async close(): Promise<void> {
     this.#isClosed = true
     await (await this.#takeSpare())?.listener.close()
-    if (this.#directory !== undefined) rmSync(this.#directory, { recursive: true, force: true })
+    this.#directory?.close()
     this.#directory = undefined
   }
 
@@ -76,26 +79,43 @@ export class RunSockets {
     const { user } = this.#options
     const listener = new ToolListener(this.#options)
     const name = randomBytes(9).toString('base64url')
-    let path = join(this.#socketDirectory(), name)
+    const listen = async (): Promise<string> => {
+      const { path: directory } = await this.#socketDirectory()
+      const path = join(directory, name)
+      if (this.#options.parent === undefined) await listener.listen(path)
+      else await listener.listenIn(directory, name)
+      return path
+    }
     try {
       // The system may have cleaned up the directory.
-      await listener.listen(path).catch(() => {
+      const path = await listen().catch(() => {
         this.#directory = undefined
-        path = join(this.#socketDirectory(), name)
-        return listener.listen(path)
+        return listen()
       })
       chmodSync(path, 0o600)
       if (user) chownSync(path, user.uid, user.gid)
+      return { listener, path }
     } catch (error) {
       await listener.close()
       throw error
     }
-    return { listener, path }
   }
 
-  /** Not in the data directory: its path may be too long for a socket, and the agents' user may have no access to it. */
-  #socketDirectory(): string {
-    this.#directory ??= makeProcessDirectory('svc-run-', this.#options.user ? 0o711 : 0o700)
+  /** By default not in the data directory, to which the agents' user may have no access. */
+  async #socketDirectory(): Promise<SocketDirectory> {
+    const { parent, user } = this.#options
+    this.#directory ??=
+      parent === undefined ? temporaryDirectory(user ? 0o711 : 0o700) : await LiveDirectory.open(parent)
     return this.#directory
   }
+}
+
+interface SocketDirectory {
+  readonly path: string
+  close(): void
+}
+
+function temporaryDirectory(mode: number): SocketDirectory {
+  const path = makeProcessDirectory('svc-run-', mode)
+  return { path, close: () => removeProcessDirectory(path) }
 }

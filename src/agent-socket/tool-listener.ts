@@ -2,6 +2,7 @@
 import { once } from 'node:events'
 import { createServer, type Server, type Socket } from 'node:net'
 import { CallRateLimiter } from '../core/access/call-rate-limit.ts'
+import { listenByDescriptor } from '../lib/files/live-directory.ts'
 import type { AgentConnection, AgentConnectionOptions, ToolSocketContext } from './connection.ts'
 import { closeGracefully } from './graceful-close.ts'
 import { peerUid } from './peer.ts'
@@ -37,7 +38,8 @@ export class ToolListener {
   constructor(context: ToolSocketContext, options?: ToolListenerOptions) {
     this.#context = context
     this.#options = options
-    this.#calls = new CallRateLimiter(context.host.limits.toolCallsPerSecond, context.host.clock)
+    const { limits, clock, metrics } = context.host
+    this.#calls = new CallRateLimiter(limits.toolCallsPerSecond, clock, metrics)
     this.#server = createServer({ allowHalfOpen: true }, (socket) => this.#accept(socket))
   }
 
@@ -48,6 +50,11 @@ export class ToolListener {
   async listen(path: string): Promise<void> {
     this.#server.listen(path)
     await once(this.#server, 'listening')
+  }
+
+  /** However long the path of the directory is. */
+  async listenIn(directory: string, name: string): Promise<void> {
+    await listenByDescriptor(this.#server, directory, name)
   }
 
   /** Waits for pending requests of its connections. */

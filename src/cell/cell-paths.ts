@@ -24,8 +24,8 @@ const ROOT = resolve(fileURLToPath(new URL('../..', import.meta.url)))
 const PARTS = ['bin', 'src', 'dist', 'node_modules']
 const MANIFEST = 'package.json'
 
-/** The dependencies of an installed package are its siblings. */
-const IS_INSTALLED = basename(dirname(ROOT)) === 'node_modules'
+/** `npm pack` puts the dependencies into the package; otherwise an installer makes them its siblings. */
+const HAS_SIBLINGS = basename(dirname(ROOT)) === 'node_modules' && !existsSync(join(ROOT, 'node_modules'))
 
 interface SvcMount {
   readonly from: string
@@ -33,7 +33,7 @@ interface SvcMount {
 }
 
 function svcMounts(): SvcMount[] {
-  const parts = IS_INSTALLED
+  const parts = HAS_SIBLINGS
     ? [{ from: dirname(ROOT), at: join(INNER_SVC, 'node_modules') }]
     : PARTS.map((name) => ({ from: join(ROOT, name), at: join(INNER_SVC, name) }))
   return isBelow(process.execPath, ROOT) || SYSTEM.some((path) => isBelow(process.execPath, path))
@@ -71,7 +71,7 @@ export class CellPaths {
   /** Contents of small files, by their path inside. */
   smallFiles(): Map<string, Buffer> {
     const small = SMALL_SETTINGS.map((path) => ({ from: path, at: path }))
-    const manifest = IS_INSTALLED ? [] : [{ from: join(ROOT, MANIFEST), at: join(INNER_SVC, MANIFEST) }]
+    const manifest = HAS_SIBLINGS ? [] : [{ from: join(ROOT, MANIFEST), at: join(INNER_SVC, MANIFEST) }]
     const found = [...small, ...manifest].filter(({ from }) => existsSync(from))
     return new Map(found.map(({ from, at }) => [at, readFileSync(from)]))
   }
@@ -79,7 +79,7 @@ export class CellPaths {
   /** Path inside of a file of svc or the system. */
   pathInside(path: string): string {
     if (isBelow(path, ROOT)) {
-      const root = IS_INSTALLED ? join(INNER_SVC, 'node_modules', basename(ROOT)) : INNER_SVC
+      const root = HAS_SIBLINGS ? join(INNER_SVC, 'node_modules', basename(ROOT)) : INNER_SVC
       return join(root, relative(ROOT, path))
     }
     if (path === process.execPath && !SYSTEM.some((visible) => isBelow(path, visible))) return INNER_NODE

@@ -1,5 +1,7 @@
 // A cell is the sandbox of one agent run. Inside, the agent sees its workspace, its tool socket and the machine's programs
 // (read-only), and reaches the network only through the folder's rules. `SANDBOX=none` runs agents without one.
+
+import type { Readable, Writable } from 'node:stream'
 import type { AgentUser } from '../core/agent-user.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { RunLimits } from './limits.ts'
@@ -63,8 +65,36 @@ export interface SpawnSpec {
   release(): Promise<void>
 }
 
+/** A process in a cell, and all processes that it starts. */
+export interface CellProcess {
+  readonly stdin: Writable
+  readonly stdout: Readable
+  readonly stderr: Readable
+  /** Resolves when the process exited and its output was read, or when it could not be started. Never rejects. */
+  readonly ended: Promise<CellProcessExit>
+  /** Sends SIGTERM to all its processes, then SIGKILL. Resolves when they ended. */
+  stop(): Promise<CellProcessExit>
+  /** Calls `onExceeded` at most once, if its processes together exceed a limit. The returned function stops the watcher. */
+  watchUsage(onExceeded: (reason: string) => void): () => void
+  /** Whether it keeps svc running. */
+  setRef(isReferenced: boolean): void
+}
+
+export interface CellProcessExit {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+  /** Why the process could not be spawned. */
+  readonly error?: NodeJS.ErrnoException | undefined
+  /** False if the sandbox could not be created; true if none is used. */
+  readonly isCellReady: boolean
+  /** Why the program could not be started in the sandbox. */
+  readonly startFault?: string | undefined
+  /** Why the sandbox ended before the program. */
+  readonly cellFault?: string | undefined
+}
+
 export interface Cell {
-  readonly kind: 'bwrap' | 'none'
+  readonly kind: 'bwrap' | 'container' | 'none'
   /** The user of its processes, if it is not the user of svc. */
   readonly user?: AgentUser | undefined
   readonly limits: RunLimits
@@ -74,15 +104,12 @@ export interface Cell {
   /** Path inside of a file of svc. */
   pathInside(path: string): string
   searchPath(path: string): string
-  prepareSpawn(
-    resources: CellResources,
-    argv: readonly string[],
-    env: Readonly<Record<string, string>>,
-  ): Promise<SpawnSpec>
-  close(): void
+  /** The caller must attach output listeners before it awaits anything else. */
+  start(resources: CellResources, argv: readonly string[], env: Readonly<Record<string, string>>): Promise<CellProcess>
+  close(): Promise<void>
 }
 
-/** Bubblewrap reads NUL-terminated arguments, so a NUL would inject another argument. */
+/** Arguments are passed NUL-terminated, so a NUL would inject another argument. */
 export function mustBeWithoutNul(values: readonly string[]): void {
   if (values.some((value) => value.includes('\0')))
     refuse('invalid', 'an argument or environment variable of a run contains a NUL character')

@@ -1,5 +1,6 @@
 // Describes for the operator which user agents run as, and what they can read and reach.
 import { type AgentUser, agentUser } from '../core/agent-user.ts'
+import { packageVersion } from '../lib/version.ts'
 import type { CellSettings } from './settings.ts'
 
 export interface CellDescription {
@@ -14,16 +15,22 @@ export function describeCells(
 ): CellDescription {
   return {
     user: user ? `uid ${user.uid}` : `the user of svc (uid ${process.getuid?.() ?? 'unknown'})`,
-    files:
-      settings.SANDBOX === 'none'
-        ? 'all files of this user (SANDBOX=none)'
-        : [
-            'their own workspace, programs of the machine (read-only)',
-            ...settings.SANDBOX_PATHS.map((path) => `${path} (read-only)`),
-          ].join(', '),
+    files: describeFiles(settings),
     network:
       settings.SANDBOX === 'none' || settings.NETWORK === 'open'
         ? `every host that this machine can reach (${settings.SANDBOX === 'none' ? 'SANDBOX=none' : 'NETWORK=open'})`
         : 'the hosts allowed by svc network, and their own model',
   }
+}
+
+function describeFiles({ SANDBOX, SANDBOX_PATHS, AGENT_IMAGE }: CellSettings): string {
+  if (SANDBOX === 'none') return 'all files of this user (SANDBOX=none)'
+  if (SANDBOX === 'container') return `their own workspace and the image ${agentImage(AGENT_IMAGE)} (read-only)`
+  const paths = SANDBOX_PATHS.map((path) => `${path} (read-only)`)
+  return ['their own workspace, programs of the machine (read-only)', ...paths].join(', ')
+}
+
+/** The image of agents' containers. */
+export function agentImage(setting: string | undefined): string {
+  return setting ?? `svc-host:${packageVersion()}`
 }

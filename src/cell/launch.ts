@@ -1,62 +1,36 @@
-// Starts a process in a sandbox as leader of its own process group, and stops the whole group.
-import { type ChildProcess, spawn } from 'node:child_process'
+// Starts a process on this machine as leader of its own process group, and stops the whole group.
+import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process'
+import type { Socket } from 'node:net'
 import type { Readable, Writable } from 'node:stream'
 import { setTimeout as pause, setImmediate as turnOver } from 'node:timers/promises'
-import { READY_MARK } from './bubblewrap/init-program.ts'
-import type { Cell, CellResources, Descriptor } from './cell.ts'
-import { processTree } from './resource-usage.ts'
+import type { CellProcess, CellProcessExit, Descriptor, SpawnSpec } from './cell.ts'
+import { READY_MARK } from './init-perl.ts'
+import type { RunLimits } from './limits.ts'
+import { processTree, watchUsage } from './resource-usage.ts'
 
 /** Time between SIGTERM and SIGKILL. */
-const GRACE_MS = 2000
+export const STOP_GRACE_MS = 2000
 /** Time to read the remaining output of a process after it exited. */
-const DRAIN_MS = 2000
-const STATUS_MAX = 500
+export const DRAIN_MS = 2000
+export const STATUS_MAX = 500
 const FIRST_FD = 3
 
-export interface LaunchedProcess {
-  readonly child: ChildProcess
-  /** Resolves when the process exited and its output was read, or when it could not be started. Never rejects. */
-  readonly ended: Promise<CellProcessExit>
-  /** Sends SIGTERM to the group, then SIGKILL. Resolves when the process ended. */
-  stop(): Promise<CellProcessExit>
-}
-
-export interface CellProcessExit {
-  readonly code: number | null
-  readonly signal: NodeJS.Signals | null
-  /** Why the process could not be spawned. */
-  readonly error?: NodeJS.ErrnoException | undefined
-  /** False if the sandbox could not be created; true if none is used. */
-  readonly isCellReady: boolean
-  /** Why the program could not be started in the sandbox. */
-  readonly startFault?: string | undefined
-}
-
 /** The caller must attach output listeners before it awaits anything else. */
-export async function launch(
-  cell: Cell,
-  resources: CellResources,
-  argv: readonly string[],
-  environment: Readonly<Record<string, string>>,
-): Promise<LaunchedProcess> {
-  const spec = await cell.prepareSpawn(resources, argv, environment)
+export function spawnProcess(spec: SpawnSpec, limits: RunLimits): CellProcess {
   const {
     argv: [program = '', ...args],
     descriptors,
     user,
   } = spec
-  let child: ChildProcess
+  let child: ChildProcessByStdio<Writable, Readable, Readable>
   let ended: Promise<CellProcessExit>
   try {
-    child = spawn(program, args, {
-      cwd: spec.cwd,
-      env: { ...spec.env },
-      detached: true,
-      stdio: ['pipe', 'pipe', 'pipe', ...descriptors.map((each) => (typeof each === 'number' ? each : 'pipe'))],
-      ...user,
-    })
+    const pipes = descriptors.map((each) => (typeof each === 'number' ? each : 'pipe'))
+    const options = { cwd: spec.cwd, env: { ...spec.env }, detached: true, ...user }
+    // The first three are pipes.
+    child = spawn(program, args, { ...options, stdio: ['pipe', 'pipe', 'pipe', ...pipes] }) as typeof child
     // The program may exit before it has read all of its input.
-    child.stdin?.on('error', () => undefined)
+    child.stdin.on('error', () => undefined)
     // Before any await: a missing program emits `error` in the next tick.
     ended = waitForExit(child, servePipes(child, descriptors))
   } finally {
@@ -64,19 +38,40 @@ export async function launch(
     // after this returns.
     void spec.release().catch(() => undefined)
   }
+  const { stdin, stdout, stderr, pid } = child
   return {
-    child,
+    stdin,
+    stdout,
+    stderr,
     ended,
     stop: async () => {
       await terminate(child, spec.wrappers)
-      const timer = setTimeout(() => signalGroup(child, 'SIGKILL'), GRACE_MS)
+      const timer = setTimeout(() => signalGroup(child, 'SIGKILL'), STOP_GRACE_MS)
       try {
         return await ended
       } finally {
         clearTimeout(timer)
       }
     },
+    watchUsage: (onExceeded) => (pid === undefined ? () => undefined : watchUsage(pid, limits, onExceeded)),
+    setRef: (isReferenced) => setRef([child, ...child.stdio], isReferenced),
   }
+}
+
+export function setRef(handles: readonly unknown[], isReferenced: boolean): void {
+  for (const handle of handles as (Partial<Socket> | null)[]) {
+    // A closed pipe would add a listener for its next connection on each call.
+    if (handle?.destroyed) continue
+    if (isReferenced) handle?.ref?.()
+    else handle?.unref?.()
+  }
+}
+
+/** What the init program has written to its status descriptor; undefined without an init program. */
+export function readStartStatus(status: string | undefined): Pick<CellProcessExit, 'isCellReady' | 'startFault'> {
+  if (status === undefined || status === READY_MARK) return { isCellReady: true }
+  if (!status.startsWith(READY_MARK)) return { isCellReady: false, ...(status === '' ? {} : { startFault: status }) }
+  return { isCellReady: true, startFault: status.slice(READY_MARK.length) }
 }
 
 /** Writes the texts, and returns a reader of the status so far; undefined if the process reports none. */
@@ -98,12 +93,6 @@ function servePipes({ stdio }: ChildProcess, descriptors: readonly Descriptor[])
 }
 
 function waitForExit(child: ChildProcess, statusOf: () => string | undefined): Promise<CellProcessExit> {
-  const report = (): Pick<CellProcessExit, 'isCellReady' | 'startFault'> => {
-    const status = statusOf()
-    if (status === undefined || status === READY_MARK) return { isCellReady: true }
-    if (!status.startsWith(READY_MARK)) return { isCellReady: false, ...(status === '' ? {} : { startFault: status }) }
-    return { isCellReady: true, startFault: status.slice(READY_MARK.length) }
-  }
   return new Promise((resolve) => {
     child.on('error', (error) => {
       if (child.pid === undefined) resolve({ code: null, signal: null, error, isCellReady: statusOf() === undefined })
@@ -113,7 +102,7 @@ function waitForExit(child: ChildProcess, statusOf: () => string | undefined): P
       signalGroup(child, 'SIGKILL')
       // Do not wait for a process that left the group and keeps a pipe open.
       void destroyPipes(child)
-      child.on('close', () => resolve({ code, signal, ...report() }))
+      child.on('close', () => resolve({ code, signal, ...readStartStatus(statusOf()) }))
     })
   })
 }

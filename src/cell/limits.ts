@@ -23,7 +23,7 @@ export function runLimits(settings: CellSettings): RunLimits {
 const RLIMIT_CPU = 0
 const RLIMIT_DATA = 2
 const RLIMIT_CORE = 4
-const RLIMIT_NPROC = 6
+export const RLIMIT_NPROC = 6
 const RLIMIT_NOFILE = 7
 
 /**

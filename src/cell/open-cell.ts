@@ -11,7 +11,6 @@ import { MountView } from './bubblewrap/mount-view.ts'
 import type { Cell } from './cell.ts'
 import { CellPaths } from './cell-paths.ts'
 import { isExecutable } from './executable.ts'
-import { launch } from './launch.ts'
 import { runLimits } from './limits.ts'
 import type { CellSettings } from './settings.ts'
 import { UnconfinedCell } from './unconfined-cell.ts'
@@ -21,16 +20,29 @@ export interface OpenCellOptions {
   /** Directories of all workspaces and of visitor chats. */
   readonly groups: string
   readonly chats: string
+  /** The data directory; default the parent of `groups`. */
+  readonly root?: string | undefined
+  onError?(error: unknown): void
 }
 
 const INSTALL = 'apt-get install bubblewrap perl-base'
 const ALTERNATIVE = 'or set SANDBOX=none in .env to run agents without a sandbox'
 
 /** If sandboxes do not work on this machine, the hint of the refusal says how to fix it. */
-export async function openCell({ settings, groups, chats }: OpenCellOptions): Promise<Cell> {
+export async function openCell({
+  settings,
+  groups,
+  chats,
+  root = dirname(groups),
+  onError,
+}: OpenCellOptions): Promise<Cell> {
   const user = agentUser(settings.AGENT_UID)
   const limits = runLimits(settings)
   if (settings.SANDBOX === 'none') return new UnconfinedCell(user, limits)
+  if (settings.SANDBOX === 'container') {
+    const { openContainerCell } = await import('./container/open-container-cell.ts')
+    return openContainerCell({ settings, user, root, groups, onError: (error) => onError?.(error) })
+  }
   if (process.platform !== 'linux') refuse('unavailable', 'agent sandboxes need Linux', ALTERNATIVE.slice(3))
   const bwrap =
     findProgram('bwrap') ?? refuse('unavailable', 'bubblewrap is not installed', `${INSTALL}, ${ALTERNATIVE}`)
@@ -44,7 +56,7 @@ export async function openCell({ settings, groups, chats }: OpenCellOptions): Pr
   const cell = new BubblewrapCell({ bwrap, perl, user, limits, isNetworkOpen, paths, view })
   const error = await probe(cell, groups)
   if (error === undefined) return cell
-  cell.close()
+  await cell.close()
   const { reason, remedy } = await diagnose(error, groups, user)
   return refuse('unavailable', reason, `${remedy}, ${ALTERNATIVE}`)
 }
@@ -67,9 +79,9 @@ async function probe(cell: Cell, groups: string): Promise<string | undefined> {
     openHome: async () =>
       (await Directory.open(groups, { follow: true })) ?? refuse('not_found', `directory ${groups} does not exist`),
   }
-  const { child, ended } = await launch(cell, resources, ['/bin/true'], {})
+  const { stderr: output, ended } = await cell.start(resources, ['/bin/true'], {})
   let stderr = ''
-  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+  output.setEncoding('utf8').on('data', (text: string) => {
     stderr = (stderr + text).slice(-2000)
   })
   const { code, error } = await ended
@@ -101,6 +113,12 @@ async function diagnose(error: string, groups: string, user: AgentUser | undefin
       reason: `AppArmor prevents bubblewrap from creating namespaces (${error})`,
       remedy:
         'add an AppArmor profile for bwrap with the rule "userns," (docs/security.md), or sysctl -w kernel.apparmor_restrict_unprivileged_userns=0',
+    }
+  // systemd sets it for the processes of a unit.
+  if (readEnvironment('INVOCATION_ID') !== undefined)
+    return {
+      reason: `bubblewrap does not work in this systemd unit (${error})`,
+      remedy: 'remove the directives that svc generate --systemd leaves out (docs/server.md)',
     }
   if (existsSync('/.dockerenv') || existsSync('/run/.containerenv'))
     return {

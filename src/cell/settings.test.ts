@@ -14,6 +14,10 @@ suite('sandbox settings', () => {
   test('default to a closed sandbox with limits', () => {
     assert.deepEqual(read(), {
       SANDBOX: 'bwrap',
+      AGENT_IMAGE: undefined,
+      AGENT_CONTAINER_IDLE: 300_000,
+      ENGINE_SOCKET: '/var/run/docker.sock',
+      HOST_DATA_DIR: undefined,
       SANDBOX_PATHS: [],
       NETWORK: 'rules',
       NETWORK_DENY_PRIVATE: true,
@@ -33,6 +37,9 @@ suite('sandbox settings', () => {
 
   test('refuse unknown values', () => {
     assert.throws(() => read({ SANDBOX: 'docker' }), isRefusal('invalid', 'SANDBOX'))
+    for (const key of ['ENGINE_SOCKET', 'HOST_DATA_DIR'])
+      for (const path of ['var/run', '/srv/../etc'])
+        assert.throws(() => read({ [key]: path }), isRefusal('invalid', key))
     assert.throws(() => read({ NETWORK: 'closed' }), isRefusal('invalid', 'NETWORK'))
   })
 })
@@ -44,6 +51,10 @@ test('the description names user, files and network', () => {
     files: 'their own workspace, programs of the machine (read-only), /opt/a (read-only)',
     network: 'the hosts allowed by svc network, and their own model',
   })
+  assert.equal(
+    describeCells(read({ SANDBOX: 'container', AGENT_IMAGE: 'tools:1' }), user).files,
+    'their own workspace and the image tools:1 (read-only)',
+  )
   const open = 'every host that this machine can reach'
   assert.equal(describeCells(read({ NETWORK: 'open' }), user).network, `${open} (NETWORK=open)`)
   assert.equal(describeCells(read({ SANDBOX: 'none' }), user).network, `${open} (SANDBOX=none)`)

@@ -16,11 +16,28 @@ const PathsSetting = EnvValue.transform((text) => text.split(':').filter(Boolean
   'must be absolute paths such as /opt/tools:/srv/models, without / itself',
 )
 
+const PathSetting = EnvValue.refine(
+  (path) => path.startsWith('/') && !path.split('/').includes('..'),
+  'must be an absolute path',
+)
+
 export const CELL_SETTINGS = {
   SANDBOX: setting(
-    z.enum(['bwrap', 'none']),
+    z.enum(['bwrap', 'container', 'none']),
     'bwrap',
-    'sandbox of agents; none gives them the files and the network of this machine',
+    'sandbox of agents: bubblewrap, or containers of an engine; none gives them the files and the network of this machine',
+  ),
+  AGENT_IMAGE: setting(EnvValue, undefined, "image of agents' containers; default svc-host:<version>"),
+  AGENT_CONTAINER_IDLE: setting(
+    DurationSetting,
+    '5m',
+    "how long an agent's container is kept for the next turn of its folder; 0s for one container per turn",
+  ),
+  ENGINE_SOCKET: setting(PathSetting, '/var/run/docker.sock', "socket of the container engine for agents' containers"),
+  HOST_DATA_DIR: setting(
+    PathSetting,
+    undefined,
+    'path of the data directory on the machine of the container engine, if svc runs in a container',
   ),
   SANDBOX_PATHS: setting(PathsSetting, '', 'more paths that agents may read, absolute, separated by colons'),
   NETWORK: setting(

@@ -2,8 +2,16 @@
 import { statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { AgentUser } from '../core/agent-user.ts'
-import { type Cell, type CellResources, mustBeWithoutNul, type SpawnSpec, type VisiblePaths } from './cell.ts'
+import {
+  type Cell,
+  type CellProcess,
+  type CellResources,
+  mustBeWithoutNul,
+  type SpawnSpec,
+  type VisiblePaths,
+} from './cell.ts'
 import { isExecutable } from './executable.ts'
+import { spawnProcess } from './launch.ts'
 import type { RunLimits } from './limits.ts'
 
 export class UnconfinedCell implements Cell {
@@ -30,6 +38,10 @@ export class UnconfinedCell implements Cell {
     return this.user ? path.split(':').filter(canBeEntered).join(':') : path
   }
 
+  async start(...run: Parameters<Cell['start']>): Promise<CellProcess> {
+    return spawnProcess(await this.prepareSpawn(...run), this.limits)
+  }
+
   async prepareSpawn(
     resources: CellResources,
     argv: readonly string[],
@@ -51,7 +63,7 @@ export class UnconfinedCell implements Cell {
     }
   }
 
-  close(): void {}
+  async close(): Promise<void> {}
 }
 
 function canBeEntered(folder: string): boolean {

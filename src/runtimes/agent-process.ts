@@ -1,9 +1,8 @@
 // Runs one agent program for a turn: writes the prompt to its stdin, logs its output, and kills it at the deadline, when it
 // hangs, or when it exceeds its limits.
 import { StringDecoder } from 'node:string_decoder'
-import { type CellProcessExit, type LaunchedProcess, launch } from '../cell/launch.ts'
+import type { CellProcess, CellProcessExit } from '../cell/cell.ts'
 import type { ModelAddress, RunNetwork } from '../cell/network.ts'
-import { watchUsage } from '../cell/resource-usage.ts'
 import { Refusal } from '../lib/refusal.ts'
 import { buildEnvironment } from './environment.ts'
 import { RunWatchdog, toAbortFault } from './run-watchdog.ts'
@@ -51,24 +50,18 @@ export async function runAgentProgram(context: RuntimeContext, job: Job, program
       texts: program.texts,
       handover: network?.handover,
     }
-    const launched = await awaitLaunch(launch(cell, resources, program.argv, env), network)
-    const { pid } = launched.child
-    return await superviseProcess(context, job, program, launched, (onExceeded) =>
-      pid === undefined ? () => undefined : watchUsage(pid, cell.limits, onExceeded),
-    )
+    const process = await awaitStart(cell.start(resources, program.argv, env), network)
+    return await superviseProcess(context, job, program, process)
   } finally {
     // Not awaited: the processes have ended, and the network namespace of their connections with them.
     void network?.close().catch((error) => context.onBackgroundError?.(error))
   }
 }
 
-/** Closes our copy of the network descriptor after the launch: by then the child has its own, or was not started. */
-async function awaitLaunch(
-  launching: Promise<LaunchedProcess>,
-  network: RunNetwork | undefined,
-): Promise<LaunchedProcess> {
+/** Closes our copy of the network descriptor after the start: by then the process has its own, or was not started. */
+async function awaitStart(starting: Promise<CellProcess>, network: RunNetwork | undefined): Promise<CellProcess> {
   try {
-    return await launching
+    return await starting
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
     throw new RunFault('terminal', error.message)
@@ -81,8 +74,7 @@ async function superviseProcess(
   { clock }: RuntimeContext,
   job: Job,
   program: AgentProgram,
-  { child, ended, stop }: LaunchedProcess,
-  startUsageWatch: (onExceeded: (message: string) => void) => () => void,
+  { stdin, stdout, stderr, ended, stop, watchUsage }: CellProcess,
 ): Promise<ProgramExit> {
   const log = new TurnLog(job.logFile)
   let killedFor: RunFault | undefined
@@ -91,7 +83,7 @@ async function superviseProcess(
     void stop()
   }
   const watchdog = new RunWatchdog(job, clock, kill)
-  const stopUsageWatch = startUsageWatch((message) => kill(new RunFault('terminal', message)))
+  const stopUsageWatch = watchUsage((message) => kill(new RunFault('terminal', message)))
   const lines = new TextLineSplitter((line) => {
     const fault = program.onLine?.(line)
     if (fault) kill(fault)
@@ -105,18 +97,18 @@ async function superviseProcess(
     log.write(chunk)
   }
   const [decoder, errorDecoder] = [new StringDecoder('utf8'), new StringDecoder('utf8')]
-  child.stdout?.on('data', (chunk: Buffer) => {
+  stdout.on('data', (chunk: Buffer) => {
     recordOutput(chunk)
     const text = decoder.write(chunk)
     program.onText?.(text)
     lines.push(text)
   })
-  child.stderr?.on('data', (chunk: Buffer) => {
+  stderr.on('data', (chunk: Buffer) => {
     recordOutput(chunk)
     errors.push(errorDecoder.write(chunk))
   })
   try {
-    child.stdin?.end(program.input)
+    stdin.end(program.input)
     const end = await ended
     for (const splitter of [lines, errors]) splitter.end()
     if (killedFor) throw killedFor
@@ -136,13 +128,14 @@ export function requireSuccess({ code, lastError }: ProgramExit): void {
 
 function readExit(
   name: string,
-  { code, signal, error, isCellReady, startFault }: CellProcessExit,
+  { code, signal, error, isCellReady, startFault, cellFault }: CellProcessExit,
   lastError: string,
 ): ProgramExit {
   if (!isCellReady) {
     const cause = startFault ?? (lastError || error?.message)
     throw new RunFault('retryable', cause ? `its cell could not be set up: ${cause}` : 'its cell could not be set up')
   }
+  if (cellFault !== undefined) throw new RunFault('retryable', cellFault)
   if (error) throw new RunFault('terminal', `${name} could not be started: ${describeSpawnError(error)}`)
   if (startFault !== undefined)
     throw new RunFault('terminal', `${name} could not be started: ${startFault.toLowerCase()}`)

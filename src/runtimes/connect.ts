@@ -1,6 +1,6 @@
 // ProxyCommand of ssh in a cell: connects stdin and stdout to a host and port through the proxy, with CONNECT.
 import { request } from 'node:http'
-import { PROXY_PORT } from '../cell/bubblewrap/init-program.ts'
+import { PROXY_PORT } from '../cell/init-perl.ts'
 
 const [host = '', port = ''] = process.argv.slice(2)
 const proxyRequest = request({ host: '127.0.0.1', port: PROXY_PORT, method: 'CONNECT', path: `${host}:${port}` })

@@ -2,8 +2,8 @@
 // contains nothing from the environment of svc itself except PATH, LANG and TZ.
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { PROXY_PORT } from '../cell/bubblewrap/init-program.ts'
 import type { Cell } from '../cell/cell.ts'
+import { PROXY_PORT } from '../cell/init-perl.ts'
 import type { ModelAddress } from '../cell/network.ts'
 import { isPlainValue, withoutControl } from '../core/values.ts'
 import { timestamp } from '../lib/clock.ts'

@@ -39,16 +39,18 @@ interface RuntimesOptions {
   readonly groups: string
   /** The directory of visitors' chats. */
   readonly chats: string
+  /** The data directory. */
+  readonly root?: string | undefined
   readonly network: Network
   warn(message: string): void
   onBackgroundError?(error: unknown): void
 }
 
 export async function openRuntimes(options: RuntimesOptions): Promise<Runtimes> {
-  const { settings, clock, groups, chats, network, warn } = options
+  const { settings, clock, groups, chats, root, network, warn } = options
   const user = agentUser(settings.AGENT_UID)
   const onBackgroundError = (error: unknown): void => options.onBackgroundError?.(error)
-  const sharedCell = new SharedCell(() => openCell({ settings, groups, chats }), warn)
+  const sharedCell = new SharedCell(() => openCell({ settings, groups, chats, root, onError: onBackgroundError }), warn)
   const open = async (name: RuntimeName, settings: RuntimeSettings): Promise<Runtime> => {
     const { openRuntime } = await load(name)
     return openRuntime({ settings, clock, user, cell: () => sharedCell.open(), network, warn, onBackgroundError })

@@ -1,7 +1,6 @@
 // An agent process that runs one job after another: a line of JSON in, a line of JSON out. It is started in advance, so that
 // no message waits for a program to load.
-import type { Socket } from 'node:net'
-import type { CellProcessExit, LaunchedProcess } from '../cell/launch.ts'
+import type { CellProcess, CellProcessExit } from '../cell/cell.ts'
 import { parseFailure, type TurnFailure } from '../core/turns/turn-failures.ts'
 import type { Clock } from '../lib/clock.ts'
 import { tryParseJson } from '../lib/text/json.ts'
@@ -25,19 +24,19 @@ interface CurrentRun {
 }
 
 export class WarmChild {
-  readonly #launched: LaunchedProcess
+  readonly #process: CellProcess
   readonly #clock: Clock
   #current: CurrentRun | undefined
   #lastError = ''
   isGone = false
 
-  constructor(launched: LaunchedProcess, clock: Clock) {
-    this.#launched = launched
+  constructor(process: CellProcess, clock: Clock) {
+    this.#process = process
     this.#clock = clock
-    const { child, ended } = launched
+    const { stdout, stderr, ended } = process
     const lines = new TextLineSplitter((line) => this.#onLine(line))
-    child.stdout?.setEncoding('utf8').on('data', (text: string) => lines.push(text))
-    child.stderr?.on('data', (chunk: Uint8Array) => this.#onError(chunk))
+    stdout.setEncoding('utf8').on('data', (text: string) => lines.push(text))
+    stderr.on('data', (chunk: Uint8Array) => this.#onError(chunk))
     // One listener for all jobs: a promise keeps its listeners until it settles.
     void ended.then((exit) => {
       this.isGone = true
@@ -48,7 +47,7 @@ export class WarmChild {
 
   /** Resolves when the process has exited. */
   get ended(): Promise<unknown> {
-    return this.#launched.ended
+    return this.#process.ended
   }
 
   /** After a fault, check `isGone`: the process may have exited. */
@@ -67,22 +66,22 @@ export class WarmChild {
       reject(killedFor ?? new RunFault('retryable', `its process exited early (${cause})`))
     }
     this.#current = { log, watchdog, onOutcome: resolve, onExit }
-    if (this.isGone) void this.#launched.ended.then(onExit)
+    if (this.isGone) void this.#process.ended.then(onExit)
     try {
-      this.#launched.child.stdin?.write(`${JSON.stringify(line)}\n`)
+      this.#process.stdin.write(`${JSON.stringify(line)}\n`)
       return requireResult(await promise)
     } finally {
       watchdog.close()
       this.#current = undefined
       await log.close()
-      if (this.isGone) await this.#launched.ended
+      if (this.isGone) await this.#process.ended
       else this.#setRef(false)
     }
   }
 
   async stop(): Promise<void> {
     this.isGone = true
-    await this.#launched.stop()
+    await this.#process.stop()
   }
 
   #onLine(line: string): void {
@@ -102,13 +101,7 @@ export class WarmChild {
 
   /** Unrefs an idle child, so that it does not keep svc running. */
   #setRef(isReferenced: boolean): void {
-    const { child } = this.#launched
-    for (const handle of [child, ...child.stdio] as (Partial<Socket> | null)[]) {
-      // A closed pipe would add a listener for its next connection on each call.
-      if (handle?.destroyed) continue
-      if (isReferenced) handle?.ref?.()
-      else handle?.unref?.()
-    }
+    this.#process.setRef(isReferenced)
   }
 }
 

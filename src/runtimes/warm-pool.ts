@@ -1,5 +1,4 @@
 // Pool of agent processes that stay alive for a while between jobs.
-import { launch } from '../cell/launch.ts'
 import { UnconfinedCell } from '../cell/unconfined-cell.ts'
 import type { Clock } from '../lib/clock.ts'
 import { buildBaseEnvironment } from './environment.ts'
@@ -100,7 +99,7 @@ export class WarmPool {
       socket: '',
       openHome: async () => ({ fd: -1, close: async () => undefined }),
     }
-    const child = new WarmChild(await launch(this.#cell, resources, argv, all), clock)
+    const child = new WarmChild(await this.#cell.start(resources, argv, all), clock)
     this.#children.add(child)
     void child.ended.then(() => this.#children.delete(child))
     return child

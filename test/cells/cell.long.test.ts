@@ -16,6 +16,7 @@ import { suite, type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { openCell } from '../../src/cell/open-cell.ts'
 import { CELL_SETTINGS, type CellSettings } from '../../src/cell/settings.ts'
+import { UnconfinedCell } from '../../src/cell/unconfined-cell.ts'
 import { Directory } from '../../src/lib/files/directory.ts'
 import { readSettings, sourceOf } from '../../src/lib/settings.ts'
 import type { Job } from '../../src/runtimes/runtime.ts'
@@ -254,7 +255,7 @@ suite('a cell below a directory that other users cannot enter', needs('root', 'b
     assert.equal(mounts().length, before)
     const [view = ''] = readdirSync(tmpdir()).filter((name) => name.startsWith(`svc-view-${process.pid}-`))
     assert.deepEqual(readdirSync(join(tmpdir(), view)), [])
-    cell.close()
+    await cell.close()
     assert.ok(!existsSync(join(tmpdir(), view)))
   })
 })
@@ -314,7 +315,7 @@ suite('without working cells', () => {
 test('a cell rejects arguments and variables with a NUL', async (t) => {
   const home = agentDir(t)
   symlinkSync('nowhere', join(home, 'socket'))
-  const cell = await openCell({ settings: settingsOf({ SANDBOX: 'none' }), groups: home, chats: '/nowhere' })
+  const cell = new UnconfinedCell(undefined, { processes: 1, memoryBytes: 1, files: 1, cpuMs: 1 })
   const place = { folder: 'a', home, socket: '', openHome: async () => ({ fd: -1, close: async () => undefined }) }
   await fc.assert(
     fc.asyncProperty(fc.array(fc.string()), fc.dictionary(fc.string(), fc.string()), async (argv, env) => {

@@ -1,6 +1,6 @@
 // The socket through which the agent of one run calls its tools.
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { existsSync, linkSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
@@ -13,14 +13,15 @@ import { openRpcConnection, type RpcConnection } from '../support/gated-host.ts'
 import { testHost } from '../support/host.ts'
 import { needs } from '../support/needs.ts'
 import { openTools } from '../support/socket-client.ts'
+import { tempDir } from '../support/temp.ts'
 import { startTurn } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
-async function open(t: TestContext, user?: AgentUser) {
+async function open(t: TestContext, user?: AgentUser, parent?: string) {
   const on = await testHost(t)
   await on.groups('main', 'team')
   const turn = await startTurn(t, on, { folder: 'team', content: 'hello', jid: 'web:team' })
-  const gate = { host: on.host, list: agentTools(), user, onError: assert.fail, onUnexpectedUser: assert.fail }
+  const gate = { host: on.host, list: agentTools(), user, parent, onError: assert.fail, onUnexpectedUser: assert.fail }
   const sockets = new RunSockets(gate)
   t.after(() => sockets.close())
   const socket = await sockets.open('team', { id: turn.id, fence: turn.fence, reach: 'all' })
@@ -95,6 +96,20 @@ suite('the socket of a run', () => {
       'reply: not permitted in team, because visitors may use it only in their own chat',
     )
     assert.equal((await session.call('reply', { chatJid: turn.jid, text: 'hi' })).text, 'ok')
+  })
+
+  test('can be in a directory with a long path, where a hard link to it leads to it', async (t) => {
+    const parent = join(tempDir(t), 'x'.repeat(120))
+    const { turn, socket, sockets } = await open(t, undefined, parent)
+    assert.equal(dirname(dirname(socket.path)), parent)
+    const shown = join(tempDir(t), 'gated.sock')
+    linkSync(socket.path, shown)
+    const session = await openTools(t, shown)
+    assert.equal((await session.call('reply', { chatJid: turn.jid, text: 'hi' })).text, 'ok')
+    await socket.close()
+    assert.ok(!existsSync(socket.path))
+    await sockets.close()
+    assert.deepEqual(readdirSync(parent), [])
   })
 
   test('closes its connections and deletes its file with the run', async (t) => {

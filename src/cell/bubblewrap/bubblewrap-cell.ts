@@ -10,6 +10,7 @@ import { refuse } from '../../lib/refusal.ts'
 import { readEnvironment } from '../../lib/settings.ts'
 import {
   type Cell,
+  type CellProcess,
   type CellResources,
   type ChatDirectory,
   type Descriptor,
@@ -19,9 +20,12 @@ import {
   type VisiblePaths,
 } from '../cell.ts'
 import { type CellPaths, INNER_HOME, INNER_SOCKET } from '../cell-paths.ts'
+import { etcFiles, passwdFile } from '../etc-files.ts'
+import { environmentText } from '../init-perl.ts'
+import { spawnProcess } from '../launch.ts'
 import { type RunLimits, resourceLimits, tmpfsBytes } from '../limits.ts'
 import { AnonymousFile } from './anonymous-file.ts'
-import { environmentText, initCommand, STATUS_FD } from './init-program.ts'
+import { initCommand, STATUS_FD } from './init-program.ts'
 import type { MountView } from './mount-view.ts'
 import { seccompFilter } from './seccomp.ts'
 import { openVisitorWorkspace } from './visitor-workspace.ts'
@@ -62,11 +66,14 @@ export class BubblewrapCell implements Cell {
     this.#paths = options.paths
     const filter = seccompFilter()
     this.#filter = filter && new AnonymousFile(filter)
-    const texts: [string, string | Buffer][] = [...this.#paths.smallFiles(), ...Object.entries(etcFiles(options))]
+    const texts: [string, string | Buffer][] = [
+      ...this.#paths.smallFiles(),
+      ...Object.entries(etcFiles(options.user, options.isNetworkOpen)),
+    ]
     this.#settings = new Map(texts.map(([path, text]) => [path, new AnonymousFile(text)]))
     this.#users = {
-      own: new AnonymousFile(passwdFile(options, INNER_HOME)),
-      chat: new AnonymousFile(passwdFile(options, CHAT_HOME)),
+      own: new AnonymousFile(passwdFile(options.user, INNER_HOME)),
+      chat: new AnonymousFile(passwdFile(options.user, CHAT_HOME)),
     }
     this.#fixed = this.#fixedArguments()
   }
@@ -81,6 +88,10 @@ export class BubblewrapCell implements Cell {
 
   searchPath(path: string): string {
     return this.#paths.searchPath(path)
+  }
+
+  async start(...run: Parameters<Cell['start']>): Promise<CellProcess> {
+    return spawnProcess(await this.prepareSpawn(...run), this.limits)
   }
 
   async prepareSpawn(
@@ -149,7 +160,7 @@ export class BubblewrapCell implements Cell {
     }
   }
 
-  close(): void {
+  async close(): Promise<void> {
     this.#options.view?.close()
     this.#filter?.close()
     for (const file of [...this.#settings.values(), ...Object.values(this.#users)]) file.close()
@@ -206,19 +217,4 @@ async function visitorMounts(
   opened.push({ fd: home.fd, close: () => workspace.close() })
   if (workspace.omittedCount > 0) onOmitted?.(workspace.omittedCount)
   return workspace.mounts(INNER_HOME, pass)
-}
-
-function passwdFile({ user }: BubblewrapOptions, home: string): string {
-  const uid = user?.uid ?? process.getuid?.() ?? 65_534
-  const gid = user?.gid ?? process.getgid?.() ?? 65_534
-  return `root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:${uid}:${gid}:agent:${home}:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n`
-}
-
-/** Replacements of files in /etc that would reveal users and hosts of the machine. */
-function etcFiles({ user, isNetworkOpen }: BubblewrapOptions): Record<string, string> {
-  const gid = user?.gid ?? process.getgid?.() ?? 65_534
-  return {
-    '/etc/group': `root:x:0:\nagent:x:${gid}:\nnogroup:x:65534:\n`,
-    ...(isNetworkOpen ? {} : { '/etc/hosts': '127.0.0.1 localhost svc\n::1 localhost\n' }),
-  }
 }

@@ -75,6 +75,9 @@ const UNIMPLEMENTED: Readonly<Record<string, readonly [number, number]>> = {
   clone3: [435, 435],
 }
 
+/** The names of all calls that are refused whatever their arguments. */
+export const REFUSED_CALLS: readonly string[] = [...Object.keys(REFUSED), ...Object.keys(UNIMPLEMENTED)]
+
 const SOCKET = [41, 198] as const
 const SOCKETPAIR = [53, 199] as const
 const CLONE = [56, 220] as const

@@ -9,7 +9,7 @@ import { Refusal } from '../../lib/refusal.ts'
 /** What agents store about people, their work and received files; earlier versions used `logs`. */
 const PRIVATE = new Set(['MEMORY.md', 'diary', 'episodes', 'logs', 'media', 'users', 'work.md'])
 /** Settings and sessions of the agent's client. */
-const CLIENT_DIRECTORY = '.claude'
+export const CLIENT_DIRECTORY = '.claude'
 /** Visible parts of it; `settings.json` may contain keys. */
 const INSTRUCTIONS = new Set(['CLAUDE.md', 'agents', 'commands', 'output-styles', 'rules', 'skills'])
 /** Shown first if there are too many entries. */
@@ -18,7 +18,7 @@ const FIRST = ['PERSONA.md', 'SYSTEM.md', 'CLAUDE.md', 'facts', 'public']
 /** The cost of a mount grows with their number: 64 take about 50 ms, 300 half a second. */
 const MOUNTS_MAX = 64
 /** Smaller files are copied, which takes a tenth of a mount. */
-const COPY_BYTES_MAX = 64 * 1024
+export const COPY_BYTES_MAX = 64 * 1024
 const ENTRIES_MAX = 256
 /** Memory for all copies, with room for files that grow while they are copied. */
 const TMPFS_BYTES = 2 * ENTRIES_MAX * COPY_BYTES_MAX
@@ -27,6 +27,7 @@ const WORLD_READABLE = constants.S_IROTH
 const EXECUTABLE = constants.S_IXUSR
 
 export interface VisitorWorkspace {
+  readonly entries: readonly VisibleEntry[]
   /** Arguments of bubblewrap; `pass` returns the number that a descriptor has in the new process. */
   mounts(at: string, pass: (fd: number) => string): string[]
   /** Number of entries that are hidden because there are too many. */
@@ -34,7 +35,8 @@ export interface VisitorWorkspace {
   close(): Promise<void>
 }
 
-type VisibleEntry =
+/** `path` is relative to the workspace. */
+export type VisibleEntry =
   | { readonly path: string; readonly kind: 'link'; readonly target: string }
   | { readonly path: string; readonly kind: 'mount'; readonly file: OpenFile }
   | { readonly path: string; readonly kind: 'copy'; readonly file: OpenFile; readonly mode: '0444' | '0555' }
@@ -73,7 +75,7 @@ export async function openVisitorWorkspace(
       if (isFull) omittedCount++
       else await show(home, entry, entry.name)
     }
-    return { mounts: (at, pass) => argumentsFor(visible, at, pass), omittedCount, close }
+    return { entries: visible, mounts: (at, pass) => argumentsFor(visible, at, pass), omittedCount, close }
   } catch (error) {
     await close()
     throw error

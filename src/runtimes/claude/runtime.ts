@@ -85,7 +85,7 @@ async function prepareBridge(cell: Cell, job: Job): Promise<BridgeConfig> {
 }
 
 function buildFlags(job: Job, mcp: string, cell: Cell, model: string | undefined): string[] {
-  const isSealed = cell.kind === 'bwrap'
+  const isSealed = cell.kind !== 'none'
   const { sessionId, parentSessionId, moneyCents, config } = job
   const flags = ['--print', '--output-format', 'stream-json', '--verbose', '--mcp-config', mcp, '--strict-mcp-config']
   // The cell confines the client; without one, it may only edit its workspace and call the tools of its socket.

@@ -1,0 +1,291 @@
+// One container and its first process, which runs one program at a time.
+import { Socket } from 'node:net'
+import { constants } from 'node:os'
+import type { Readable } from 'node:stream'
+import { setTimeout as pause } from 'node:timers/promises'
+import { refuse } from '../../lib/refusal.ts'
+import { formatDuration } from '../../lib/text/duration.ts'
+import type { CellProcess, CellProcessExit } from '../cell.ts'
+import { DRAIN_MS, readStartStatus, STATUS_MAX, STOP_GRACE_MS, setRef } from '../launch.ts'
+import type { RunLimits } from '../limits.ts'
+import type { ContainerDirectory } from './container-directory.ts'
+import type { PooledContainer } from './container-pool.ts'
+import { closeAll, type DescriptorSender } from './descriptor-sender.ts'
+import type { EngineClient } from './engine-client.ts'
+import { KILL, RUN, TERMINATE } from './init-program.ts'
+
+/** From the start of a container until its first process has connected. */
+const CONNECT_MS = 30_000
+/** From SIGKILL until the container is removed, and for the removal of temporary files. */
+const UNRESPONSIVE_MS = 10_000
+const LINE_MAX = 65_536
+
+/** What the first process reports. */
+interface InitReport {
+  /** Device and inode of each mount. */
+  readonly identities: readonly string[]
+  /** Path of svc's command in the image; empty if there is none. */
+  readonly svc: string
+  readonly node: string
+  /** Directory of svc's code in its package. */
+  readonly code: string
+}
+
+interface UsageReport {
+  readonly cpuMs: number
+  /** Processes that the kernel killed because the container has no memory left. */
+  readonly killed: number
+}
+
+/** The program that the container runs. */
+interface CurrentProgram {
+  onUsage(usage: UsageReport): void
+  onExit(status: number, killed: number): void
+  onLost(): void
+}
+
+export interface ContainerOptions {
+  readonly engine: EngineClient
+  readonly sender: DescriptorSender
+  readonly directory: ContainerDirectory
+  readonly body: object
+  readonly limits: RunLimits
+  onError(error: unknown): void
+}
+
+export class AgentContainer implements PooledContainer {
+  readonly directory: ContainerDirectory
+  readonly report: InitReport
+  readonly #options: ContainerOptions
+  readonly #id: string
+  readonly #control: Socket
+  readonly #lines: AsyncGenerator<readonly string[], void>
+  #current: CurrentProgram | undefined
+  #clean = Promise.withResolvers<boolean>()
+  #onRemoved: () => void = () => undefined
+  #removing: Promise<void> | undefined
+  /** False when it has ended or must not be used again. */
+  isUsable = true
+
+  private constructor(
+    options: ContainerOptions,
+    {
+      id,
+      control,
+      lines,
+      report,
+    }: { id: string; control: Socket; lines: AsyncGenerator<readonly string[], void>; report: InitReport },
+  ) {
+    this.#options = options
+    this.directory = options.directory
+    this.report = report
+    this.#id = id
+    this.#control = control
+    this.#lines = lines
+    void this.#listen()
+  }
+
+  /** Starts a container and waits for its report. Removes it if anything fails. */
+  static async open(options: ContainerOptions): Promise<AgentContainer> {
+    const { engine, directory, body, onError } = options
+    const connected = Promise.withResolvers<Socket>()
+    const listening = await directory.listenForInit(connected.resolve)
+    let id: string | undefined
+    try {
+      id = await engine.create(directory.name, body)
+      await engine.start(id)
+      const control = await Promise.race([connected.promise, pause(CONNECT_MS, undefined, { ref: false })])
+      if (!control) refuse('unavailable', `its first process did not start within ${formatDuration(CONNECT_MS)}`)
+      control.on('error', () => undefined)
+      const lines = readLines(control)
+      const report = await Promise.race([readReport(lines), pause(CONNECT_MS, undefined, { ref: false })])
+      if (!report) refuse('unavailable', 'its first process does not answer')
+      return new AgentContainer(options, { id, control, lines, report })
+    } catch (error) {
+      listening.close()
+      void connected.promise.then((control) => control.destroy())
+      // By name: a call without an answer may have made it.
+      await engine.remove(id ?? directory.name).catch(onError)
+      directory.remove()
+      throw error
+    }
+  }
+
+  /** `order` is what the first process reads; `handover` is passed on to the program's listener. */
+  start(order: string, handover: number | undefined): CellProcess {
+    const { sender, limits } = this.#options
+    this.#clean = Promise.withResolvers()
+    const pairs = [sender.openPair(), sender.openPair(), sender.openPair(), sender.openPair()] as const
+    const theirs = [...pairs.map(([, fd]) => fd), ...(handover === undefined ? [] : [handover])]
+    const isSent = sender.send(descriptorOf(this.#control), RUN, theirs)
+    closeAll(pairs.map(([, fd]) => fd))
+    const [status, stdin, stdout, stderr] = pairs.map(([fd]) => new Socket({ fd, allowHalfOpen: true })) as [
+      Socket,
+      Socket,
+      Socket,
+      Socket,
+    ]
+    for (const stream of [status, stdin, stdout, stderr]) stream.on('error', () => undefined)
+    for (const output of [stdout, stderr]) output.end()
+    status.end(order)
+    let startStatus = ''
+    status.setEncoding('utf8').on('data', (text: string) => {
+      startStatus = (startStatus + text).slice(0, STATUS_MAX)
+    })
+    const { promise: ended, resolve } = Promise.withResolvers<CellProcessExit>()
+    const watchers = new Set<(usage: UsageReport) => void>()
+    const finish = async (exit: Omit<CellProcessExit, 'isCellReady'>): Promise<void> => {
+      this.#current = undefined
+      stdin.destroy()
+      await drain([status, stdout, stderr])
+      resolve({ ...exit, ...readStartStatus(startStatus) })
+    }
+    this.#current = {
+      onUsage: (usage) => {
+        for (const watcher of watchers) watcher(usage)
+      },
+      onExit: (code, killed) => {
+        for (const watcher of watchers) watcher({ cpuMs: 0, killed })
+        void finish(parseWaitStatus(code))
+      },
+      onLost: () => {
+        this.#current = undefined
+        for (const stream of [status, stdin, stdout, stderr]) stream.destroy()
+        resolve({ code: null, signal: null, isCellReady: true, cellFault: 'its container ended' })
+      },
+    }
+    if (!isSent || this.#control.destroyed) this.#lose()
+    return {
+      stdin,
+      stdout,
+      stderr,
+      ended,
+      stop: () => this.#stop(ended),
+      watchUsage: (onExceeded) => {
+        const watcher = (usage: UsageReport): void => {
+          const reason = describeExcess(usage, limits)
+          if (reason === undefined || !watchers.delete(watcher)) return
+          onExceeded(reason)
+        }
+        watchers.add(watcher)
+        return () => watchers.delete(watcher)
+      },
+      setRef: (isReferenced) => setRef([this.#control, status, stdin, stdout, stderr], isReferenced),
+    }
+  }
+
+  /** Resolves when nothing of the last program is left, with whether another one may run. */
+  async awaitClean(): Promise<boolean> {
+    const waiting = new AbortController()
+    const late = pause(UNRESPONSIVE_MS, false, { ref: false, signal: waiting.signal }).catch(() => false)
+    const isClean = await Promise.race([this.#clean.promise, late])
+    waiting.abort()
+    return isClean && this.isUsable
+  }
+
+  setRef(isReferenced: boolean): void {
+    setRef([this.#control], isReferenced)
+  }
+
+  onRemoved(callback: () => void): void {
+    this.#onRemoved = callback
+  }
+
+  remove(): Promise<void> {
+    this.isUsable = false
+    this.#removing ??= this.#remove()
+    return this.#removing
+  }
+
+  async #remove(): Promise<void> {
+    const { engine, onError } = this.#options
+    this.#control.destroy()
+    this.#lose()
+    await engine.remove(this.#id).catch(onError)
+    this.directory.remove()
+    this.#onRemoved()
+  }
+
+  async #stop(ended: Promise<CellProcessExit>): Promise<CellProcessExit> {
+    this.#control.write(TERMINATE)
+    const kill = setTimeout(() => this.#control.write(KILL), STOP_GRACE_MS)
+    const remove = setTimeout(() => void this.remove(), STOP_GRACE_MS + UNRESPONSIVE_MS)
+    try {
+      return await ended
+    } finally {
+      clearTimeout(kill)
+      clearTimeout(remove)
+    }
+  }
+
+  async #listen(): Promise<void> {
+    for await (const [kind, ...values] of this.#lines) {
+      const [first = 0, second = 0] = values.map(Number)
+      if (kind === 'u') this.#current?.onUsage({ cpuMs: first, killed: second })
+      else if (kind === 'x') this.#current?.onExit(first, second)
+      else if (kind === 'c' || kind === 'd') this.#clean.resolve(kind === 'c')
+    }
+    this.#lose()
+    // The engine may be gone as well.
+    void this.remove()
+  }
+
+  #lose(): void {
+    this.isUsable = false
+    this.#current?.onLost()
+    this.#clean.resolve(false)
+  }
+}
+
+async function* readLines(socket: Socket): AsyncGenerator<readonly string[], void> {
+  let rest = ''
+  try {
+    for await (const chunk of socket.setEncoding('utf8')) {
+      const lines = (rest + chunk).split('\n')
+      rest = lines.pop() ?? ''
+      if (rest.length > LINE_MAX) return
+      for (const line of lines) yield line.split('\t')
+    }
+  } catch {
+    // The connection was closed here.
+  }
+}
+
+async function readReport(lines: AsyncGenerator<readonly string[], void>): Promise<InitReport> {
+  const [kind, ...identities] = (await lines.next()).value ?? []
+  const [, svc = '', node = '', code = ''] = (await lines.next()).value ?? []
+  if (kind !== 'm') refuse('unavailable', 'its first process ended')
+  return { identities, svc, node, code }
+}
+
+/** Waits until all output is read, but not for a process that left the container's sight. */
+async function drain(streams: readonly Readable[]): Promise<void> {
+  const ends = streams.map((stream) => new Promise((resolve) => void stream.once('close', resolve)))
+  for (const stream of streams) if (!stream.readableFlowing) stream.resume()
+  const open = streams.map((stream, at) => (stream.closed ? undefined : ends[at]))
+  const stopping = new AbortController()
+  const late = pause(DRAIN_MS, undefined, { ref: false, signal: stopping.signal }).catch(() => undefined)
+  await Promise.race([Promise.all(open), late])
+  stopping.abort()
+  for (const stream of streams) stream.destroy()
+}
+
+const SIGNALS = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name as NodeJS.Signals]))
+
+/** As `waitpid` returns it. */
+function parseWaitStatus(status: number): Pick<CellProcessExit, 'code' | 'signal'> {
+  const signal = status & 0x7f
+  return signal === 0 ? { code: status >> 8, signal: null } : { code: null, signal: SIGNALS.get(signal) ?? 'SIGKILL' }
+}
+
+function describeExcess({ cpuMs, killed }: UsageReport, limits: RunLimits): string | undefined {
+  if (cpuMs > limits.cpuMs) return `it used more than ${formatDuration(limits.cpuMs)} of processor time`
+  return killed > 0 ? `it used more than ${Math.round(limits.memoryBytes / 1_048_576)} MiB of memory` : undefined
+}
+
+/** Node does not expose it otherwise. */
+function descriptorOf(socket: Socket): number {
+  const handle: unknown = Reflect.get(socket, '_handle')
+  const fd: unknown = typeof handle === 'object' && handle !== null ? Reflect.get(handle, 'fd') : undefined
+  return typeof fd === 'number' ? fd : -1
+}

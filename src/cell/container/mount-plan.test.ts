@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict'
+import { chmodSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { suite, test } from 'node:test'
+import { isRefusal } from '../../../test/support/host.ts'
+import { tempDir } from '../../../test/support/temp.ts'
+import { Directory } from '../../lib/files/directory.ts'
+import { openMountPlan } from './mount-plan.ts'
+
+const opener = (path: string) => async () => (await Directory.open(path)) ?? assert.fail(`there is no ${path}`)
+
+async function plan(home: string, chat?: string) {
+  const resources = {
+    ...{ folder: 'team', home, socket: '', openHome: opener(home) },
+    ...(chat && { chat: { path: chat, open: opener(chat), children: new Set(['child']) } }),
+  }
+  const opened = await openMountPlan(resources)
+  await opened.close()
+  return opened
+}
+
+suite('the mounts of a run', () => {
+  test('are its workspace, with the identity of the open directory', async (t) => {
+    const home = tempDir(t)
+    const { dev, ino } = statSync(home)
+    const { mounts, kind } = await plan(home)
+    assert.deepEqual([kind, mounts.length], ['own', 1])
+    const { source, target, isReadOnly, identity } = mounts[0] ?? assert.fail()
+    assert.deepEqual([source, target, isReadOnly, identity], [home, '/home/node', false, `${dev}:${ino}`])
+  })
+
+  test('have the same key only while they are the same', async (t) => {
+    const home = join(tempDir(t), 'home')
+    mkdirSync(home)
+    const { key } = await plan(home)
+    assert.equal((await plan(home)).key, key)
+    renameSync(home, `${home}-before`)
+    mkdirSync(home)
+    assert.notEqual((await plan(home)).key, key)
+  })
+
+  test("of visitors have another key when a file changes, and not those of another chat's", async (t) => {
+    const [home, chat] = [tempDir(t), tempDir(t)]
+    mkdirSync(join(home, 'facts'))
+    mkdirSync(join(home, 'child'))
+    writeFileSync(join(home, 'PERSONA.md'), 'one')
+    chmodSync(join(home, 'PERSONA.md'), 0o644)
+    const { key, mounts, entries } = await plan(home, chat)
+    assert.deepEqual(
+      mounts.map(({ target, isReadOnly }) => [target, isReadOnly]),
+      [
+        ['/home/chat', false],
+        ['/home/node/facts', true],
+      ],
+    )
+    assert.deepEqual(
+      entries.map(({ path, kind }) => [path, kind]),
+      [
+        ['PERSONA.md', 'copy'],
+        ['facts', 'mount'],
+      ],
+    )
+    assert.equal((await plan(home, chat)).key, key)
+    assert.notEqual((await plan(home, tempDir(t))).key, key)
+    assert.notEqual((await plan(home)).key, key)
+    writeFileSync(join(home, 'PERSONA.md'), 'other')
+    assert.notEqual((await plan(home, chat)).key, key)
+  })
+
+  test('are refused if the workspace was removed meanwhile', async (t) => {
+    const home = join(tempDir(t), 'home')
+    mkdirSync(home)
+    const openHome = async () => {
+      const directory = await opener(home)()
+      rmSync(home, { recursive: true })
+      return directory
+    }
+    await assert.rejects(
+      openMountPlan({ folder: 'team', home, socket: '', openHome }),
+      isRefusal('conflict', 'the workspace of team was removed'),
+    )
+  })
+})
