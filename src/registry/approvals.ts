@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import { consumeApproval, hasApproval, holdForApproval, type ToolCallKey } from '../core/access/approvals.ts'
 import { needsApproval } from '../core/access/policy.ts'
-import { inbox } from '../core/messages/inbox.ts'
+import { inbox, messageIdOfTurn } from '../core/messages/inbox.ts'
 import { summaryWithContent } from './audit.ts'
 import { actingFolder, allowAnyone } from './authorization.ts'
 import { callParsed, callVerb } from './call.ts'
@@ -73,7 +73,7 @@ function callKey({ caller, tool }: Context, input: Input): ToolCallKey {
 /** An operator's `/root` message needs no further approval. */
 async function isElevated(ctx: Context): Promise<boolean> {
   const turn = await ctx.turn()
-  return turn !== undefined && (await inbox.find(ctx.tx, { id: turn.id }))?.verb === 'root'
+  return turn !== undefined && (await inbox.find(ctx.tx, { id: messageIdOfTurn(turn.id) }))?.verb === 'root'
 }
 
 const PendingCall = z.object({ tool: z.string(), args_hash: z.string(), summary: z.string() })

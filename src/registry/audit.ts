@@ -6,7 +6,8 @@ import { Reach } from '../core/access/reach.ts'
 import { containsContent, Timestamp } from '../core/values.ts'
 import { timestamp } from '../lib/clock.ts'
 import { redact, redactJson } from '../lib/log/redact.ts'
-import type { Tx } from '../store/engine.ts'
+import type { StoredRow, Tx } from '../store/engine.ts'
+import { query } from '../store/statement.ts'
 import { Table } from '../store/table.ts'
 import type { RequestContext } from './context.ts'
 import { encodeKey } from './url-key.ts'
@@ -56,8 +57,35 @@ export const audit = new Table({
        or params_summary like '%/invite/%'`,
     `update audit set key = '' where action = 'tools.escalate_group' and outcome = 'denied'`,
     `update audit set key = substr(key, 1, 12) where action = 'invites.revoke'`,
+    'create index audit_of_turn on audit (turn_id, id) where turn_id is not null',
+    'create index audit_of_actor on audit (actor, id)',
+    'create index audit_of_category on audit (category, id)',
   ],
 })
+
+/** A change that the agent of a turn made or was refused. */
+export const TurnCall = Audit.pick({
+  id: true,
+  created_at: true,
+  action: true,
+  params_summary: true,
+  outcome: true,
+  error_msg: true,
+  duration_ms: true,
+})
+type TurnCall = z.output<typeof TurnCall>
+
+const CALL_COLUMNS = Object.keys(TurnCall.shape).join(', ')
+
+/** The last calls of a turn, oldest first. Reads are not audited. */
+export async function listTurnCalls(tx: Tx, turn_id: string, limit: number): Promise<TurnCall[]> {
+  const sql = `select ${CALL_COLUMNS} from audit where turn_id = $1 order by id desc limit $2`
+  return (await query(tx, decodeCall, sql, [turn_id, limit])).toReversed()
+}
+
+function decodeCall(row: StoredRow): TurnCall {
+  return audit.decode(row)
+}
 
 export interface AuditOutcome {
   result: 'ok' | 'denied'

@@ -29,6 +29,9 @@ export function requireHost(ctx: Context): void {
   if (ctx.caller.kind !== 'host') refuse('forbidden', `${ctx.tool} is for the command line on the host`)
 }
 
+/** What decides which folders a caller administers. */
+export type AdministrationContext = Pick<Context, 'caller' | 'tool' | 'params' | 'policy'>
+
 type Check<I> = (ctx: Context, input: I) => boolean | Promise<boolean>
 
 /** An `authorize` function for operators; the mark lets a test require a row for each such verb. */
@@ -65,7 +68,7 @@ export async function canOperateUnrestricted(ctx: Context, scope: string): Promi
 }
 
 /** Whether the person administers the folder; for the instance, whether they are an operator. */
-export async function canOperate(ctx: Context, folder: string): Promise<boolean> {
+export async function canOperate(ctx: AdministrationContext, folder: string): Promise<boolean> {
   if (folder === INSTANCE_SCOPE && !isOperator(await ctx.policy(), principalOf(ctx.caller))) return false
   return isAdmin(ctx, folder)
 }
@@ -124,7 +127,7 @@ export function subjectOf(caller: Caller): AccessSubject {
 }
 
 /** Whether the caller administers the folder, or every folder that a glob matches. */
-export async function isAdmin(ctx: Context, folder: string): Promise<boolean> {
+export async function isAdmin(ctx: AdministrationContext, folder: string): Promise<boolean> {
   return (await adminFilter(ctx))(folder)
 }
 
@@ -132,7 +135,7 @@ export async function isAdmin(ctx: Context, folder: string): Promise<boolean> {
  * The folders that the caller may administer with this tool. An agent with the tool administers its own subtree (see
  * docs/decisions.md#listing-links), except where a row denies the tool.
  */
-export async function adminFilter(ctx: Context): Promise<(folder: string) => boolean> {
+export async function adminFilter(ctx: AdministrationContext): Promise<(folder: string) => boolean> {
   const { caller, tool, params } = ctx
   if (caller.kind === 'host') return () => true
   const policy = await ctx.policy()
@@ -168,7 +171,7 @@ function memoize(isAllowed: (folder: string) => boolean): (folder: string) => bo
 }
 
 /** Roots of the subtrees that contain every folder the caller administers; undefined if that can be any folder. */
-export async function administeredRoots(ctx: Context): Promise<string[] | undefined> {
+export async function administeredRoots(ctx: AdministrationContext): Promise<string[] | undefined> {
   const { caller } = ctx
   if (caller.kind === 'host') return undefined
   if (caller.kind === 'agent') return mayReachFolder(caller.folder, INSTANCE_SCOPE) ? undefined : [caller.folder]

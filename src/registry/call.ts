@@ -4,8 +4,10 @@ import type { z } from 'zod'
 import type { Policy } from '../core/access/policy.ts'
 import { hasReach } from '../core/access/reach.ts'
 import { lockMessageOrder } from '../core/messages/messages.ts'
+import { useFormKey } from '../core/people/form-keys.ts'
 import { findTurnOfConnection, type Turn } from '../core/turns/turns.ts'
-import { timestamp } from '../lib/clock.ts'
+import { timestamp, uuidv7 } from '../lib/clock.ts'
+import { defineCounter } from '../lib/log/metric-registry.ts'
 import { Refusal, refuse, TransientRefusal } from '../lib/refusal.ts'
 import { parse } from '../lib/text/schema-parser.ts'
 import type { Tx } from '../store/engine.ts'
@@ -15,6 +17,12 @@ import type { NamedVerb } from './resource.ts'
 
 const TRIES_MAX = 3
 const RETRY_MS = 250
+
+/** `denied`: for lack of a right; `refused`: for any other reason that the caller is told. */
+export const CALLS = defineCounter('svc_calls_total', 'Calls of verbs and tools', {
+  face: ['rest', 'tool', 'cli', 'dash'],
+  result: ['ok', 'refused', 'denied', 'error'],
+})
 
 export async function callVerb<I extends z.ZodObject, O>(
   request: RequestContext,
@@ -38,6 +46,10 @@ export async function callParsed<I extends z.ZodObject, O>(
     ...(error === undefined ? {} : { error }),
   })
   const params = scalarMembers(input)
+  const count = (result: (typeof CALLS.labels.result)[number]): void => {
+    host.metrics.add(CALLS, { face: request.face, result })
+    if (host.tracer) traceToolCall(request, verb.toolName, started, result)
+  }
   let effects: (() => void | Promise<void>)[] = []
   const authorize = async (tx: Tx): Promise<Context> => {
     const ctx = createContext(request, { tool: verb.toolName, tiers: verb.tiers ?? {}, params }, tx, effects)
@@ -58,6 +70,7 @@ export async function callParsed<I extends z.ZodObject, O>(
     effects = []
     if (verb.appendsMessages) await lockMessageOrder(tx, host.engine.dialect)
     const ctx = await authorize(tx)
+    if (request.formKey !== undefined && !verb.isReadOnly) await useFormKey(tx, request.formKey, host.clock.now())
     const reply = await verb.run(ctx, input, prepared)
     if (verb.isReadOnly) return reply
     const auditInput = verb.auditInput ? verb.auditInput(input, reply) : input
@@ -71,15 +84,69 @@ export async function callParsed<I extends z.ZodObject, O>(
     const run = () => (verb.isReadOnly ? host.engine.read(attempt) : host.engine.transaction(attempt))
     const reply = await (request.face === 'tool' ? withRetries(run) : run())
     for (const effect of effects) void runEffect(host, effect)
+    count('ok')
     return reply
   } catch (error) {
     if (error instanceof TransientRefusal) request.onOutage?.()
+    count(callResult(error))
     if (error instanceof Refusal && error.code === 'forbidden') {
       // The refused transaction was rolled back, so the audit row needs its own.
       await host.engine.transaction((tx) => writeAudit(tx, request, verb, { input }, outcome('denied', error.message)))
     }
     throw error
   }
+}
+
+/**
+ * Which of these calls would be permitted, without making them. For pages, which do not offer what would be refused. Inputs need only
+ * the members that decide about access.
+ */
+export async function checkCalls(
+  request: RequestContext,
+  calls: readonly { readonly verb: NamedVerb; readonly input: Record<string, unknown> }[],
+): Promise<boolean[]> {
+  if (calls.length === 0) return []
+  return request.host.engine.read(async (tx) => {
+    // One policy for all of them.
+    const shared = createContext(request, { tool: '', tiers: {}, params: {} }, tx, [])
+    const results: boolean[] = []
+    for (const { verb, input } of calls) {
+      const ctx = { ...shared, tool: verb.toolName, tiers: verb.tiers ?? {}, params: scalarMembers(input) }
+      results.push(await isPermitted(ctx, verb, input))
+    }
+    return results
+  })
+}
+
+async function isPermitted(ctx: Context, verb: NamedVerb, input: Record<string, unknown>): Promise<boolean> {
+  try {
+    mustHaveSession(ctx, verb)
+    await verb.authorize(ctx, input)
+    return true
+  } catch (error) {
+    if (error instanceof Refusal) return false
+    throw error
+  }
+}
+
+/** Calls of an agent belong to the attempt of its turn. */
+function traceToolCall({ host, caller, turn }: RequestContext, tool: string, started: number, result: string): void {
+  if (!turn || caller.kind !== 'agent') return
+  const endMs = host.clock.now()
+  host.tracer?.toolCalled({
+    turn,
+    call: uuidv7(host.clock, host.random),
+    folder: caller.folder,
+    tool,
+    error: result === 'ok' ? undefined : result,
+    startMs: endMs - (performance.now() - started),
+    endMs,
+  })
+}
+
+function callResult(error: unknown): 'refused' | 'denied' | 'error' {
+  if (!(error instanceof Refusal)) return 'error'
+  return error.code === 'forbidden' ? 'denied' : 'refused'
 }
 
 /** Agents do not retry a failed tool call themselves. */
@@ -114,6 +181,8 @@ function createContext(
     rules: host.rules,
     limits: host.limits,
     signals: host.signals,
+    metrics: host.metrics,
+    ...(host.tracer ? { tracer: host.tracer } : {}),
     ...(host.layout ? { layout: host.layout } : {}),
     tx,
     dialect: host.engine.dialect,

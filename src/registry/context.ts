@@ -9,6 +9,7 @@ import type { ToolTiers } from '../core/access/tiers.ts'
 import type { ChannelResolver } from '../core/delivery/channel.ts'
 import type { SpeechSynthesizer } from '../core/delivery/speech.ts'
 import type { Layout } from '../core/layout.ts'
+import type { MessageTracer } from '../core/messages/message-tracer.ts'
 import type { RouteTable, RouteTableCache } from '../core/routing/route-table.ts'
 import type { SearchIndex } from '../core/search/search-index.ts'
 import type { Keyring } from '../core/secrets/keyring.ts'
@@ -16,6 +17,7 @@ import type { TurnRules } from '../core/turns/turn-rules.ts'
 import type { Turn } from '../core/turns/turns.ts'
 import type { Clock, Random } from '../lib/clock.ts'
 import type { CommitSignals } from '../lib/commit-signals.ts'
+import type { MetricRegistry } from '../lib/log/metric-registry.ts'
 import type { Dialect, Engine, Tx } from '../store/engine.ts'
 
 /** The parts of a running instance that verbs use. */
@@ -31,6 +33,9 @@ export interface InstanceEnvironment {
   readonly limits: AgentLimits
   /** Notifies workers of this process after a commit. */
   readonly signals: CommitSignals
+  readonly metrics: MetricRegistry
+  /** Set if traces are exported. */
+  readonly tracer?: MessageTracer
   /** Absent in a process without the instance's files. */
   readonly layout?: Layout
 }
@@ -63,6 +68,8 @@ export interface RequestContext {
   readonly turn?: { readonly id: string; readonly fence?: number }
   /** The reach of an agent's turn; absent for other callers. */
   readonly reach?: Reach
+  /** A call that changes something is refused if an earlier one had the same key. */
+  readonly formKey?: string
   /** Called when the store was temporarily unavailable. */
   onOutage?(): void
 }

@@ -69,6 +69,8 @@ export interface Dialect {
   readonly disableLockTimeoutSql?: string
   /** Notifies the listeners of all processes on commit. Undefined where listeners poll. */
   readonly notifySql: string | undefined
+  /** Returns the size of the store as `bytes`. Undefined where the store is a file. */
+  readonly sizeSql?: string
 }
 
 export interface Engine {

@@ -26,6 +26,8 @@ export interface PageRequest<Row> {
   below?: { readonly column: keyof Row & string; readonly paths: readonly string[] } | undefined
   /** Filters rows that the caller may not see; they do not count towards `limit`. */
   keep?(row: Row): boolean
+  /** After this many rows the page ends with a cursor, even if `keep` left fewer than `limit`. Default: no limit. */
+  examinedMax?: number | undefined
 }
 
 interface TableDeclaration<R extends z.ZodObject> {
@@ -84,11 +86,11 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
   }
 
   async page(tx: Tx, request: PageRequest<Row>): Promise<RowPage<Row>> {
-    const { order, limit, after, keep } = request
+    const { order, limit, after, keep, examinedMax = Number.POSITIVE_INFINITY } = request
     const rows: Row[] = []
     let from = after === undefined ? undefined : this.#readPosition(after, order)
     let size = limit + 1
-    for (;;) {
+    for (let examined = 0; ; ) {
       const chunk = await this.#readChunk(tx, request, from, size)
       for (const row of chunk) {
         if (keep && !keep(row)) continue
@@ -99,6 +101,8 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
       const end = chunk.at(-1)
       if (!keep || !end || chunk.length < size) return { rows }
       from = positionOf(end, order)
+      examined += chunk.length
+      if (examined >= examinedMax) return { rows, next: writeCursor(from) }
       size = Math.max(size, CHUNK_ROWS)
     }
   }

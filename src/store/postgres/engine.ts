@@ -74,6 +74,7 @@ export const postgresDialect: Dialect = {
   // Locking a table takes no snapshot, so later reads see the commits of the previous owner.
   lockTableSql: (table) => `${LOCK_PREFIX}${table} in exclusive mode`,
   disableLockTimeoutSql: 'set local lock_timeout = 0',
+  sizeSql: 'select pg_database_size(current_database()) as bytes',
   notifySql: `select pg_notify('${CHANNEL}', $1)`,
   onWrite: (table, set) => [
     // The function remains if the table is dropped and created again.
