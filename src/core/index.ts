@@ -22,10 +22,12 @@ import { envelopes } from './messages/envelopes.ts'
 import { fetchedMessages } from './messages/fetched-messages.ts'
 import { inbox, routing } from './messages/inbox.ts'
 import { messageChanges } from './messages/message-changes.ts'
+import { messageRetries } from './messages/message-retries.ts'
 import { filing, messages } from './messages/messages.ts'
 import { accounts } from './people/accounts.ts'
 import { authorizationCodes } from './people/authorization-codes.ts'
 import { deviceCodes } from './people/device-codes.ts'
+import { formKeys } from './people/form-keys.ts'
 import { identities, identityClaims } from './people/identities.ts'
 import { inviteRedemptions } from './people/invites.ts'
 import { oauthClients } from './people/oauth-clients.ts'
@@ -43,6 +45,7 @@ import { signingKeys } from './secrets/signing-keys.ts'
 import { conversations, folderTurns, sessionLog } from './turns/conversations.ts'
 import { costLog, dailyCosts, users } from './turns/costs.ts'
 import { frames, rounds } from './turns/rounds.ts'
+import { dailySpend } from './turns/spend.ts'
 import { turns } from './turns/turns.ts'
 
 export const coreTables = [
@@ -64,6 +67,7 @@ export const coreTables = [
   users,
   costLog,
   dailyCosts,
+  dailySpend,
   messages,
   filing,
   chatEvents,
@@ -102,6 +106,8 @@ export const coreTables = [
   issuedBearers,
   passkeys,
   usedChallenges,
+  formKeys,
   inviteRedemptions,
   gateAdmissions,
+  messageRetries,
 ]

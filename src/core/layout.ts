@@ -44,7 +44,13 @@ export interface Layout {
   /** One `<daemon>.env` per container. */
   readonly daemonEnvs: string
   readonly services: string
+  /** Skills of packages, which every workspace gets a copy of. */
+  readonly packageSkills: string
+  /** Files of a package change that is not finished. */
+  readonly packageChanges: string
   readonly store: string
+  /** Time of the last complete backup, for the metrics. */
+  readonly lastBackup: string
   /** The search index; rebuilt from the store if it is lost. */
   readonly search: string
   readonly groups: string
@@ -53,6 +59,8 @@ export interface Layout {
   /** Output of runs, one directory per folder. */
   readonly logs: string
   readonly ipc: string
+  /** Sockets and files that agents' containers mount, one directory per process. */
+  readonly cells: string
   readonly web: string
   readonly webPub: string
   readonly webPriv: string
@@ -67,12 +75,16 @@ export function layout(root: string, agent?: AgentUser): Layout {
     compose: join(root, 'docker-compose.yml'),
     daemonEnvs: join(root, 'env'),
     services: join(root, 'services'),
+    packageSkills: join(root, 'skills'),
+    packageChanges: join(root, 'packages'),
     store: join(root, 'store', 'svc.db'),
+    lastBackup: join(root, 'store', 'last-backup'),
     search: join(root, 'store', 'search.db'),
     groups: join(root, 'groups'),
     chats: join(root, 'chats'),
     logs: join(root, 'logs'),
     ipc: join(root, 'ipc'),
+    cells: join(root, 'cells'),
     web: join(root, 'web'),
     webPub: join(root, 'web', 'pub'),
     webPriv: join(root, 'web', 'priv'),

@@ -32,6 +32,9 @@ export const AclMembership = z
   })
   .meta({ id: 'AclMembership' })
 
+/** Sentences about what the removal of a grant or membership takes away (explanation.ts). */
+export const RemovalEffects = z.object({ warnings: z.array(z.string()) })
+
 const MEMBER_TOOLS = 'reply send send_file send_voice post forward quote repost like dislike edit delete'.split(' ')
 const SEEDED_AT = '2026-01-01T00:00:00.000Z'
 

@@ -3,13 +3,14 @@
 import { z } from 'zod'
 import { timestamp } from '../../lib/clock.ts'
 import type { Tx } from '../../store/engine.ts'
+import { query } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
 import { recordInbound } from '../messages/inbound.ts'
 import type { WriteContext } from '../turns/rounds.ts'
 import { ChatName, Folder, Timestamp } from '../values.ts'
 import { defaultReach, Reach } from './reach.ts'
 
-const PendingAction = z.object({
+export const PendingAction = z.object({
   id: z.string().describe('8 hex digits, for /approve and /reject'),
   folder: Folder.describe('Folder of the calling agent'),
   tool: z.string(),
@@ -35,6 +36,8 @@ export const pendingActions = new Table({
     `create index pending_actions_open on pending_actions (folder, tool, args_hash)
      where status in ('held', 'approved')`,
     'alter table pending_actions add column reach text',
+    `create index pending_actions_held on pending_actions (held_at, id) where status = 'held'`,
+    `create index pending_actions_decided on pending_actions (updated_at, id) where status <> 'held'`,
   ],
 })
 
@@ -75,13 +78,21 @@ export async function holdForApproval(
   return { id, isNew: true }
 }
 
+const COLUMNS = pendingActions.columns.join(', ')
+/** An agent that is held repeats its call, so there are few; this bounds a page of them. */
+const HELD_MAX = 200
+
 /** Oldest first. */
 export async function listHeldCalls(tx: Tx, now: number): Promise<PendingAction[]> {
-  const held = await pendingActions.list(tx, { status: 'held' }, [
-    ['held_at', 'asc'],
-    ['id', 'asc'],
-  ])
-  return held.filter(({ held_at }) => !isExpired(held_at, now))
+  const sql = `select ${COLUMNS} from pending_actions where status = 'held' and held_at > $1
+    order by held_at, id limit ${HELD_MAX}`
+  return query(tx, pendingActions.decode, sql, [timestamp(now - APPROVAL_TTL_MS)])
+}
+
+/** Calls that were approved or rejected, or whose approval was used or expired; newest first. */
+export async function listDecidedCalls(tx: Tx, limit: number): Promise<PendingAction[]> {
+  const sql = `select ${COLUMNS} from pending_actions where status <> 'held' order by updated_at desc, id desc limit $1`
+  return query(tx, pendingActions.decode, sql, [limit])
 }
 
 /** Approves or rejects a held call and notifies its agent. Returns undefined if no call with this id is held. */

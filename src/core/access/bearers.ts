@@ -49,6 +49,8 @@ export interface SignedBearer {
 const DEFAULT_TTL_MS = 3_600_000
 const ALG = 'ES256'
 const ISSUER = 'authd'
+/** Its bearers have an audience of their own, so that they are valid at /metrics and nowhere else. */
+export const METRICS_SERVICE = 'service:metrics'
 const SKEW_S = CLOCK_SKEW_MS / 1000
 
 const Service = z.string().regex(/^service:[a-z][a-z0-9-]{0,63}$/)
@@ -105,7 +107,7 @@ export async function signBearer(host: BearerHost, request: BearerRequest): Prom
   const bearer = await new SignJWT({ typ: kind, ...scope, ...(sid === undefined ? {} : { sid }) })
     .setProtectedHeader({ alg: ALG, typ: 'JWT', kid: key.kid })
     .setIssuer(ISSUER)
-    .setAudience(request.audience ?? audienceOf(host))
+    .setAudience(request.audience ?? (sub === METRICS_SERVICE ? metricsAudience(host) : audienceOf(host)))
     .setSubject(sub)
     .setIssuedAt(nowS)
     .setNotBefore(nowS)
@@ -196,6 +198,10 @@ export async function publicKeys(host: BearerHost): Promise<{ keys: object[] }> 
 
 export function audienceOf({ instance }: Pick<BearerHost, 'instance'>): string {
   return `svc:${instance}`
+}
+
+export function metricsAudience(host: Pick<BearerHost, 'instance'>): string {
+  return `${audienceOf(host)}/metrics`
 }
 
 function tryOrRefuse<T>(work: () => T): T {

@@ -1,18 +1,26 @@
 // Rate limits of tool calls, per tool socket, link or account.
 import type { Clock } from '../../lib/clock.ts'
+import { defineCounter, type MetricRegistry } from '../../lib/log/metric-registry.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { TokenBucket } from '../../lib/token-bucket.ts'
 
 /** A burst may use this many seconds' worth of calls. */
 const WINDOW_S = 10
 
+export const CALLS_LIMITED = defineCounter(
+  'svc_calls_limited_total',
+  'Tool calls refused because of TOOL_CALLS_PER_SECOND',
+)
+
 export class CallRateLimiter {
   readonly #bucket: TokenBucket
   readonly #clock: Clock
+  readonly #metrics: MetricRegistry | undefined
 
   /** 0 means no limit. */
-  constructor(perSecond: number, clock: Clock) {
+  constructor(perSecond: number, clock: Clock, metrics?: MetricRegistry) {
     this.#clock = clock
+    this.#metrics = metrics
     this.#bucket = new TokenBucket({ count: perSecond * WINDOW_S, windowMs: WINDOW_S * 1000 }, clock.now())
   }
 
@@ -20,8 +28,10 @@ export class CallRateLimiter {
   take(): void {
     const now = this.#clock.now()
     const waitMs = this.#bucket.waitMs(now)
-    if (waitMs > 0)
+    if (waitMs > 0) {
+      this.#metrics?.add(CALLS_LIMITED, {})
       refuse('rate_limited', 'too many tool calls', `wait ${Math.ceil(waitMs / 1000)} s before the next call`)
+    }
     this.#bucket.take(now)
   }
 
@@ -35,10 +45,12 @@ export class CallRateLimiters {
   readonly #limiters = new Map<string, CallRateLimiter>()
   readonly #perSecond: number
   readonly #clock: Clock
+  readonly #metrics: MetricRegistry | undefined
   #sweptAt: number
 
-  constructor(perSecond: number, clock: Clock) {
+  constructor(perSecond: number, clock: Clock, metrics?: MetricRegistry) {
     this.#perSecond = perSecond
+    this.#metrics = metrics
     this.#clock = clock
     this.#sweptAt = clock.now()
   }
@@ -50,7 +62,7 @@ export class CallRateLimiters {
   take(key: string): void {
     if (this.#perSecond === 0) return
     this.#sweep()
-    const limiter = this.#limiters.get(key) ?? new CallRateLimiter(this.#perSecond, this.#clock)
+    const limiter = this.#limiters.get(key) ?? new CallRateLimiter(this.#perSecond, this.#clock, this.#metrics)
     this.#limiters.set(key, limiter)
     limiter.take()
   }

@@ -52,6 +52,12 @@ export async function revokeBearer(tx: Tx, id: string, now: string): Promise<boo
   return (await execute(tx, sql, [id, now])) > 0
 }
 
+/** Returns how many had not ended. */
+export async function revokeAllBearers(tx: Tx, sub: string, now: string): Promise<number> {
+  const sql = 'update bearers set revoked_at = $2 where sub = $1 and revoked_at is null and expires_at > $2'
+  return execute(tx, sql, [sub, now])
+}
+
 /** The last use is written at most this often. */
 export const LAST_USE_STEP_MS = 600_000
 

@@ -20,6 +20,12 @@ export function isAccount(sub: string): boolean {
   return ACCOUNT_NAMESPACES.some((name) => sub.startsWith(`${name}:`))
 }
 
+/** Whether the name can be a person: an account, or a sender of a platform. */
+export function isPersonNamespace(sub: string): boolean {
+  const colon = sub.indexOf(':')
+  return colon > 0 && !isReservedName(sub.slice(0, colon))
+}
+
 export function platformFault(platform: string): string | undefined {
   if (ACCOUNT_NAMESPACES.includes(platform)) return 'is reserved for accounts'
   return builtInChannelOf(platform) !== undefined || isReservedName(platform) ? 'is reserved for svc' : undefined

@@ -1,6 +1,7 @@
 // Denied network requests of runs, so that an operator sees which rule is missing. Counted per folder, host, server name,
 // port and reason.
 import { z } from 'zod'
+import { defineCounter } from '../../lib/log/metric-registry.ts'
 import type { Tx } from '../../store/engine.ts'
 import { execute } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
@@ -10,6 +11,22 @@ import { Folder, hostFault, isPlainValue, Timestamp } from '../values.ts'
 export const DENIALS_PER_FOLDER = 200
 /** Longer than any DNS name. */
 const HOST_MAX = 256
+
+export const DENIAL_REASONS = [
+  'blocked-by-allowlist',
+  'ip-literal',
+  'destination-ip-prohibited',
+  'sni-unreadable',
+  'other',
+] as const
+
+export const NETWORK_DENIED = defineCounter(
+  'svc_network_denials_total',
+  'Requests of agents that no network rule allows',
+  {
+    reason: DENIAL_REASONS,
+  },
+)
 
 const NetworkDenial = z.object({
   folder: Folder,

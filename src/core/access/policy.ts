@@ -61,6 +61,8 @@ export interface DeclaredTiers {
 
 export interface Policy {
   grantsOf(principal: string): PrincipalGrants
+  /** Everyone whom a row allows to administer or use the folder, before denials: roles as their members, globs as they are. */
+  principalsOn(folder: string): string[]
 }
 
 /** The rows of a principal and its roles. */
@@ -123,7 +125,18 @@ export function compilePolicy(rows: readonly AclRow[], memberships: readonly Mem
     return { principals, byAction, toolGlobs: [...byAction].flatMap(compileToolGlob) }
   }
 
+  const allowRows = lazily(() =>
+    indexRows(compiled.filter((row) => !row.isDeny && /^(?:\*|admin|interact)$/.test(row.action))),
+  )
+  const membersOf = lazily(() => Map.groupBy(memberships, ({ role }) => role))
+
   return {
+    principalsOn(folder) {
+      const names = new Set(rowsForFolder(folder)(allowRows()).map((row) => row.principal))
+      // Iterating a growing set also visits the roles that are members.
+      for (const name of names) for (const { subject } of membersOf().get(name) ?? []) names.add(subject)
+      return [...names].filter((name) => !name.startsWith('role:')).sort()
+    },
     grantsOf(principal) {
       const cached = cache.get(principal)
       if (cached) return cached
@@ -218,6 +231,11 @@ export function isOperator(policy: Policy, principal: string): boolean {
   return grants.principals.has(OPERATOR_ROLE) || rows.length > 0
 }
 
+/** The roles of a principal, also those of its roles. */
+export function rolesOf(policy: Policy, principal: string): string[] {
+  return [...policy.grantsOf(principal).principals].filter((name) => name !== principal).sort()
+}
+
 /** Whether a row allows this person something. Rows for everyone (`**`) do not count: they also match strangers. */
 export function hasGrant(policy: Policy, principal: string): boolean {
   const { byAction } = policy.grantsOf(principal)
@@ -238,6 +256,12 @@ export function administeredScopes(policy: Policy, subject: AccessSubject): stri
   const denied = rows.filter((row) => row.isDeny)
   const scopes = rows.filter((row) => !row.isDeny && !denied.some((deny) => patternCovers(deny.scope, row.scope)))
   return [...new Set(scopes.map((row) => row.scope))].sort()
+}
+
+/** Whether a person is an operator or administers a folder: the dashboard is for them. */
+export function administersAny(policy: Policy, sub: string): boolean {
+  const subject = { principal: sub, claims: claimsOf({ kind: 'person', sub }) }
+  return isOperator(policy, sub) || administeredScopes(policy, subject).length > 0
 }
 
 /** The cycle that adding this membership would create, from the subject back to itself. */
@@ -319,12 +343,23 @@ function expandRoles(bySubject: ReadonlyMap<string, readonly Membership[]>, prin
 function groupByAction(rows: readonly CompiledRow[]): Map<string, ActionRows> {
   const byAction = new Map<string, ActionRows>()
   const sorted = [...rows].sort((a, b) => (a.text < b.text ? -1 : 1))
-  for (const [action, ofAction] of Map.groupBy(sorted, (row) => row.action)) {
-    const named = ofAction.filter((row) => isIndexable(row.scope))
-    const globs = ofAction.filter((row) => !isIndexable(row.scope))
-    byAction.set(action, { rows: ofAction, byScope: Map.groupBy(named, (row) => row.scope), globs })
-  }
+  for (const [action, ofAction] of Map.groupBy(sorted, (row) => row.action)) byAction.set(action, indexRows(ofAction))
   return byAction
+}
+
+function indexRows(rows: CompiledRow[]): ActionRows {
+  const named = rows.filter((row) => isIndexable(row.scope))
+  const globs = rows.filter((row) => !isIndexable(row.scope))
+  return { rows, byScope: Map.groupBy(named, (row) => row.scope), globs }
+}
+
+/** Most processes never need it. */
+function lazily<T>(create: () => T): () => T {
+  let created: { readonly value: T } | undefined
+  return () => {
+    created ??= { value: create() }
+    return created.value
+  }
 }
 
 /** A folder, a subtree or everything, as nearly all scopes are: such rows are found by map lookup. */

@@ -166,6 +166,23 @@ export function claimHealthChecks(
   )
 }
 
+/** How often routd checks each adapter. */
+export const HEALTH_CHECK_EVERY_MS = 30_000
+
+export const AdapterHealth = z
+  .enum(['healthy', 'failing', 'unknown'])
+  .describe('unknown: no process has checked it lately, because routd does not run')
+export type AdapterHealth = z.output<typeof AdapterHealth>
+
+/** The health in the store, which the process of routd writes. */
+export function adapterHealth(
+  { health_fails, checked_at }: Pick<ChannelRegistration, 'health_fails' | 'checked_at'>,
+  now: number,
+): AdapterHealth {
+  if (now - checked_at > 3 * HEALTH_CHECK_EVERY_MS) return 'unknown'
+  return health_fails === 0 ? 'healthy' : 'failing'
+}
+
 /** An adapter is removed after this many failed checks in a row. */
 export const HEALTH_FAILS_MAX = 3
 

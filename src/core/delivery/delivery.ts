@@ -2,8 +2,10 @@
 // recorded, the outbox worker for all others.
 import { z } from 'zod'
 import { timestamp } from '../../lib/clock.ts'
+import { defineCounter, knownLabel, type MetricRegistry } from '../../lib/log/metric-registry.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { Layout } from '../layout.ts'
+import type { MessageTracer } from '../messages/message-tracer.ts'
 import { decodeContent, messages } from '../messages/messages.ts'
 import { writeContextOf } from '../turns/rounds.ts'
 import type { TurnRules } from '../turns/turn-rules.ts'
@@ -17,6 +19,7 @@ import {
   type RecordedOutbound,
   settleDelivery,
 } from './outbox.ts'
+import { PLATFORM_LABELS } from './platforms.ts'
 import { removeStagedFiles, stagedPath } from './staged-files.ts'
 
 /** Lease of a row while it is sent; longer than the timeout of every channel. */
@@ -26,6 +29,12 @@ const BACKOFF_MS = 2000
 const BACKOFF_MAX_MS = 15 * 60_000
 const RETRY_AFTER_MAX_MS = 3_600_000
 const ERROR_MAX = 500
+
+/** `unknown`: it may have arrived. Answers in chats of links are delivered with their commit and not counted here. */
+export const DELIVERIES = defineCounter('svc_deliveries_total', 'Attempts to deliver a message to a platform', {
+  platform: PLATFORM_LABELS,
+  result: ['sent', 'failed', 'unknown', 'retried'],
+})
 
 /** The `payload` column of an outbox row. */
 export const OutboxPayload = z.object({
@@ -49,6 +58,8 @@ export interface DeliveryHost extends ChannelContext {
   readonly channels: ChannelResolver
   readonly rules: Pick<TurnRules, 'engagementMs'>
   readonly layout?: Layout
+  readonly metrics?: MetricRegistry
+  readonly tracer?: MessageTracer
   readonly onBackgroundError?: (error: unknown) => void
 }
 
@@ -76,7 +87,17 @@ export async function deliver(host: DeliveryHost, claimed: RecordedOutbound | Cl
   const { row, content } = found
   if (row.state !== 'sending' || row.fence !== claimed.fence)
     return { state: row.state, platform_id: row.platform_id, error: row.error }
-  return recordAttempt(host, row, await attemptDelivery(host, row, content, isUnclear))
+  const startMs = host.clock.now()
+  const attempt = await attemptDelivery(host, row, content, isUnclear)
+  const result = await recordAttempt(host, row, attempt)
+  host.tracer?.delivered({
+    ...row,
+    startMs,
+    endMs: host.clock.now(),
+    result: attempt.state,
+    error: attempt.state === 'sent' ? undefined : attempt.state,
+  })
+  return result
 }
 
 /** `retry-unclear` is retried like `retry`, but the next attempt knows that the message may have arrived. */
@@ -144,6 +165,11 @@ async function recordAttempt(host: DeliveryHost, row: OutboxRow, attempt: Attemp
     const current = await host.engine.read((tx) => outbox.find(tx, { message_seq: row.message_seq }))
     return { state: current?.state ?? 'failed', platform_id: current?.platform_id, error: current?.error }
   }
+  const isRetried = outcome.state === 'retry' || outcome.state === 'retry-unclear'
+  host.metrics?.add(DELIVERIES, {
+    platform: knownLabel(PLATFORM_LABELS, platformOf(row.jid)),
+    result: isRetried ? 'retried' : outcome.state,
+  })
   if (outcome.state === 'retry') return { state: 'pending', error: outcome.error, hint, isUnsupported }
   if (outcome.state === 'retry-unclear') return { state: 'sending', error: outcome.error, hint, isUnsupported }
   await removeCopies(host, row)

@@ -113,7 +113,7 @@ const INSERT_MESSAGE = `insert into messages (id, jid, target_folder, direction,
 /** Records a message, which in a link's chat also delivers it. */
 export async function recordOutbound(
   tx: Tx,
-  { dialect, clock, random }: WriteContext,
+  { dialect, clock, random, tracer }: WriteContext,
   rules: Pick<TurnRules, 'engagementMs'>,
   out: OutboundMessage,
 ): Promise<RecordedOutbound> {
@@ -165,6 +165,8 @@ export async function recordOutbound(
     // The outbox worker may run in another process.
     await notifyStreams(tx, dialect, id, jid)
   }
+  if (tracer && turn_id !== undefined)
+    tx.onCommit(() => tracer.answered({ id, turn_id, jid, kind, folder, startMs: now, endMs: clock.now() }))
   return { seq, id, fence: isLeased ? 1 : 0, isDelivered, keys: [...answered, jid] }
 }
 

@@ -76,6 +76,12 @@ const PLATFORMS: Readonly<Record<string, Platform>> = {
   twitter: { hints: { edit: RESEND_HINT, dislike: REPLY_HINT } },
 }
 
+/** Labels of metrics: the platforms above that are not links. */
+export const PLATFORM_LABELS: readonly string[] = [
+  ...Object.keys(PLATFORMS).filter((name) => name !== 'web' && name !== 'hook'),
+  'other',
+]
+
 const DEFAULT_OUTPUT_STYLE = 'Short messages in plain text, without markup.'
 
 const DEFAULT_HINTS: Hints = {

@@ -52,8 +52,28 @@ export const groups = new Table({
        container_config text, config text, added_at text not null, updated_at text)`,
     () => groupStamp.createStatements(),
     groupStamp.updateOnWrite('groups'),
+    'create index groups_capped on groups (folder) where cost_cap_cents_per_day is not null',
   ],
 })
+
+/** A folder with more messages today is reported with this number. */
+export const MESSAGES_SHOWN_MAX = 1000
+
+const FolderState = z.enum(['paused', 'running', 'waiting', 'idle'])
+export type FolderState = z.output<typeof FolderState>
+
+export const FolderActivity = Group.pick({
+  folder: true,
+  name: true,
+  product: true,
+  cost_cap_cents_per_day: true,
+}).extend({
+  messages_today: z.int().describe(`Messages since 00:00 UTC, ${MESSAGES_SHOWN_MAX} if more`),
+  cost_today_cents: z.int(),
+  last_at: z.string().optional().describe('When its last message arrived or changed its state'),
+  state: FolderState.describe('paused: no turn starts for a while after several failed ones'),
+})
+export type FolderActivity = z.output<typeof FolderActivity>
 
 /** Counts groups below a folder, at any depth. */
 export async function countDescendants(tx: Tx, folder: string): Promise<number> {

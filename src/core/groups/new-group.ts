@@ -4,18 +4,12 @@ import type { Tx } from '../../store/engine.ts'
 import { aclMembership } from '../access/acl.ts'
 import { grantMemberRole, MEMBER_ROLE } from '../people/role-membership.ts'
 import { addChatRoutes, planChatRoutes, type RoutePlan } from '../routing/chat-routes.ts'
-import { roomOf, routes } from '../routing/routes.ts'
+import { routes } from '../routing/routes.ts'
 import { defaultTasks } from '../schedule/default-tasks.ts'
 import { nextRun } from '../schedule/schedule.ts'
 import { scheduledTasks } from '../schedule/tasks.ts'
-import { Jid } from '../values.ts'
 import { type FolderReferences, findFolderReferences, storeReader } from './folder-references.ts'
 import { groups } from './groups.ts'
-
-/** The room must not contain glob characters: it becomes a glob in a route. */
-export const RoutableJid = Jid.refine((jid) => !/[\s*?[\\]/.test(roomOf(jid)), {
-  error: 'must not contain blanks, "*", "?", "[" or "\\\\": its room becomes a route\'s glob',
-})
 
 interface NewGroup {
   readonly folder: string

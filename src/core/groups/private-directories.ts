@@ -11,8 +11,8 @@ const FOR_OTHERS = 0o077
 const GROUP_EXECUTE = 0o010
 
 export function privateDirectories(layout: Layout): readonly string[] {
-  const { logs, ipc, store, webPriv } = layout
-  return [...mountedDirectories(layout), logs, ipc, dirname(store), webPriv]
+  const { logs, ipc, cells, store, webPriv } = layout
+  return [...mountedDirectories(layout), logs, ipc, cells, dirname(store), webPriv]
 }
 
 /** Parents of the directories that cells mount writable. */

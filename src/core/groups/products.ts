@@ -7,8 +7,9 @@ import { errnoCode, readText, refuseDisk } from '../../lib/files/atomic-file.ts'
 import { Directory } from '../../lib/files/directory.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { parse } from '../../lib/text/schema-parser.ts'
-import type { Layout } from '../layout.ts'
+import { groupDirs, type Layout } from '../layout.ts'
 import { checkedText, line, SecretKey } from '../values.ts'
+import { copyPackageSkills } from './package-skills.ts'
 import { makeHome } from './workspace-home.ts'
 
 /** The path is the same from `src/core` and from `dist/core`. */
@@ -104,9 +105,24 @@ export async function setUpFolder(layout: Layout, folder: string, product?: Prod
     await (await pages.makePath(folder)).close()
   }
   if (product) await copyProduct(product, home)
+  await copyPackageSkills(layout, home)
   await home.createFile('PERSONA.md', PERSONA, 0o644)
   await using client = await home.makePath('.claude')
   await client.createFile('CLAUDE.md', RUNBOOK, 0o644)
+}
+
+/** Creates the directories of groups that a manifest added, because it only creates rows; returns their folders. */
+export async function setUpMissingFolders(
+  layout: Layout,
+  groups: readonly { readonly folder: string; readonly product: string }[],
+): Promise<string[]> {
+  const created: string[] = []
+  for (const { folder, product } of groups) {
+    if ((await kindOf(groupDirs(layout, folder).home)) !== undefined) continue
+    await setUpFolder(layout, folder, await findProduct(bundledProducts, product))
+    created.push(folder)
+  }
+  return created
 }
 
 async function readYaml(matter: string, path: string): Promise<unknown> {

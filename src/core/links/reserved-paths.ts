@@ -2,7 +2,7 @@
 
 const RESERVED_PATHS: readonly string[] = [
   ...['/chat', '/hook', '/invite', '/pair', '/onboard', '/auth', '/dash', '/mcp', '/v1', '/openapi', '/openapi.json'],
-  ...['/health', '/metrics', '/robots.txt'],
+  ...['/health', '/healthz', '/livez', '/metrics', '/robots.txt'],
   // Not all of /.well-known: backends use other names below it.
   ...['/.well-known/oauth-authorization-server', '/.well-known/openid-configuration'],
   '/.well-known/oauth-protected-resource',

@@ -18,6 +18,8 @@ export interface InboundMessage {
   readonly target_folder?: string | undefined
   readonly content_type?: string | undefined
   readonly link_context?: string | undefined
+  /** Event name given by a verified sender. */
+  readonly event?: string | undefined
   /** Whether a client waits for an answer; its id is then the id of a round. */
   readonly hasRound?: boolean | undefined
   readonly envelope?: Partial<Omit<Envelope, 'message_seq' | 'jid'>> | undefined
@@ -38,7 +40,7 @@ const BATCHES_MAX = 5
 /** The caller emits a signal after the commit, so that the message is routed at once. */
 export async function recordInbound(
   tx: Tx,
-  { dialect, clock, random }: WriteContext,
+  { dialect, clock, random, tracer }: WriteContext,
   inbound: InboundMessage,
 ): Promise<RecordedInbound> {
   await lockMessageOrder(tx, dialect)
@@ -50,7 +52,8 @@ export async function recordInbound(
     if (message) return { id: message.id, seq: message.seq, isNew: false, keys: [inbound.jid] }
   }
   const id = uuidv7(clock, random)
-  const created_at = timestamp(clock.now())
+  const startMs = clock.now()
+  const created_at = timestamp(startMs)
   const { seq } = await messages.insertReturning(tx, {
     ...rest,
     id,
@@ -76,6 +79,12 @@ export async function recordInbound(
       last_seq: 0,
       created_at,
     })
+  }
+  if (tracer) {
+    const { jid, target_folder: folder } = inbound
+    const fromTurn = envelope?.from_turn
+    const via = envelope?.task_id !== undefined ? 'task' : fromTurn === undefined ? 'message' : 'message of an agent'
+    tx.onCommit(() => tracer.accepted({ id, jid, folder, fromTurn, via, startMs, endMs: clock.now() }))
   }
   let { isMore, keys } = await addMessagesToChats(tx)
   for (let batch = 1; isMore && batch < BATCHES_MAX; batch++) {

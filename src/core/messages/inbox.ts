@@ -37,8 +37,12 @@ export const InboxRow = z.object({
   reason: z.string().optional().describe('Reason for the state'),
   updated_at: Timestamp,
   reach: Reach.optional().describe('Absent for messages that were routed before this column existed'),
+  retries: z.int().optional().describe('Number of times that people retried it'),
 })
 export type InboxRow = z.output<typeof InboxRow>
+
+/** Must be identical to the condition of the index `inbox_unsuccessful`; otherwise it is not used. */
+export const IS_UNSUCCESSFUL = `state in ('failed', 'refused')`
 
 export const inbox = new Table({
   name: 'inbox',
@@ -63,8 +67,25 @@ export const inbox = new Table({
      from messages m left join rounds r on r.id = m.id where m.direction = 'in'`,
     `create index inbox_failed on inbox (folder, jid, message_seq) where state = 'failed'`,
     'alter table inbox add column reach text',
+    'alter table inbox add column retries integer',
+    'create index inbox_of_chat on inbox (jid, message_seq)',
+    `create index inbox_unsuccessful on inbox (message_seq) where ${IS_UNSUCCESSFUL}`,
+    `create index inbox_failed_newest on inbox (message_seq) where state = 'failed'`,
   ],
 })
+
+/**
+ * The id of a turn whose last message this is: that of the message and, if people retried it, the number of the retry, so
+ * that the rows, costs and logs of earlier turns stay.
+ */
+export function turnIdFor({ id, retries = 0 }: Pick<InboxRow, 'id' | 'retries'>): string {
+  return retries === 0 ? id : `${id}.${retries}`
+}
+
+/** The id of the turn's last message. */
+export function messageIdOfTurn(turnId: string): string {
+  return turnId.replace(/\.\d+$/, '')
+}
 
 /** Position of the router: all messages up to `last_seq` have a row in `inbox`. */
 export const routing = new Table({

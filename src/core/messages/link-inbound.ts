@@ -138,6 +138,17 @@ async function appendKeyed(tx: Tx, dialect: Dialect, post: LinkPost, key: LinkPo
   return 'appended'
 }
 
+/**
+ * Appends one post in a transaction of its own that also adds it to its chat. Returns the keys to signal after the commit;
+ * undefined if there is no such link.
+ */
+export async function appendLinkPost(tx: Tx, dialect: Dialect, post: LinkPost): Promise<readonly string[] | undefined> {
+  await lockMessageOrder(tx, dialect)
+  const [isStored] = await append(tx, dialect, [post])
+  if (!isStored) return undefined
+  return (await addMessagesToChats(tx)).keys ?? []
+}
+
 const NOTIFIED_KEYS_MAX = 10
 
 /** Names a few chats; `null` wakes every reader. */

@@ -226,7 +226,7 @@ const ANSWER = {
 }
 
 /** The messages that a turn sent, with the state of their delivery. */
-async function listAnswers(tx: Tx, turn_id: string) {
+export async function listAnswers(tx: Tx, turn_id: string) {
   const rows = await query(
     tx,
     ANSWER,

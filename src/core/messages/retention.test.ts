@@ -10,6 +10,7 @@ import { costLog } from '../turns/costs.ts'
 import { findRound, frames } from '../turns/rounds.ts'
 import { turns } from '../turns/turns.ts'
 import { inbox } from './inbox.ts'
+import { messageRetries, retryMessage } from './message-retries.ts'
 import { messages } from './messages.ts'
 import { type RetentionProgress, removeMessages, removeSessions, removeTurns } from './retention.ts'
 
@@ -73,6 +74,28 @@ onEveryEngine('retention of messages', (engine) => {
     assert.deepEqual(await on.counts(), Object.fromEntries(TABLES.map((name) => [name, 0])))
     assert.deepEqual(await on.stored(), [0, 0])
     assert.equal((await on.turn(turn.id)).outcome, 'answered')
+  })
+
+  test('removes the attempts and frames of a retried message with it', async (t) => {
+    const on = await open(t, engine)
+    await on.groups('main')
+    const id = await on.ask('a question')
+    const failed = (await on.mustClaim()).turn
+    await on.say(failed, 'thinking', { kind: 'status' })
+    await on.end(failed, { outcome: 'failed', reason: 'it broke' })
+    const retrying = { dialect: on.host.engine.dialect, clock: on.clock, actor: 'a' }
+    await on.write((tx) => retryMessage(tx, { ...retrying, routes: () => on.host.routes.read(tx) }, id))
+    await on.ask('another')
+    const again = (await on.mustClaim()).turn
+    await on.say(again, 'an answer')
+    await on.end(again)
+    await on.settle()
+    on.clock.advance(KEEP_MS + 1)
+    await on.sweep()
+    await on.sweepTurns()
+    assert.deepEqual(await on.counts(), Object.fromEntries(TABLES.map((name) => [name, 0])))
+    assert.deepEqual(await on.read((tx) => messageRetries.list(tx)), [])
+    assert.deepEqual(await on.read((tx) => turns.list(tx)), [])
   })
 
   test('keeps newer messages of the same chat', async (t) => {

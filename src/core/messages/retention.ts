@@ -5,6 +5,7 @@ import type { Dialect, Tx } from '../../store/engine.ts'
 import { execute, flag, integer, optional, placeholders, query, text } from '../../store/statement.ts'
 import { subtractReceivedBytes } from '../links/storage-use.ts'
 import { IS_OPEN } from '../turns/turn-rules.ts'
+import { firstIdAt } from './id-times.ts'
 import { messageChanges } from './message-changes.ts'
 import { lockMessageOrder } from './messages.ts'
 
@@ -65,8 +66,11 @@ async function removeMessageRows(tx: Tx, seqs: readonly number[]): Promise<void>
   const marks = placeholders(seqs.length)
   const statements = [
     `delete from frames where turn_id in (select m.turn_id from messages m where m.seq in (${marks})) and message_seq in (${marks})`,
+    // Frames that the round of a retried message has for itself.
+    `delete from frames where turn_id in (select r.turn_id from rounds r join messages m on m.id = r.id and m.direction = 'in'
+       where m.seq in (${marks}) and substr(r.turn_id, 1, length(r.id) + 1) = r.id || '.')`,
     `delete from rounds where id in (select m.id from messages m where m.seq in (${marks}) and m.direction = 'in')`,
-    ...['inbox', 'outbox', 'envelopes', 'fetched'].map(
+    ...['inbox', 'outbox', 'envelopes', 'fetched', 'message_retries'].map(
       (table) => `delete from ${table} where message_seq in (${marks})`,
     ),
     `delete from messages where seq in (${marks})`,
@@ -118,13 +122,7 @@ export interface RemovedTurn {
   readonly ended_at: string
 }
 
-/** The smallest UUIDv7 of this time. Turns have the ids of messages, so older turns sort before it. */
-function firstIdAt(ms: number): string {
-  const digits = ms.toString(16).padStart(12, '0')
-  return `${digits.slice(0, 8)}-${digits.slice(8)}`
-}
-
-/** Removes the oldest finished turns with their frames. */
+/** Removes the oldest finished turns with their frames. Turns have the ids of messages, so they sort by time. */
 export async function removeTurns(
   tx: Tx,
   { before, after, limit }: Omit<RetentionStep<string>, 'now'>,

@@ -1,4 +1,4 @@
-// Removes rows of sign-in that have ended: sessions with their tokens, links, bearers, codes and keys. They stay for a while, to
+// Removes rows of sign-in that have ended: sessions with their tokens, links, bearers, codes, and keys of forms and of signatures. They stay for a while, to
 // be looked up.
 import { timestamp } from '../../lib/clock.ts'
 import type { Tx } from '../../store/engine.ts'
@@ -23,6 +23,7 @@ const ENDING_TABLES: readonly EndingTable[] = [
   { name: 'device_codes', key: 'device_hash', end: 'expires_at' },
   { name: 'oauth_clients', key: 'client_id', end: 'expires_at' },
   { name: 'used_challenges', key: 'challenge', end: 'expires_at' },
+  { name: 'form_keys', key: 'form_key', end: 'expires_at' },
   { name: 'signing_keys', key: 'kid', end: 'serves_until' },
 ]
 

@@ -25,6 +25,7 @@ export const identityClaims = new Table({
     `create table identity_claims (
        sub text primary key, identity_id text not null references identities (id) on delete cascade,
        claimed_at text not null)`,
+    'create index identity_claims_of_identity on identity_claims (identity_id)',
   ],
 })
 

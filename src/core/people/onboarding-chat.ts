@@ -1,7 +1,7 @@
 // The conversation with a chat that has no route: it is greeted once, and its next message names a folder.
 import { timestamp } from '../../lib/clock.ts'
 import type { Tx } from '../../store/engine.ts'
-import { RoutableJid } from '../groups/new-group.ts'
+import { RoutableJid } from '../routing/routes.ts'
 import { onboarding, openOnboarding } from './onboarding.ts'
 import { requestFolder } from './onboarding-requests.ts'
 

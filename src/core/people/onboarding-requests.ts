@@ -66,8 +66,19 @@ export function readQueueState(tx: Tx): Promise<{ waiting: number; last: number 
   return queryOne(tx, { waiting: integer, last: integer }, sql)
 }
 
+/** A place in the queue. */
+export interface QueuePosition {
+  readonly position: number
+  readonly jid: string
+}
+
 /** In the order of their requests. */
-export function listQueued(tx: Tx, limit: number): Promise<OnboardingRow[]> {
-  const sql = `select ${onboarding.columns.join(', ')} from onboarding where status = 'queued' order by position, jid limit $1`
-  return query(tx, onboarding.decode, sql, [limit])
+export function listQueued(
+  tx: Tx,
+  limit: number,
+  after: QueuePosition = { position: -1, jid: '' },
+): Promise<OnboardingRow[]> {
+  const sql = `select ${onboarding.columns.join(', ')} from onboarding
+    where status = 'queued' and (position, jid) > ($1, $2) order by position, jid limit $3`
+  return query(tx, onboarding.decode, sql, [after.position, after.jid, limit])
 }

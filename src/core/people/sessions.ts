@@ -55,6 +55,7 @@ export const sessions = new Table({
     'create index sessions_of_sub on sessions (sub, status)',
     'create index sessions_expiry on sessions (expires_at)',
     `create index sessions_active_expiry on sessions (expires_at) where status = 'active'`,
+    'create index sessions_of_sub_newest on sessions (sub, started_at, family_id)',
   ],
 })
 
@@ -300,4 +301,9 @@ export async function revokeOtherSessions(tx: Tx, sub: string, kept: string): Pr
     `update sessions set status = 'revoked' where sub = $1 and status = 'active' and family_id <> $2`,
     [sub, kept],
   )
+}
+
+/** Returns how many were active. */
+export async function revokeAllSessions(tx: Tx, sub: string): Promise<number> {
+  return sessions.update(tx, { sub, status: 'active' }, { status: 'revoked' })
 }

@@ -5,7 +5,7 @@ import { query, text } from '../../store/statement.ts'
 import { parentFolderOf, ROOT_FOLDER } from '../access/tiers.ts'
 import type { Chat } from '../chats/chats.ts'
 import { findOutbound, type OutboxRow } from '../delivery/outbox.ts'
-import { inbox } from '../messages/inbox.ts'
+import { inbox, messageIdOfTurn } from '../messages/inbox.ts'
 import { turns } from '../turns/turns.ts'
 import { findLiveEngagement } from './engagements.ts'
 import type { MatchedRoute } from './route-table.ts'
@@ -54,9 +54,9 @@ export async function findEngagedFolder(
   return (await isRootCommandTurn(tx, last?.id)) ? undefined : folder
 }
 
-/** Whether a turn was started by `/root`. A turn has the id of its last message. */
+/** Whether a turn was started by `/root`. */
 async function isRootCommandTurn(tx: Tx, turn_id: string | undefined): Promise<boolean> {
-  return turn_id !== undefined && (await inbox.find(tx, { id: turn_id }))?.verb === 'root'
+  return turn_id !== undefined && (await inbox.find(tx, { id: messageIdOfTurn(turn_id) }))?.verb === 'root'
 }
 
 export async function findChatOwner(tx: Tx, chatMessage: ChatMessageContext): Promise<ChatOwner | undefined> {

@@ -5,7 +5,7 @@ import { Table } from '../../store/table.ts'
 import { containsFolder } from '../access/tiers.ts'
 import { routeStamp } from '../change-stamps.ts'
 import { ObserveWindow } from '../groups/groups.ts'
-import { checkedText, folderFault } from '../values.ts'
+import { checkedText, folderFault, Jid } from '../values.ts'
 
 export const MATCH_KEYS = ['platform', 'room', 'chat_jid', 'sender', 'verb'] as const
 const BUILTINS = ['drop', 'echo'] as const
@@ -110,6 +110,11 @@ export const routes = new Table({
 export function roomOf(jid: string): string {
   return jid.slice(jid.indexOf(':') + 1)
 }
+
+/** The room must not contain glob characters: it becomes a glob in a route. */
+export const RoutableJid = Jid.refine((jid) => !/[\s*?[\\]/.test(roomOf(jid)), {
+  error: 'must not contain blanks, "*", "?", "[" or "\\\\": its room becomes a route\'s glob',
+})
 
 /** The routes of `svc group add`. A Discord guild channel starts turns on mentions; its other messages are observed. */
 export function defaultRoutesFor(jid: string, folder: string): { seq: number; match: string; target: string }[] {

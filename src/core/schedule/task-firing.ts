@@ -1,18 +1,26 @@
 // Fires scheduled tasks. One transaction claims a slot, records the task's message and sets the next slot, so a crash leaves
 // nothing half done and two schedulers never fire the same slot. See docs/decisions.md#scheduled-tasks.
 import { timestamp, uuidv7 } from '../../lib/clock.ts'
+import { defineCounter, defineHistogram } from '../../lib/log/metric-registry.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
 import { bytes, optional, query, queryOne, text } from '../../store/statement.ts'
 import type { Patch } from '../../store/table.ts'
 import { groups } from '../groups/groups.ts'
 import { type RecordedInbound, recordInbound } from '../messages/inbound.ts'
-import type { InboxOutcome } from '../messages/inbox.ts'
+import { type InboxOutcome, messageIdOfTurn } from '../messages/inbox.ts'
 import { contentStart, decodeContent, lockMessageOrder } from '../messages/messages.ts'
 import type { WriteContext } from '../turns/rounds.ts'
 import { nextRun } from './schedule.ts'
 import { expireLeases, hasExpiredLease } from './task-leases.ts'
 import { type ScheduledTask, scheduledTasks, taskRunLogs } from './tasks.ts'
+
+export const TASK_DELAY = defineHistogram(
+  'svc_task_delay_seconds',
+  'Time from the slot of a scheduled task until it was fired',
+  [1, 5, 15, 60, 300, 3600],
+)
+export const TASK_ERRORS = defineCounter('svc_task_errors_total', 'Scheduled tasks that could not be fired')
 
 export interface FiringContext extends WriteContext {
   readonly timeZone: string
@@ -86,7 +94,7 @@ export async function postTaskPrompt(
     envelope: { verb: 'message', platform_id: slot, task_id: id, is_isolated, as_folder: owner },
   })
   await taskRunLogs.insertIfMissing(tx, {
-    // The turn of the message has the same id; `recordTaskTurn` updates this row.
+    // `recordTaskTurn` updates this row when the turn of the message ends.
     id: message.id,
     task_id: id,
     run_at: timestamp(now),
@@ -94,6 +102,9 @@ export async function postTaskPrompt(
     status: 'success',
     result: ENQUEUED,
   })
+  const { metrics } = context
+  if (message.isNew && metrics && slot === slotId(task))
+    tx.onCommit(() => metrics.observe(TASK_DELAY, {}, (now - Date.parse(task.next_run ?? '')) / 1000))
   return message
 }
 
@@ -130,15 +141,10 @@ export function nextTaskState(
 }
 
 /** Pauses a task that cannot run, instead of retrying it, and logs the error. */
-async function pauseWithError(
-  tx: Tx,
-  { clock, random }: FiringContext,
-  task: ScheduledTask,
-  error: string,
-): Promise<false> {
+async function pauseWithError(tx: Tx, context: FiringContext, task: ScheduledTask, error: string): Promise<false> {
   const { id, next_run: slot = '' } = task
   if ((await scheduledTasks.update(tx, { id, status: 'active', next_run: slot }, { status: 'paused' })) > 0)
-    await logFailure(tx, { clock, random }, id, error)
+    await logFailure(tx, context, id, error)
   return false
 }
 
@@ -153,11 +159,12 @@ export async function skipSlot(tx: Tx, context: FiringContext, task: ScheduledTa
 
 async function logFailure(
   tx: Tx,
-  { clock, random }: Pick<FiringContext, 'clock' | 'random'>,
+  { clock, random, metrics }: Pick<FiringContext, 'clock' | 'random' | 'metrics'>,
   task_id: string,
   error: string,
 ): Promise<void> {
   const run_at = timestamp(clock.now())
+  if (metrics) tx.onCommit(() => metrics.add(TASK_ERRORS, {}))
   await taskRunLogs.insert(tx, { id: uuidv7(clock, random), task_id, run_at, duration_ms: 0, status: 'error', error })
 }
 
@@ -185,7 +192,7 @@ export async function recordTaskTurn(
   const isFailure = outcome === 'failed' || outcome === 'refused'
   await taskRunLogs.update(
     tx,
-    { id, task_id },
+    { id: messageIdOfTurn(id), task_id },
     {
       status: isFailure ? 'error' : 'success',
       duration_ms: Math.max(0, Date.parse(ended_at) - Date.parse(started_at)),

@@ -60,6 +60,7 @@ export const taskRunLogs = new Table({
        id text primary key, task_id text not null references scheduled_tasks (id) on delete cascade,
        run_at text not null, duration_ms integer not null, status text not null, result text, error text)`,
     'create index task_run_logs_of on task_run_logs (task_id, run_at)',
+    `create index task_run_logs_failed on task_run_logs (run_at, id) where status = 'error'`,
   ],
 })
 

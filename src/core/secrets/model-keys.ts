@@ -10,6 +10,18 @@ export const SEALED = 'sealed'
 export const MODEL_KEYS = ['OPENAI_API_KEY', 'ANTHROPIC_API_KEY', 'CLAUDE_CODE_OAUTH_TOKEN'] as const
 export type ModelKeyName = (typeof MODEL_KEYS)[number]
 
+/** Settings of .env that select the model of the instance. */
+export const MODEL_SETTINGS = [
+  'AGENT_RUNTIME',
+  'AGENT_COMMAND',
+  'AGENT_MODEL',
+  'ANTHROPIC_BASE_URL',
+  'OPENAI_BASE_URL',
+  'OPENAI_MODEL',
+  ...MODEL_KEYS,
+] as const
+export type ModelSetting = (typeof MODEL_SETTINGS)[number]
+
 export const ModelKey = z.object({
   variable: z.enum(MODEL_KEYS),
   endpoint: line(2048).describe('URL of the endpoint that the key is for'),

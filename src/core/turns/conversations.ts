@@ -38,6 +38,19 @@ export const conversations = new Table({
   ],
 })
 
+/** Counts new waiting messages of a conversation, which is created if it does not exist. */
+export async function addWaiting(
+  tx: Tx,
+  { folder, topic, count, now }: Pick<Conversation, 'folder' | 'topic'> & { count: number; now: string },
+): Promise<void> {
+  const changed = await execute(
+    tx,
+    'update conversations set waiting = waiting + $3, updated_at = $4 where folder = $1 and topic = $2',
+    [folder, topic, count, now],
+  )
+  if (changed === 0) await conversations.insert(tx, { folder, topic, waiting: count, observed_seq: 0, updated_at: now })
+}
+
 /** State of a folder's turns: its place in the fair order, and its circuit breaker. */
 export const folderTurns = new Table({
   name: 'folder_turns',

@@ -1,5 +1,6 @@
 // Costs of turns and daily caps of people. Caps of folders are in their group rows.
 import { z } from 'zod'
+import { defineCounter, type MetricRegistry } from '../../lib/log/metric-registry.ts'
 import type { Tx } from '../../store/engine.ts'
 import { integer, queryOne } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
@@ -50,8 +51,28 @@ export const costLog = new Table({
     // Replaced by the table daily_costs.
     'drop index cost_log_of_folder',
     'drop index cost_log_of_user',
+    'create index cost_log_newest on cost_log (recorded_at, folder, cost_cents)',
   ],
 })
+
+export const COST_CENTS = defineCounter('svc_cost_cents_total', 'Cost that turns reported, in cents')
+export const TOKENS = defineCounter('svc_tokens_total', 'Tokens of models that turns reported', {
+  direction: ['input', 'output'],
+})
+
+/** Records a cost once, and counts it after the commit. */
+export async function recordCost(
+  tx: Tx,
+  metrics: MetricRegistry | undefined,
+  cost: z.output<typeof Cost>,
+): Promise<void> {
+  if (!(await costLog.insertIfMissing(tx, cost)) || !metrics) return
+  tx.onCommit(() => {
+    metrics.add(COST_CENTS, {}, cost.cost_cents)
+    metrics.add(TOKENS, { direction: 'input' }, cost.input_tokens)
+    metrics.add(TOKENS, { direction: 'output' }, cost.output_tokens)
+  })
+}
 
 const CostPayer = z.enum(['folder', 'user_sub'])
 

@@ -2,6 +2,7 @@
 // turn, and all rounds of the turn show it. See docs/decisions.md#rounds.
 import { z } from 'zod'
 import { type Clock, type Random, timestamp } from '../../lib/clock.ts'
+import type { MetricRegistry } from '../../lib/log/metric-registry.ts'
 import type { Dialect, Engine, Tx } from '../../store/engine.ts'
 import {
   bytes,
@@ -16,6 +17,7 @@ import {
 } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
 import { appendChatEvent } from '../chats/chat-events.ts'
+import type { MessageTracer } from '../messages/message-tracer.ts'
 import { batchLength, decodeContent } from '../messages/messages.ts'
 import { ChatName, Folder, Timestamp } from '../values.ts'
 
@@ -131,14 +133,24 @@ export interface WriteContext {
   readonly dialect: Dialect
   readonly clock: Clock
   readonly random: Random
+  readonly metrics?: MetricRegistry
+  readonly tracer?: MessageTracer
 }
 
 export function writeContextOf({
   engine,
   clock,
   random,
+  metrics,
+  tracer,
 }: Omit<WriteContext, 'dialect'> & { engine: Pick<Engine, 'dialect'> }): WriteContext {
-  return { dialect: engine.dialect, clock, random }
+  return {
+    dialect: engine.dialect,
+    clock,
+    random,
+    ...(metrics ? { metrics } : {}),
+    ...(tracer ? { tracer } : {}),
+  }
 }
 
 export async function readRoundHeads(
@@ -175,6 +187,29 @@ export async function keepFrames(tx: Tx, turn_id: string): Promise<void> {
        and id in (select i.id from inbox i where i.turn_id = $1)`,
     [turn_id],
   )
+}
+
+interface ReopenedRound {
+  readonly id: string
+  /** Turn whose frames it shows so far. */
+  readonly framesOf: string | undefined
+  /** Id under which its frames continue: those of the turn belong to its other rounds too. */
+  readonly keptAs: string
+}
+
+/** Makes a failed round pending again, because its message is retried. The caller holds `lockMessageOrder`. */
+export async function reopenRound(tx: Tx, { id, framesOf, keptAs }: ReopenedRound): Promise<void> {
+  const round = await rounds.find(tx, { id, status: 'failed' })
+  if (!round) return
+  const shown = round.turn_id ?? framesOf
+  if (shown !== undefined)
+    await execute(
+      tx,
+      `insert into frames (turn_id, seq, message_seq) select $1, f.seq, f.message_seq from frames f
+       where f.turn_id = $2 and f.seq <= $3`,
+      [keptAs, shown, round.last_seq],
+    )
+  await rounds.update(tx, { id }, { status: 'pending', error: undefined, ended_at: undefined, turn_id: keptAs })
 }
 
 interface RoundResult {

@@ -8,7 +8,7 @@ import { execute, flag, integer, placeholders, query, queryOne, text } from '../
 import { defaultReach, smallestReach } from '../access/reach.ts'
 import { isLinkChat } from '../delivery/channel.ts'
 import { type Envelope, envelopes } from '../messages/envelopes.ts'
-import { type InboxRow, inbox } from '../messages/inbox.ts'
+import { type InboxRow, inbox, turnIdFor } from '../messages/inbox.ts'
 import { type Message, messages } from '../messages/messages.ts'
 import { engage, setLastReply } from '../routing/engagements.ts'
 import { checkBudget, recheckBudget } from './budget.ts'
@@ -323,7 +323,7 @@ async function formTurn(
   const chat_topic = envelope?.return_jid === undefined ? last.row.chat_topic : (envelope.return_topic ?? '')
   const is_timed = envelope?.task_id !== undefined
   const turn: Turn = {
-    id: last.row.id,
+    id: turnIdFor(last.row),
     folder,
     topic,
     jid,

@@ -16,13 +16,13 @@ import { recordTaskTurn } from '../schedule/task-firing.ts'
 import { ChatName, Folder, Timestamp } from '../values.ts'
 import { takeBudgetNotice } from './budget.ts'
 import { conversations, folderTurns, sessionLog } from './conversations.ts'
-import { costLog } from './costs.ts'
+import { recordCost } from './costs.ts'
 import { endRounds, keepFrames, rounds, type WriteContext } from './rounds.ts'
-import { FAILURE_MESSAGES, sentenceOf } from './turn-failures.ts'
+import { FAILURE_MESSAGES, sentenceOf, type TurnFailure } from './turn-failures.ts'
 import { IS_OPEN, type TurnRules } from './turn-rules.ts'
 
 export const Turn = z.object({
-  id: z.string().describe('Id of its last message'),
+  id: z.string().describe('Id of its last message; see `turnIdFor`'),
   folder: Folder,
   topic: z.string().describe('Topic of the conversation; empty for the main one'),
   jid: ChatName.describe('Chat that it replies to'),
@@ -76,6 +76,12 @@ export const turns = new Table({
     'drop index turns_of_folder',
     'create index turns_of_chat on turns (jid, folder, last_seq)',
     'alter table turns add column deaths integer',
+    'create index turns_newest on turns (folder, id)',
+    `create index turns_unanswered on turns (outcome, id) where outcome <> 'answered'`,
+    `create index turns_unanswered_of_folder on turns (folder, outcome, id) where outcome <> 'answered'`,
+    // With the plain column, SQLite would use it in place of turns_open.
+    'drop index turns_newest',
+    `create index turns_newest on turns ((folder || ''), id)`,
   ],
 })
 
@@ -104,7 +110,7 @@ export async function findTurnOfConnection(
   return running.length === 1 ? running[0] : undefined
 }
 
-type TurnFilter = Partial<Pick<Turn, 'folder' | 'topic' | 'jid' | 'chat_topic' | 'is_stopping'>>
+type TurnFilter = Partial<Pick<Turn, 'id' | 'folder' | 'topic' | 'jid' | 'chat_topic' | 'is_stopping'>>
 
 export async function listRunningTurns(tx: Tx, where: TurnFilter): Promise<Turn[]> {
   const sql = `select ${turns.columns.join(', ')} from turns where ${runningSql(where)}`
@@ -145,6 +151,8 @@ export interface TurnEnd {
   readonly publicReason?: string | undefined
   /** Sent to the chat if no round shows the result. */
   readonly notice?: string | undefined
+  /** Kind of a failure, for the metrics. */
+  readonly failure?: TurnFailure | undefined
   /** Fingerprint of the configuration of a failed run. */
   readonly configMark?: string | undefined
 }
@@ -336,7 +344,7 @@ export async function submitTurn(
   if (isKept) await conversations.update(tx, conversation, { session_id, updated_at: now })
   const { jid, chat_topic: topic, user_sub } = turn
   for (const cost of submission.models ?? [])
-    await costLog.insertIfMissing(tx, { folder, turn_id, user_sub, chat_jid: jid, ...cost, recorded_at: now })
+    await recordCost(tx, context.metrics, { folder, turn_id, user_sub, chat_jid: jid, ...cost, recorded_at: now })
   if (status === 'error' || result === '' || turn.replies > 0 || turn.is_isolated) return []
   const reply = { jid, topic, folder, turn_id, content: result, engages: engagesChat(turn) }
   return (await recordOutbound(tx, context, rules, reply)).keys

@@ -1,0 +1,53 @@
+// Skills in a workspace: directories below .claude/skills, each with a SKILL.md. Those of packages have a mark.
+import type { Directory } from '../../lib/files/directory.ts'
+import { Refusal } from '../../lib/refusal.ts'
+import type { Layout } from '../layout.ts'
+import type { AgentSkill } from './agent-file.ts'
+import { PACKAGE_MARK } from './package-skills.ts'
+import { splitFrontMatter } from './products.ts'
+import { openHome } from './workspace-home.ts'
+
+const SKILLS_MAX = 200
+const SKILL_BYTES_MAX = 65_536
+const DESCRIPTION_MAX = 500
+
+/** Sorted by name, at most 200. */
+export async function listAgentSkills(layout: Layout, folder: string): Promise<AgentSkill[]> {
+  await using home = await openHome(layout, folder)
+  await using skills = await home?.openPath('.claude/skills')
+  if (!skills) return []
+  const names = (await skills.entries()).filter((entry) => entry.isDirectory()).map(({ name }) => name)
+  const found = []
+  for (const name of names.slice(0, SKILLS_MAX)) found.push({ name, ...(await readSkill(skills, name)) })
+  return found
+}
+
+async function readSkill(skills: Directory, name: string): Promise<Omit<AgentSkill, 'name'>> {
+  try {
+    await using skill = await skills.openDirectory(name)
+    const text = await readText(skill, 'SKILL.md')
+    const owner = (await readText(skill, PACKAGE_MARK))?.trim()
+    const description = text === undefined ? undefined : parseDescription(text)
+    return {
+      ...(description === undefined ? {} : { description }),
+      ...(owner ? { package: owner } : {}),
+      ...(text === undefined ? { fault: 'it has no SKILL.md' } : {}),
+    }
+  } catch (error) {
+    // Agents can put anything there.
+    if (error instanceof Refusal) return { fault: 'its SKILL.md cannot be read' }
+    throw error
+  }
+}
+
+async function readText(directory: Directory | undefined, name: string): Promise<string | undefined> {
+  return (await directory?.readFile(name, SKILL_BYTES_MAX))?.data.toString()
+}
+
+/** The line `description:` of the front matter. */
+function parseDescription(text: string): string | undefined {
+  const { matter = '' } = splitFrontMatter(text)
+  const [, value = ''] = /^description:[ \t]*(.*?)[ \t\r]*$/m.exec(matter) ?? []
+  const plain = /^(["'])(.*)\1$/.exec(value)?.[2] ?? value
+  return plain === '' ? undefined : plain.slice(0, DESCRIPTION_MAX)
+}
