@@ -37,6 +37,7 @@ export const ADMIN_ROUTES: ReadonlyMap<string, AdminRoute> = new Map<string, Adm
     { method: 'GET', answer: async ({ snapshot }) => json(200, (await snapshot()).denied.map(shownDenied)) },
   ],
   ['/health', { method: 'GET', answer: health }],
+  ['/healthz', { method: 'GET', answer: health }],
   ['/metrics', { method: 'GET', answer: metrics }],
 ])
 

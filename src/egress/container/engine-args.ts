@@ -162,7 +162,8 @@ function proxyVariables(subnet: Subnet): Record<string, string> {
 
 /** All images are local by now: never pull one of this name that a stranger has published. Discard output logs. */
 function createArgs(run: Run, part: RunComponent): string[] {
-  const fixed = ['--pull', 'never', '--log-driver', 'none', '--security-opt', 'no-new-privileges']
+  // The image's health check is for a daemon of svc.
+  const fixed = ['--pull', 'never', '--log-driver', 'none', '--no-healthcheck', '--security-opt', 'no-new-privileges']
   return ['create', '--name', componentName(run, part), ...labelArgs(run), ...fixed]
 }
 

@@ -17,6 +17,6 @@ export async function ensureImages({ engine, image }: Run, workload: Workload, s
 }
 
 function remedyOf(command: string, image: string): string {
-  const build = `npm pack && ${command} build -f docker/egress-proxy.Dockerfile -t ${image} .`
+  const build = `${command} build -t ${image} .`
   return `build it in the source tree with: ${build}; or use an existing one: EGRESS_IMAGE=<image>`
 }
