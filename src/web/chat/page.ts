@@ -1,9 +1,9 @@
 // The HTML pages of a link: the chat, a round for browsers without script, an error, and the script of the widget. No page
 // contains the token: all URLs in them are relative.
 import { createHash } from 'node:crypto'
+import { EMPTY_HTML, type Html, html, trustedHtml } from '../html.ts'
 import { MARKDOWN_MAX } from '../text/markdown.ts'
 import { describeFailure, initialLetter, NO_ANSWER, toSentence } from '../text/wording.ts'
-import { EMPTY_HTML, type Html, html, trustedHtml } from './html.ts'
 import { proseHtml } from './prose.ts'
 import { buildScript, wrapInFunction } from './script.ts'
 import { CHAT_STYLE, PAGE_STYLE } from './style.ts'
@@ -183,7 +183,7 @@ ${head}
       'Content-Security-Policy': [...BASE_POLICY, stylePolicy, ...policy].join('; '),
       ...PRIVACY_HEADERS,
     },
-    body: page.text,
+    body: page.toString(),
   }
 }
 

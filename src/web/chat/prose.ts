@@ -1,6 +1,7 @@
 // Renders parsed Markdown as HTML for browsers without script, like `../browser/prose.ts` does as DOM nodes.
+
+import { EMPTY_HTML, type Html, html, trustedHtml } from '../html.ts'
 import { type Block, type Inline, parseMarkdown } from '../text/markdown.ts'
-import { EMPTY_HTML, type Html, html, trustedHtml } from './html.ts'
 
 export function proseHtml(text: string, max?: number): Html[] {
   return parseMarkdown(text, max).map((block) => blockHtml(block))

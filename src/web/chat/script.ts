@@ -25,6 +25,7 @@ const ENTRIES = {
   page: [...CHAT, 'browser/page'],
   embed: [...CHAT, 'browser/embed'],
   passkey: ['browser/passkey'],
+  dash: ['browser/dash'],
 } as const
 
 export function buildScript(entry: keyof typeof ENTRIES): string {

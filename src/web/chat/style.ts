@@ -1,11 +1,6 @@
 // The style sheets of the chat: one for the page and the widget, one for the page only.
 
-export const LIGHT_COLORS = `
-  --back: #fff; --raised: #f6f7fa; --text: #1b1d26; --muted: #5f6778; --line: #e1e4eb; --bubble: #e9ebfb;
-  --code: #f4f5f9; --accent: #4653cf; --on-accent: #fff; --fault: #b3261e; --warn: #fff6e0; --on-warn: #5a4300;`
-export const DARK_COLORS = `
-  --back: #15171d; --raised: #1d2028; --text: #e7e9f0; --muted: #9ba3b6; --line: #2f3440; --bubble: #2b3052;
-  --code: #0f1116; --accent: #98a1ff; --on-accent: #12142e; --fault: #ff9a90; --warn: #3a3014; --on-warn: #ffe3a1;`
+import { DARK_COLORS, LIGHT_COLORS } from '../tokens.ts'
 
 /**
  * For the page and the widget: `:host` matches nothing in a page, `body` nothing in a shadow tree. `--accent` is a background;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { suite, test } from 'node:test'
-import { html } from '../chat/html.ts'
+import { html } from '../html.ts'
 import { messagePage, renderPage } from './page.ts'
 import { ACCOUNT_STYLE } from './style.ts'
 

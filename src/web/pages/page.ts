@@ -1,8 +1,8 @@
 // The shell of the pages for people: sign-in, account, consent, invites, onboarding and the front page. No script unless a page
 // names one, and nothing from other hosts.
 import { createHash } from 'node:crypto'
-import { EMPTY_HTML, type Html, html, trustedHtml } from '../chat/html.ts'
 import type { HtmlPage } from '../chat/page.ts'
+import { EMPTY_HTML, type Html, html, trustedHtml } from '../html.ts'
 import { ACCOUNT_STYLE } from './style.ts'
 
 /** The pages of a person, linked with each other. */
@@ -23,6 +23,8 @@ export interface PageOptions {
   readonly person?: string | undefined
   /** Shows the links between the pages of the person; this page is the current one. */
   readonly tab?: AccountTab
+  /** Whether the person may open the dashboard; the pages with tabs link to it. */
+  readonly hasDashboard?: boolean
   /** Paths of module scripts on this server. */
   readonly scripts?: readonly string[]
   /** Origins or schemes that a form may lead to, besides this server. Browsers check redirects after a form, too. */
@@ -32,7 +34,7 @@ export interface PageOptions {
 const STYLE_HASH = createHash('sha256').update(ACCOUNT_STYLE).digest('base64')
 
 export function renderPage(options: PageOptions): HtmlPage {
-  const { title, main, status = 200, person, tab, scripts = [], formTargets = [] } = options
+  const { title, main, status = 200, person, tab, hasDashboard = false, scripts = [], formTargets = [] } = options
   const body = html`<!doctype html>
 <html lang="en">
 <head>
@@ -46,20 +48,20 @@ ${scripts.map((path) => html`<script type="module" src="${path}"></script>`)}
 <body>
 <header><a class="brand" href="/">svc</a>${person === undefined ? EMPTY_HTML : personMenu(person)}</header>
 <main>
-${tab === undefined ? EMPTY_HTML : accountTabs(tab)}<h1>${title}</h1>
+${tab === undefined ? EMPTY_HTML : accountTabs(tab, hasDashboard)}<h1>${title}</h1>
 ${main}
 </main>
 </body>
 </html>
-`.text
+`.toString()
   return { status, headers: pageHeaders(scripts.length > 0, formTargets), body }
 }
 
-function accountTabs(current: AccountTab): Html {
+function accountTabs(current: AccountTab, hasDashboard: boolean): Html {
   const tabs = TABS.map(([path, label]) =>
     path === current ? html`<a href="${path}" aria-current="page">${label}</a>` : html`<a href="${path}">${label}</a>`,
   )
-  return html`<nav class="tabs" aria-label="Your account">${tabs}</nav>
+  return html`<nav class="tabs" aria-label="Your account">${hasDashboard ? html`<a href="/dash/">Dashboard</a>` : EMPTY_HTML}${tabs}</nav>
 `
 }
 

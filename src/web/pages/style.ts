@@ -1,5 +1,5 @@
-// The style sheet of the pages for people. The colours are those of the chat.
-import { DARK_COLORS, LIGHT_COLORS } from '../chat/style.ts'
+// The style sheet of the pages for people.
+import { DARK_COLORS, LIGHT_COLORS } from '../tokens.ts'
 
 export const ACCOUNT_STYLE = `
 :root { ${LIGHT_COLORS} --ink: var(--accent); --edge: #858da0; color-scheme: light dark }

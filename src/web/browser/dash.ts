@@ -1,0 +1,122 @@
+// The script of the dashboard: local times, copy buttons, the palette, the theme, fields for files, and whether the page is live.
+// Everything else works without it.
+
+const root = document.documentElement
+
+/** Rewrites the exact times in the reader's zone. */
+function localizeTimes(within: ParentNode): void {
+  for (const time of within.querySelectorAll('time[datetime]')) {
+    const at = new Date(time.getAttribute('datetime') ?? '')
+    if (!Number.isNaN(at.getTime()))
+      time.setAttribute('title', at.toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'long' }))
+  }
+}
+
+function addCopyButtons(within: ParentNode): void {
+  for (const place of within.querySelectorAll<HTMLElement>('[data-copy]:not(:has(button))')) {
+    const button = document.createElement('button')
+    button.type = 'button'
+    button.className = 'quiet'
+    button.textContent = 'Copy'
+    button.addEventListener('click', () => {
+      void navigator.clipboard.writeText(place.dataset.copy ?? '').then(() => {
+        button.textContent = 'Copied'
+      })
+    })
+    place.append(button)
+  }
+}
+
+function enhance(within: ParentNode): void {
+  localizeTimes(within)
+  addCopyButtons(within)
+}
+
+/** The server reads the cookie, so that the next page has the theme from the start. */
+function setUpTheme(): void {
+  const button = document.querySelector<HTMLButtonElement>('#theme')
+  if (!button) return
+  button.hidden = false
+  button.addEventListener('click', () => {
+    const isDark = root.dataset.theme
+      ? root.dataset.theme === 'dark'
+      : matchMedia('(prefers-color-scheme: dark)').matches
+    root.dataset.theme = isDark ? 'light' : 'dark'
+    // biome-ignore lint/suspicious/noDocumentCookie: the Cookie Store API is not in every browser
+    document.cookie = `svc_theme=${root.dataset.theme}; Path=/dash; Max-Age=31536000; SameSite=Lax`
+  })
+}
+
+function setUpPalette(): void {
+  const dialog = document.querySelector<HTMLDialogElement>('#palette')
+  const opener = document.querySelector<HTMLButtonElement>('#palette-open')
+  const query = document.querySelector<HTMLInputElement>('#palette-query')
+  const results = document.querySelector('#palette-results')
+  if (!dialog || !opener || !query || !results) return
+  const open = (): void => {
+    if (!dialog.open) dialog.showModal()
+    query.select()
+    query.dispatchEvent(new Event('input', { bubbles: true }))
+  }
+  opener.hidden = false
+  opener.addEventListener('click', open)
+  document.addEventListener('keydown', (event) => {
+    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k') {
+      event.preventDefault()
+      open()
+    }
+  })
+  dialog.addEventListener('keydown', (event) => {
+    const links = [...results.querySelectorAll('a')]
+    const at = links.findIndex((item) => item.matches(':focus'))
+    if (event.key === 'ArrowDown') links[Math.min(at + 1, links.length - 1)]?.focus()
+    else if (event.key === 'ArrowUp') (at > 0 ? links[at - 1] : query)?.focus()
+    else if (event.key === 'Enter' && document.activeElement === query && links[0]) links[0].click()
+    else return
+    event.preventDefault()
+  })
+}
+
+/** An old page that looks current is worse than an error. */
+function setUpConnection(): void {
+  const stream = document.querySelector('#stream')
+  const state = document.querySelector<HTMLElement>('#connection')
+  if (!stream || !state) return
+  const show = (text: string, isLost: boolean): void => {
+    state.hidden = false
+    state.textContent = text
+    state.classList.toggle('lost', isLost)
+  }
+  document.addEventListener('htmx:sse:after:connection', () => show('Live', false))
+  document.addEventListener('htmx:sse:error', () => show('Not live: connecting again', true))
+  document.addEventListener('svc:ended', () => show('Not live: signed out', true))
+}
+
+/** The menu is open without script, and closed on a narrow screen with it. */
+function setUpMenu(): void {
+  const menu = document.querySelector<HTMLDetailsElement>('#menu')
+  if (menu && matchMedia('(max-width: 860px)').matches) menu.open = false
+}
+
+/** Fields for a file, whose text goes into another field: a form without script cannot read one. */
+function setUpFileFields(): void {
+  for (const input of document.querySelectorAll<HTMLInputElement>('input[data-fills]')) {
+    const target = document.querySelector<HTMLTextAreaElement>(`#${input.dataset.fills}`)
+    const field = input.closest<HTMLElement>('.field')
+    if (!target || !field) continue
+    field.hidden = false
+    input.addEventListener('change', () => {
+      void input.files?.[0]?.text().then((text) => {
+        target.value = text
+      })
+    })
+  }
+}
+
+enhance(document)
+setUpTheme()
+setUpPalette()
+setUpConnection()
+setUpMenu()
+setUpFileFields()
+document.addEventListener('htmx:after:swap', () => enhance(document))

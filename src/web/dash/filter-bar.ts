@@ -1,0 +1,28 @@
+// A form whose fields are the query of the page, so that filters survive a reload, the back button and a copied link.
+import { EMPTY_HTML, type Html, html } from '../html.ts'
+import { type FormField, renderField } from './form.ts'
+
+export interface FilterBar {
+  readonly id: string
+  /** The path of the page. */
+  readonly path: string
+  readonly fields: readonly FormField[]
+  /** Parameters that stay, such as the view of a folder. */
+  readonly fixed?: Readonly<Record<string, string>>
+  readonly query: Readonly<Record<string, string>>
+}
+
+export function renderFilters({ id, path, fields, fixed = {}, query }: FilterBar): Html {
+  const kept = Object.entries(fixed).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)
+  const shown = fields.map((field) => renderField(id, { ...field, value: query[field.name] ?? field.value ?? '' }))
+  const isFiltered = fields.some(({ name }) => (query[name] ?? '') !== '')
+  const clear = isFiltered ? html`<a class="button quiet" href="${withQuery(path, fixed)}">Clear</a>` : EMPTY_HTML
+  return html`<form id="${id}" class="filters" method="get" action="${path}" role="search">${kept}${shown}<button class="quiet">Filter</button>${clear}</form>`
+}
+
+/** The path with a query. Empty values are left out. */
+export function withQuery(path: string, query: Readonly<Record<string, string | undefined>>): string {
+  const parameters = Object.entries(query).flatMap(([name, value]) => (value ? [[name, value]] : []))
+  const text = new URLSearchParams(parameters).toString()
+  return text === '' ? path : `${path}?${text}`
+}

@@ -1,0 +1,107 @@
+// Tables of the dashboard, also as CSV and JSON. On a narrow screen each row becomes a card, so cells name their column.
+import { EMPTY_HTML, type Html, html, linkTarget } from '../html.ts'
+import { type EmptyState, emptyState } from './parts.ts'
+
+type CellContent = Html | string | number | undefined
+
+export interface TableColumn<R> {
+  readonly label: string
+  readonly cell: (row: R) => CellContent
+  /** For CSV and JSON; default: the cell, if it is text or a number. */
+  readonly value?: (row: R) => string | number | boolean | undefined
+  /** Numbers are aligned at their end. */
+  readonly isNumber?: true
+}
+
+export interface DataTable<R> {
+  readonly id: string
+  /** Read by screen readers. */
+  readonly caption: string
+  readonly columns: readonly TableColumn<R>[]
+  readonly rows: readonly R[]
+  /** Unique in the table and stable: live updates keep the row's place and focus by it. */
+  readonly rowId: (row: R) => string
+  readonly rowActions?: ((row: R) => Html) | undefined
+  readonly empty: EmptyState
+  /** Cursor of the next page. */
+  readonly next?: string | undefined
+}
+
+/** A table of any rows, for pages that return one. */
+export type AnyTable = DataTable<never>
+
+/** Keeps the type of the rows inside of the columns. */
+export function defineTable<R>(table: DataTable<R>): AnyTable {
+  return table as unknown as AnyTable
+}
+
+/** `nextHref`: the URL of the next page. */
+export function renderTable<R>(table: DataTable<R>, nextHref?: string): Html {
+  const { id, caption, columns, rows, rowActions, empty } = table
+  if (rows.length === 0) return emptyState(empty)
+  const heads = columns.map(({ label, isNumber }) => html`<th scope="col"${numberClass(isNumber)}>${label}</th>`)
+  const actions = rowActions ? html`<th scope="col"><span class="unseen">Actions</span></th>` : EMPTY_HTML
+  const body = rows.map((row) => renderRow(table, row))
+  const more =
+    nextHref === undefined
+      ? EMPTY_HTML
+      : html`<p class="more"><a href="${linkTarget(nextHref)}" rel="next">Next page</a></p>`
+  return html`<div class="scroll"><table id="${id}"><caption class="unseen">${caption}</caption><thead><tr>${heads}${actions}</tr></thead><tbody>${body}</tbody></table></div>${more}`
+}
+
+function renderRow<R>({ id, columns, rowId, rowActions }: DataTable<R>, row: R): Html {
+  const cells = columns.map(
+    ({ label, cell, isNumber }) => html`<td data-label="${label}"${numberClass(isNumber)}>${cell(row) ?? ''}</td>`,
+  )
+  const actions = rowActions ? html`<td class="actions">${rowActions(row)}</td>` : EMPTY_HTML
+  return html`<tr id="${rowElementId(id, rowId(row))}">${cells}${actions}</tr>`
+}
+
+/** Ids of elements must not contain white space. */
+export function rowElementId(table: string, row: string): string {
+  return `${table}-${encodeURIComponent(row)}`
+}
+
+function numberClass(isNumber: true | undefined): Html {
+  return isNumber ? html` class="number"` : EMPTY_HTML
+}
+
+/** Names of columns as keys: `Next run` becomes `next_run`. */
+function keyOfColumn(label: string): string {
+  return label.toLowerCase().replace(/[^a-z0-9]+/g, '_')
+}
+
+type PlainRow = Readonly<Record<string, string | number | boolean | undefined>>
+
+export function plainRows<R>({ columns, rows }: DataTable<R>): PlainRow[] {
+  return rows.map((row) =>
+    Object.fromEntries(columns.map((column) => [keyOfColumn(column.label), plainValue(column, row)])),
+  )
+}
+
+function plainValue<R>({ cell, value }: TableColumn<R>, row: R): string | number | boolean | undefined {
+  if (value) return value(row)
+  const content = cell(row)
+  return typeof content === 'string' || typeof content === 'number' ? content : undefined
+}
+
+export function csvHead<R>({ columns }: DataTable<R>): string {
+  return csvLine(columns.map(({ label }) => keyOfColumn(label)))
+}
+
+export function csvRows<R>(table: DataTable<R>): string {
+  return plainRows(table)
+    .map((row) => csvLine(Object.values(row)))
+    .join('')
+}
+
+function csvLine(values: readonly (string | number | boolean | undefined)[]): string {
+  return `${values.map(csvValue).join(',')}\r\n`
+}
+
+/** Spreadsheets run a text that starts like a formula, so such a text gets an apostrophe in front. */
+function csvValue(value: string | number | boolean | undefined): string {
+  if (typeof value !== 'string') return value === undefined ? '' : String(value)
+  const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+}
