@@ -1,0 +1,130 @@
+// The agent of a folder: its model, the files that describe it, and its skills.
+import { AGENT_FILE_MAX_BYTES, AgentFileName, type AgentSkill } from '../../../core/groups/agent-file.ts'
+import { Refusal, refuse } from '../../../lib/refusal.ts'
+import { groupsResource } from '../../../resources/groups.ts'
+import { link, notice, section, textBlock, timeOf, visibleText } from '../../../web/dash/parts.ts'
+import { defineTable, renderTable } from '../../../web/dash/table.ts'
+import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
+import { modelActions, renderModelSection } from '../model-section.ts'
+import type { PageContent, PageView } from '../page.ts'
+import { defineFolderView } from './view.ts'
+
+const groups = groupsResource.verbs
+/** A line break has six bytes in a form. */
+const FORM_MAX_BYTES = 8 * AGENT_FILE_MAX_BYTES
+
+type FileEntry = Awaited<ReturnType<typeof groups.files.run>>['files'][number]
+
+export const agentView = defineFolderView({
+  name: 'agent',
+  title: 'Agent',
+  actions: {
+    ...modelActions,
+    save_file: {
+      maxBytes: FORM_MAX_BYTES,
+      run: async (view, fields) => {
+        const name = readName(fields.get('name'))
+        const change = {
+          folder: view.params.folder ?? '',
+          name,
+          version: fields.get('version') ?? '',
+          // Browsers send line breaks as CR LF.
+          content: (fields.get('content') ?? '').replaceAll('\r\n', '\n'),
+        }
+        await view.call(groups.write_file, change)
+        return { done: `${name} saved. Agents read it at the next turn.` }
+      },
+    },
+  },
+  show: (view, folder) => (view.query.file === undefined ? showAgent(view, folder) : showEditor(view, folder)),
+})
+
+function readName(text: string | undefined): AgentFileName {
+  const { success, data } = AgentFileName.safeParse(text)
+  return success ? data : refuse('not_found', 'there is no such file')
+}
+
+async function showAgent(view: PageView, folder: string): Promise<Omit<PageContent, 'title'>> {
+  const [{ files }, { skills }] = [
+    await view.call(groups.files, { folder }),
+    await view.call(groups.skills, { folder }),
+  ]
+  return {
+    top: await renderModelSection(view),
+    bottom: html`${section('files', 'Files', fileTable(view, files))}${section('skills', 'Skills', skillTable(folder, skills))}`,
+  }
+}
+
+function fileTable(view: PageView, files: readonly FileEntry[]): Html {
+  return renderTable(
+    defineTable<FileEntry>({
+      id: 'agent-files',
+      caption: 'Files that describe the agent',
+      rows: files,
+      rowId: ({ name }) => name,
+      columns: [
+        {
+          label: 'File',
+          cell: ({ name, fault }) =>
+            fault === undefined ? link(view.url({ file: name, kind: undefined }), name) : name,
+        },
+        { label: 'Purpose', cell: ({ about }) => about },
+        { label: 'Size', cell: ({ bytes }) => (bytes === undefined ? 'none yet' : `${bytes} bytes`), isNumber: true },
+        {
+          label: 'Changed',
+          cell: ({ modified_at, fault }) =>
+            fault === undefined ? (modified_at ? timeOf(modified_at, view.nowMs) : '') : visibleText(fault),
+        },
+      ],
+      empty: { text: 'The folder has no workspace.' },
+    }),
+  )
+}
+
+function skillTable(folder: string, skills: readonly AgentSkill[]): Html {
+  return renderTable(
+    defineTable<AgentSkill>({
+      id: 'skills-list',
+      caption: `Skills of ${folder}`,
+      rows: skills,
+      rowId: ({ name }) => name,
+      columns: [
+        { label: 'Skill', cell: ({ name }) => visibleText(name) },
+        { label: 'What it does', cell: ({ description, fault }) => visibleText(fault ?? description ?? '') },
+        {
+          label: 'From',
+          cell: ({ package: owner }) => (owner === undefined ? 'the folder' : `package ${visibleText(owner)}`),
+        },
+      ],
+      empty: {
+        text: 'The agent has no skills. They are directories with a SKILL.md below .claude/skills in its workspace.',
+      },
+    }),
+  )
+}
+
+async function showEditor(view: PageView, folder: string): Promise<Omit<PageContent, 'title'>> {
+  const name = readName(view.query.file)
+  const { content, version, exists } = await view.call(groups.read_file, { folder, name })
+  const field = {
+    name: 'content',
+    label: exists ? name : `${name} (new)`,
+    kind: 'multiline',
+    rows: 24,
+    value: content,
+    hint: `At most ${AGENT_FILE_MAX_BYTES} bytes. The agent can change the file, too.`,
+  } as const
+  const form = view.form({ action: 'save_file', fields: [field], submit: 'Save', fixed: { name, version } })
+  return {
+    top: html`<p>${link(view.url({ file: undefined }), 'Agent')} · ${name}</p>${isConflict(view) ? currentFile(content) : EMPTY_HTML}${form}`,
+  }
+}
+
+/** Whether a save was refused because the file has changed: the form then has the text that was not saved. */
+function isConflict({ c }: PageView): boolean {
+  return c.error instanceof Refusal && c.error.code === 'conflict'
+}
+
+function currentFile(content: string): Html {
+  return html`${notice('warn', 'The file as it is now is below, then your text. Saving your text replaces the file.')}<div id="current-file">${textBlock('current-text', content)}</div>`
+}

@@ -1,0 +1,85 @@
+// Spending of a folder: today against its cap, the last weeks as a chart, and the form for the cap.
+import { refuse } from '../../../lib/refusal.ts'
+import { costLogResource } from '../../../resources/cost-log.ts'
+import { groupsResource } from '../../../resources/groups.ts'
+import { renderChart } from '../../../web/dash/chart.ts'
+import { renderDetails } from '../../../web/dash/detail-pane.ts'
+import { badge, copyText, money, renderMeter, section, type Tone } from '../../../web/dash/parts.ts'
+import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
+import type { PageView } from '../page.ts'
+import { defineFolderView } from './view.ts'
+
+const groups = groupsResource.verbs
+const DAYS = 30
+const DAY_MS = 24 * 3_600_000
+const TONES: Readonly<Record<string, Tone>> = { ok: 'ok', WARN: 'warn', EXHAUSTED: 'fault' }
+const STATUS_TEXTS: Readonly<Record<string, string>> = {
+  ok: 'within the cap',
+  WARN: 'nearly spent',
+  EXHAUSTED: 'spent',
+}
+
+export const budgetView = defineFolderView({
+  name: 'budget',
+  title: 'Budget',
+  actions: {
+    set_budget: {
+      run: async (view, fields) => {
+        const daily = readCents(fields.get('dollars') ?? '')
+        await view.call(groups.set_budget, { folder: view.params.folder ?? '', daily })
+        return { done: daily === 0 ? 'The folder has no cap.' : `The folder may spend ${money(daily)} a day.` }
+      },
+    },
+  },
+  show: async (view, folder) => {
+    const { cap, spent, status } = await view.call(groups.budget, { folder })
+    const mayChange = await view.may(groups.set_budget, { folder, daily: 0 })
+    const { spend } = await view.call(costLogResource.verbs.spend, { by: 'day', days: DAYS, folder })
+    const byDay = new Map(spend.map(({ name, cents }) => [name, cents]))
+    const points = lastDays(view.nowMs).map((label) => ({ label, value: byDay.get(label) ?? 0 }))
+    const today = renderDetails({
+      'Spent today': money(spent),
+      'Cap per day': cap === undefined ? 'none' : money(cap),
+      Status: status === undefined ? undefined : badge(STATUS_TEXTS[status] ?? status, TONES[status] ?? 'idle'),
+      Share: cap === undefined ? undefined : renderMeter('Share of the cap', spent, cap),
+    })
+    const chart = renderChart({
+      id: 'spend-chart',
+      title: `Cost per day, last ${DAYS} days`,
+      points,
+      format: money,
+      limit: cap,
+    })
+    return {
+      main: html`${section('today', 'Today', today)}${section('spend', 'Spending', chart)}`,
+      bottom: mayChange ? capForm(view, folder, cap) : EMPTY_HTML,
+      isLive: true,
+    }
+  },
+})
+
+function lastDays(nowMs: number): string[] {
+  return Array.from({ length: DAYS }, (_, at) => new Date(nowMs - (DAYS - 1 - at) * DAY_MS).toISOString().slice(0, 10))
+}
+
+function capForm(view: PageView, folder: string, cap: number | undefined): Html {
+  const fields = [
+    {
+      name: 'dollars',
+      label: 'Dollars per day',
+      isRequired: true,
+      value: cap === undefined ? '' : (cap / 100).toFixed(2),
+      placeholder: '5.00',
+      hint: '0 removes the cap. A folder that has spent more starts no turn until 00:00 UTC.',
+    },
+  ]
+  const command = copyText(`svc budget ${view.host.instance} set folder ${folder} --daily ${cap ?? 500}`)
+  const form = view.form({ action: 'set_budget', fields, submit: 'Set cap' })
+  return section('cap', 'Daily cap', html`${form}<p class="hint">In a terminal, in cents: ${command}</p>`)
+}
+
+function readCents(text: string): number {
+  const typed = text.trim().replace(/^\$/, '')
+  if (!/^\d{1,9}(\.\d{1,2})?$/.test(typed)) refuse('invalid', 'the cap must be an amount in dollars such as 5 or 2.50')
+  return Math.round(Number(typed) * 100)
+}

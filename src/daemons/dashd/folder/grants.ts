@@ -1,0 +1,166 @@
+// Who may do what in a folder: all rows that concern it, also by a glob.
+import { aclResource } from '../../../resources/acl.ts'
+import { identitiesResource } from '../../../resources/identities.ts'
+import type { FormField } from '../../../web/dash/form.ts'
+import { badge, buttonLink, section, timeOf } from '../../../web/dash/parts.ts'
+import { type DataTable, defineTable } from '../../../web/dash/table.ts'
+import { EMPTY_HTML, html } from '../../../web/html.ts'
+import type { FormFields } from '../../http/form-request.ts'
+import type { PageView } from '../page.ts'
+import { optionalField, requiredField } from '../typed-fields.ts'
+import { defineFolderView } from './view.ts'
+
+const acl = aclResource.verbs
+type GrantRow = Awaited<ReturnType<typeof acl.of_folder.run>>['grants'][number]
+type GrantInput = Pick<GrantRow, 'principal' | 'action' | 'scope' | 'effect' | 'params' | 'predicate'>
+
+export const grantsView = defineFolderView({
+  name: 'grants',
+  title: 'Grants',
+  actions: {
+    grant: {
+      run: async (view, fields) => {
+        const row = rowOf(fields)
+        const { added } = await view.call(acl.grant, row)
+        return {
+          done: added ? `Granted ${row.action} on ${row.scope} to ${row.principal}.` : 'This grant exists already.',
+        }
+      },
+    },
+    ungrant: {
+      run: async (view, fields) => {
+        const row = rowOf(fields)
+        await view.call(acl.ungrant, row)
+        return { done: `Took back ${row.action} on ${row.scope} from ${row.principal}.` }
+      },
+      confirm: ({ principal = '', right = '', scope = '', is_last = '' }) =>
+        `Take back ${right} on ${scope} from ${principal}?${is_last === 'true' ? ' This is the last administrator of the folder: afterwards only operators can administer it.' : ''}`,
+    },
+  },
+  show: async (view, folder) => {
+    const { grants } = await view.call(acl.of_folder, { folder })
+    const may = await view.mayEach(acl.ungrant, grants.map(inputOf))
+    const form = view.form({
+      action: 'grant',
+      fields: grantFields(view, folder, await suggestedPrincipals(view, grants)),
+      submit: 'Grant',
+    })
+    return {
+      table: defineTable(grantTable(view, folder, grants, may)),
+      bottom: section('new-grant', 'Grant a right', form),
+      isLive: true,
+    }
+  },
+})
+
+function rowOf(fields: FormFields): GrantInput {
+  return {
+    principal: requiredField(fields, 'principal'),
+    action: requiredField(fields, 'right'),
+    scope: requiredField(fields, 'scope'),
+    effect: optionalField(fields, 'effect') === 'deny' ? 'deny' : 'allow',
+    params: optionalField(fields, 'params') ?? '',
+    predicate: optionalField(fields, 'predicate') ?? '',
+  }
+}
+
+function inputOf({ principal, action, scope, effect, params, predicate }: GrantRow): GrantInput {
+  return { principal, action, scope, effect, params, predicate }
+}
+
+function grantTable(
+  view: PageView,
+  folder: string,
+  rows: readonly GrantRow[],
+  may: readonly boolean[],
+): DataTable<GrantRow> {
+  return {
+    id: 'grants',
+    caption: `Grants on ${folder}`,
+    rows,
+    rowId: (row) => Object.values(inputOf(row)).join(' '),
+    columns: [
+      { label: 'Who', cell: ({ principal }) => principal },
+      {
+        label: 'Meaning',
+        cell: ({ meaning, effect, is_last_admin }) =>
+          html`${meaning}${effect === 'deny' ? html` ${badge('denies', 'warn')}` : EMPTY_HTML}${is_last_admin ? html` ${badge('last administrator', 'warn')}` : EMPTY_HTML}`,
+        value: ({ meaning }) => meaning,
+      },
+      { label: 'Action', cell: ({ action }) => action },
+      { label: 'Scope', cell: ({ scope }) => scope },
+      { label: 'Granted by', cell: ({ granted_by }) => granted_by },
+      {
+        label: 'Granted',
+        cell: ({ granted_at }) => timeOf(granted_at, view.nowMs),
+        value: ({ granted_at }) => granted_at,
+      },
+    ],
+    rowActions: (row) => {
+      if (!may[rows.indexOf(row)]) return EMPTY_HTML
+      const { action: right, ...fixed } = inputOf(row)
+      const label = `Take back ${row.action} on ${row.scope} from ${row.principal}`
+      return view.button({
+        action: 'ungrant',
+        fixed: { ...fixed, right, is_last: String(row.is_last_admin) },
+        text: 'Take back',
+        label,
+        isDangerous: true,
+      })
+    },
+    empty: {
+      text: `Only operators have rights on ${folder}.`,
+      next: html`<p>${buttonLink('#new-grant', 'Grant a right')}</p>`,
+      command: `svc group ${view.host.instance} grant <sub> '${folder}/**'`,
+    },
+  }
+}
+
+const SUGGESTED_MAX = 200
+
+/** Only operators may list all accounts. */
+async function suggestedPrincipals(view: PageView, grants: readonly GrantRow[]): Promise<string[]> {
+  const known = grants.map(({ principal }) => principal).filter((principal) => principal !== '**')
+  if (!view.isOperator) return [...new Set(known)]
+  const { identities } = await view.call(identitiesResource.verbs.list, {})
+  return [...new Set([...known, ...identities.flatMap(({ subs }) => subs)])].slice(0, SUGGESTED_MAX)
+}
+
+function grantFields(view: PageView, folder: string, suggestions: readonly string[]): FormField[] {
+  const effect: FormField = {
+    name: 'effect',
+    label: 'Effect',
+    kind: 'select',
+    options: ['allow', 'deny'],
+    value: 'allow',
+  }
+  return [
+    {
+      name: 'principal',
+      label: 'Who',
+      isRequired: true,
+      suggestions,
+      placeholder: 'github:1234',
+      hint: 'An account (<provider>:<id>), an agent (folder:<path>) or a role (role:<name>).',
+    },
+    {
+      // `action` is the name of the form's action.
+      name: 'right',
+      label: 'Right',
+      isRequired: true,
+      value: 'interact',
+      suggestions: ['admin', 'interact', 'mcp:send', 'mcp:schedule_task', 'mcp:issue_chat_link', 'mcp:issue_webhook'],
+      hint: 'interact: talk to it; admin: administer it; mcp:<tool>: use one tool.',
+    },
+    {
+      name: 'scope',
+      label: 'On',
+      kind: 'select',
+      options: [
+        [folder, `${folder} alone`],
+        [`${folder}/**`, `${folder} and all folders below it`],
+      ],
+    },
+    ...(view.isOperator ? [effect] : []),
+  ]
+}

@@ -1,0 +1,154 @@
+// What a folder publishes: its web routes, its files and the host names bound to it.
+import { WebRoute } from '../../../core/links/web-routes.ts'
+import { webRoutesResource } from '../../../resources/web-routes.ts'
+import type { FormField } from '../../../web/dash/form.ts'
+import { buttonLink, link, section, timeOf } from '../../../web/dash/parts.ts'
+import { type DataTable, defineTable, renderTable } from '../../../web/dash/table.ts'
+import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
+import type { PageView } from '../page.ts'
+import { defineFolderView } from './view.ts'
+
+const webRoutes = webRoutesResource.verbs
+type Published = Awaited<ReturnType<typeof webRoutes.of_folder.run>>
+type PublishedRow = NonNullable<Published['files']>[number]
+
+export const webView = defineFolderView({
+  name: 'web',
+  title: 'Web',
+  actions: {
+    add: { verb: webRoutes.create, done: 'Web route added.' },
+    change: { verb: webRoutes.update, done: 'Web route changed.' },
+    remove: {
+      verb: webRoutes.delete,
+      done: 'Web route deleted.',
+      confirm: ({ path_prefix = '' }) => `Delete the web route ${path_prefix}?`,
+    },
+  },
+  show: async (view, folder) => {
+    const published = await view.call(webRoutes.of_folder, { folder })
+    const table = await routeTable(view, folder, published.routes)
+    const edited = published.routes.find(({ path_prefix }) => path_prefix === view.query.path)
+    const addForm = view.form({
+      action: 'add',
+      fixed: { folder },
+      fields: [pathField(folder), ...accessFields()],
+      submit: 'Add web route',
+    })
+    return {
+      main: html`${section('hosts', 'Host names', hostList(view, folder, published.hosts))}${section('files', 'Published files', fileList(view, folder, published))}<h2>Web routes</h2>`,
+      table: defineTable(table),
+      bottom: html`${edited ? changeForm(view, edited) : EMPTY_HTML}${section('new-web-route', 'Add a web route', addForm)}`,
+      isLive: true,
+    }
+  },
+})
+
+const ACCESS_TEXTS: Readonly<Record<WebRoute['access'], string>> = {
+  public: 'Everyone may see it.',
+  auth: 'People who have signed in may see it.',
+  deny: 'Nobody may see it.',
+  redirect: 'Redirects',
+}
+
+async function routeTable(view: PageView, folder: string, rows: readonly WebRoute[]): Promise<DataTable<WebRoute>> {
+  const may = await view.mayEach(
+    webRoutes.update,
+    rows.map(({ path_prefix }) => ({ path_prefix })),
+  )
+  return {
+    id: 'web-routes',
+    caption: `Web routes of ${folder}`,
+    rows,
+    rowId: ({ path_prefix }) => path_prefix,
+    columns: [
+      {
+        label: 'Path',
+        cell: ({ path_prefix }) => link(path_prefix, path_prefix),
+        value: ({ path_prefix }) => path_prefix,
+      },
+      {
+        label: 'Access',
+        cell: ({ access, redirect_to }) =>
+          access === 'redirect'
+            ? html`Redirects to ${link(redirect_to ?? '/', redirect_to ?? '')}.`
+            : ACCESS_TEXTS[access],
+        value: ({ access, redirect_to }) => (redirect_to === undefined ? access : `redirect to ${redirect_to}`),
+      },
+      {
+        label: 'Created',
+        cell: ({ created_at }) => timeOf(created_at, view.nowMs),
+        value: ({ created_at }) => created_at,
+      },
+    ],
+    rowActions: ({ path_prefix }) => {
+      if (!may[rows.findIndex((row) => row.path_prefix === path_prefix)]) return EMPTY_HTML
+      const remove = { action: 'remove', fixed: { path_prefix }, text: 'Delete', label: `Delete ${path_prefix}` }
+      return html`${link(view.url({ path: path_prefix }), 'Change')} ${view.button({ ...remove, isDangerous: true })}`
+    },
+    empty: {
+      text: `${folder} has no web routes. Its files under /pub/${folder}/ are public, those under /priv/${folder}/ are for people with a right on it.`,
+      next: html`<p>${buttonLink('#new-web-route', 'Add a web route')}</p>`,
+    },
+  }
+}
+
+function hostList(view: PageView, folder: string, hosts: readonly string[]): Html {
+  if (hosts.length === 0)
+    return html`<p class="hint">No host name is bound to ${folder}. An operator binds one with the tool set_web_host of the root agent.</p>`
+  const scheme = new URL(view.host.webBase).protocol
+  return html`<ul>${hosts.map((host) => html`<li>${link(`${scheme}//${host}/`, host)}</li>`)}</ul>`
+}
+
+function fileList(view: PageView, folder: string, { files, has_more_files }: Published): Html {
+  if (!files) return html`<p class="hint">The files are not on this machine.</p>`
+  const table: DataTable<PublishedRow> = {
+    id: 'published',
+    caption: `Published files of ${folder}`,
+    rows: files,
+    rowId: ({ path }) => path,
+    columns: [
+      { label: 'File', cell: ({ path }) => link(path, path) },
+      { label: 'Bytes', cell: ({ bytes }) => bytes.toLocaleString('en'), isNumber: true },
+      { label: 'Changed', cell: ({ modified_at }) => timeOf(modified_at, view.nowMs) },
+    ],
+    empty: {
+      text: `${folder} has published nothing. Files in web/pub/${folder}/ of the data directory are published.`,
+    },
+  }
+  const more = has_more_files ? html`<p class="hint">There are more files than are shown here.</p>` : EMPTY_HTML
+  return html`${renderTable(table)}${more}`
+}
+
+function pathField(folder: string): FormField {
+  return {
+    name: 'path_prefix',
+    label: 'Path',
+    isRequired: true,
+    placeholder: `/pub/${folder}/`,
+    hint: 'A prefix if it ends with /, otherwise one path.',
+  }
+}
+
+function accessFields(route?: WebRoute): FormField[] {
+  return [
+    {
+      name: 'access',
+      label: 'Access',
+      kind: 'select',
+      options: WebRoute.shape.access.options,
+      value: route?.access ?? 'public',
+    },
+    {
+      name: 'redirect_to',
+      label: 'Redirect to',
+      value: route?.redirect_to,
+      hint: 'A path, only with access redirect.',
+    },
+  ]
+}
+
+function changeForm(view: PageView, route: WebRoute): Html {
+  const { path_prefix } = route
+  const form = view.form({ action: 'change', fixed: { path_prefix }, fields: accessFields(route), submit: 'Save' })
+  return section('change-web-route', `Change ${path_prefix}`, form, buttonLink(view.url({ path: undefined }), 'Close'))
+}

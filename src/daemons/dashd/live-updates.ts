@@ -1,0 +1,78 @@
+// Tells open pages that something was committed; a page then reloads its live part with its own rights. While nothing changes,
+// nothing is read.
+import type { ServerResponse } from 'node:http'
+import { SSE_COMMENT, SSE_CONTENT_TYPE } from '../../lib/http/sse-writer.ts'
+import type { InstanceHost } from '../../registry/context.ts'
+
+/** Pages reload at most this often, and less often if many are open. */
+const INTERVAL_MS = 1000
+const INTERVAL_PER_PAGE_MS = 20
+const COMMENT_MS = 15_000
+/** Limit of unsent bytes; a browser that does not read is disconnected and comes back. */
+const UNSENT_MAX = 16 * 1024
+
+export const LIVE_EVENT = 'svc:changed'
+/** Closes the stream of a page for good. */
+export const LIVE_END_EVENT = 'svc:ended'
+
+export class LiveUpdates {
+  readonly #streams = new Set<ServerResponse>()
+  readonly #stops: (() => void)[] = []
+  #timer: NodeJS.Timeout | undefined
+  #version = 1
+
+  constructor({ engine, signals }: Pick<InstanceHost, 'engine' | 'signals'>) {
+    const comment = setInterval(() => this.#send(SSE_COMMENT), COMMENT_MS).unref()
+    const changed = (): void => this.#changed()
+    this.#stops.push(() => clearInterval(comment), signals.on(changed), engine.listen(changed))
+  }
+
+  /** Changes with every commit. Pages remember it, so that a stream that starts later misses nothing. */
+  get version(): string {
+    return String(this.#version)
+  }
+
+  get count(): number {
+    return this.#streams.size
+  }
+
+  /** `seen`: the version that the page shows. */
+  open(response: ServerResponse, seen: string | undefined): void {
+    response.writeHead(200, {
+      'Content-Type': SSE_CONTENT_TYPE,
+      'Cache-Control': 'no-store',
+      'X-Accel-Buffering': 'no',
+    })
+    response.write(seen === this.version ? SSE_COMMENT : this.#event())
+    this.#streams.add(response)
+    response.once('close', () => this.#streams.delete(response))
+  }
+
+  close(): void {
+    clearTimeout(this.#timer)
+    for (const stop of this.#stops) stop()
+    for (const response of this.#streams) response.end()
+  }
+
+  #changed(): void {
+    this.#version++
+    const interval = Math.max(INTERVAL_MS, this.#streams.size * INTERVAL_PER_PAGE_MS)
+    if (this.#streams.size > 0) this.#timer ??= setTimeout(() => this.#flush(), interval).unref()
+  }
+
+  #flush(): void {
+    this.#timer = undefined
+    this.#send(this.#event())
+  }
+
+  #event(): string {
+    return `id: ${this.version}\nevent: ${LIVE_EVENT}\ndata: {}\n\n`
+  }
+
+  #send(text: string): void {
+    for (const response of this.#streams) {
+      if (response.writableLength > UNSENT_MAX) response.destroy()
+      else response.write(text)
+    }
+  }
+}

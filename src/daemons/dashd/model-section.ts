@@ -1,0 +1,221 @@
+// The model of the instance or of a folder: what is in force, a test call, and forms to connect another one.
+import { groupDirs } from '../../core/layout.ts'
+import { readEnvText } from '../../lib/files/env-file.ts'
+import { Refusal, refuse } from '../../lib/refusal.ts'
+import { groupsResource } from '../../resources/groups.ts'
+import { modelKeysResource } from '../../resources/model-keys.ts'
+import { ANTHROPIC_PUBLIC_URL, OPENAI_PUBLIC_URL } from '../../runtimes/settings.ts'
+import { renderDetails } from '../../web/dash/detail-pane.ts'
+import type { FormField } from '../../web/dash/form.ts'
+import { badge, copyText, link, notice, section, visibleText } from '../../web/dash/parts.ts'
+import { EMPTY_HTML, type Html, html } from '../../web/html.ts'
+import type { FormFields } from '../http/form-request.ts'
+import { LOCAL_SERVERS, type ModelTestResult } from '../models/model-api.ts'
+import { changeModel, type ModelAccess, readCurrentModel } from '../models/model-change.ts'
+import { describeModel, formatModelCommand, hasEndpoint, type ModelConfig } from '../models/model-config.ts'
+import { findModelFaults } from '../models/model-faults.ts'
+import type { ModelAnswers } from '../models/model-selection.ts'
+import type { CustomAction, PageView } from './page.ts'
+
+/** A person waits for the page meanwhile. */
+const TEST_TIMEOUT_MS = 30_000
+
+interface ModelKind {
+  readonly title: string
+  readonly about: string
+  readonly runtime: 'openai' | 'claude' | 'command' | 'demo'
+  readonly baseUrl?: string
+  readonly needsKey?: true
+}
+
+/** Ways to connect a model, by the name in the URL. */
+const KINDS: Readonly<Record<string, ModelKind>> = {
+  openai: { title: 'OpenAI', about: 'needs an API key', runtime: 'openai', baseUrl: OPENAI_PUBLIC_URL, needsKey: true },
+  openrouter: {
+    title: 'OpenRouter',
+    about: 'many providers with one key',
+    runtime: 'openai',
+    baseUrl: 'https://openrouter.ai/api/v1',
+    needsKey: true,
+  },
+  claude: {
+    title: 'Claude Code',
+    about: 'needs the program claude on the server, and a key or token',
+    runtime: 'claude',
+    baseUrl: ANTHROPIC_PUBLIC_URL,
+  },
+  local: {
+    title: 'A model on this server',
+    about: LOCAL_SERVERS.map(({ name }) => name).join(', '),
+    runtime: 'openai',
+    baseUrl: LOCAL_SERVERS[0].baseUrl,
+  },
+  other: { title: 'Another address', about: "any endpoint that speaks OpenAI's protocol", runtime: 'openai' },
+  command: { title: 'Your own program', about: 'reads the prompt, prints the answer', runtime: 'command' },
+  demo: { title: 'The built-in demo', about: 'no model; answers show that messages arrive', runtime: 'demo' },
+}
+
+/** The actions of a page with this section. */
+export const modelActions = {
+  test_model: {
+    run: async (view) => {
+      const access = await openAccess(view)
+      const config = await readCurrentModel(access)
+      return { done: describeTest(config, await testModelOf(access, config)) }
+    },
+  },
+  set_model: {
+    run: async (view, fields) => {
+      const access = await openAccess(view)
+      const answers = readAnswers(fields)
+      const current = await readCurrentModel(access)
+      // Before the test: it already runs the program that is typed here.
+      if (answers.runtime !== current.runtime || answers.command !== undefined)
+        await view.call(modelKeysResource.verbs.list, {})
+      const isTested = fields.get('untested') !== 'true'
+      const test = isTested ? (config: ModelConfig) => testModelOf(access, config) : undefined
+      const { after, tested } = await withoutFlagNames(() => changeModel(access, answers, test))
+      const saved = `Saved: ${describeModel(after)}. Agents use it from the next turn on.`
+      return { to: view.url({ kind: undefined }), done: tested ? `${describeTest(after, tested)} ${saved}` : saved }
+    },
+  },
+} as const satisfies Record<string, CustomAction>
+
+/** Refuses people who may not see the model. */
+async function openAccess(view: PageView): Promise<ModelAccess> {
+  const { host, daemon, params } = view
+  const { folder } = params
+  if (folder === undefined) await view.call(modelKeysResource.verbs.list, {})
+  else await view.call(groupsResource.verbs.show, { folder })
+  const layout = host.layout ?? refuse('unavailable', 'this process has no files of the instance')
+  return { host, layout, sources: await daemon.currentSources(), folder, call: view.call, keepsRuntime: true }
+}
+
+async function testModelOf({ host, layout }: ModelAccess, config: ModelConfig): Promise<ModelTestResult> {
+  // Loaded on demand: it starts cells and a proxy.
+  const { testModel } = await import('../models/test-call.ts')
+  return testModel(host, layout, config, TEST_TIMEOUT_MS)
+}
+
+function describeTest(config: ModelConfig, { answer, ms }: ModelTestResult): string {
+  return `${describeModel(config)} answered in ${(ms / 1000).toFixed(1)} s: ${visibleText(answer)}`
+}
+
+function readAnswers(fields: FormFields): ModelAnswers & { readonly runtime: string } {
+  const typed = (name: string): string | undefined => fields.get(name)?.trim() || undefined
+  const kind = KINDS[fields.get('kind') ?? ''] ?? refuse('invalid', 'choose what to connect')
+  if (kind.runtime === 'command')
+    return { runtime: 'command', command: typed('command') ?? refuse('invalid', 'type the command of your program') }
+  if (kind.runtime === 'demo') return { runtime: 'demo' }
+  const model = typed('model')
+  if (kind.runtime === 'openai' && model === undefined)
+    refuse('invalid', 'type the name of a model', 'the provider lists them')
+  return { runtime: kind.runtime, baseUrl: typed('base_url'), model, key: typed('key') }
+}
+
+/** Hints for the command line do not help here. */
+async function withoutFlagNames<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!(error instanceof Refusal) || !error.hint?.includes('--key')) throw error
+    throw new Refusal(error.code === 'unauthenticated' ? 'unprocessable' : error.code, error.message, 'check the key')
+  }
+}
+
+export async function renderModelSection(view: PageView): Promise<Html> {
+  const access = await openAccess(view)
+  const { folder, layout } = access
+  const config = await readCurrentModel(access)
+  const hasSettings = (await readEnvText(layout.env).catch(() => undefined)) !== undefined
+  const faults = [...config.warnings, ...findModelFaults(config, groupDirs(layout, folder ?? 'main').home)]
+  const state = renderDetails({
+    Runtime: `${config.runtime} (${config.runtimeFrom})`,
+    Program: config.program,
+    Command: config.command === undefined ? undefined : formatModelCommand(config.command),
+    ...(hasEndpoint(config.runtime)
+      ? {
+          Endpoint: `${config.endpoint} (${config.endpointFrom})`,
+          Model: config.model === undefined ? 'not set' : `${config.model} (${config.modelFrom})`,
+          Key: config.key === undefined ? badge('not set') : badge('set', 'ok'),
+        }
+      : {}),
+  })
+  const missing = faults.map((fault) => notice('warn', visibleText(fault)))
+  const test = config.runtime === 'demo' ? EMPTY_HTML : view.button({ action: 'test_model', text: 'Test' })
+  const unseen = hasSettings
+    ? EMPTY_HTML
+    : notice('warn', 'This process does not see the settings of the instance, so the instance may use another model.')
+  const command = copyText(`svc model ${view.host.instance}${folder === undefined ? '' : ` ${folder}`}`)
+  const change = hasSettings || folder !== undefined ? await renderChange(view, config) : EMPTY_HTML
+  const introduction =
+    config.runtime === 'demo'
+      ? html`<p>Agents answer with the built-in demo. Connect a model to get real answers.</p>`
+      : EMPTY_HTML
+  return html`${section('model', 'Model', html`${introduction}${unseen}${missing}${state}`, test)}${change}<p class="hint">In a terminal: ${command}</p>`
+}
+
+async function renderChange(view: PageView, config: ModelConfig): Promise<Html> {
+  const mayChangeRuntime = await view.may(modelKeysResource.verbs.list, {})
+  const kinds = Object.entries(KINDS).filter(
+    ([, { runtime }]) => mayChangeRuntime || (runtime === config.runtime && hasEndpoint(runtime)),
+  )
+  if (kinds.length === 0) return html`<p class="muted">Only operators of this server can choose another runtime.</p>`
+  const chosen = view.query.kind ?? ''
+  const kind = kinds.find(([name]) => name === chosen)?.[1]
+  const links = kinds.map(([name, { title, about }]) => {
+    const current = name === chosen ? html` aria-current="true"` : EMPTY_HTML
+    return html`<li${current}>${link(view.url({ kind: name }), title)} <span class="muted">${about}</span></li>`
+  })
+  const form = kind === undefined ? EMPTY_HTML : renderKindForm(view, chosen, kind, config)
+  return section(
+    'connect',
+    config.runtime === 'demo' ? 'Connect a model' : 'Connect another model',
+    html`<ul class="choices">${links}</ul>${form}`,
+  )
+}
+
+function renderKindForm(view: PageView, name: string, kind: ModelKind, config: ModelConfig): Html {
+  const fields = [
+    ...fieldsOfKind(name, kind, config),
+    ...(kind.runtime === 'demo'
+      ? []
+      : [{ name: 'untested', label: 'Save without a test call', kind: 'checkbox' } as const]),
+  ]
+  const submit = kind.runtime === 'demo' ? 'Use the demo' : 'Test and save'
+  return html`<h3>${kind.title}</h3>${view.form({ action: 'set_model', fields, submit, fixed: { kind: name } })}`
+}
+
+function fieldsOfKind(name: string, kind: ModelKind, config: ModelConfig): FormField[] {
+  if (kind.runtime === 'demo') return []
+  if (kind.runtime === 'command')
+    return [{ name: 'command', label: 'Shell command', isRequired: true, hint: 'Run in the workspace of the folder.' }]
+  const isCurrent = kind.runtime === config.runtime
+  const baseUrl = kind.baseUrl ?? (isCurrent ? config.endpoint : '')
+  const suggestions = name === 'local' ? LOCAL_SERVERS.map((server) => server.baseUrl) : []
+  const hasKey = isCurrent && config.key !== undefined && config.endpoint === baseUrl
+  return [
+    {
+      name: 'base_url',
+      label: 'Base URL',
+      isRequired: true,
+      value: baseUrl,
+      suggestions,
+      placeholder: 'https://host/v1',
+    },
+    {
+      name: 'key',
+      label: 'Key',
+      kind: 'password',
+      isRequired: kind.needsKey === true && !hasKey,
+      hint: hasKey ? 'Empty keeps the current key.' : 'Stored encrypted and never shown again.',
+    },
+    {
+      name: 'model',
+      label: 'Model',
+      isRequired: kind.runtime === 'openai',
+      value: isCurrent && config.endpoint === baseUrl ? config.model : '',
+      hint: kind.runtime === 'claude' ? 'Empty for the default of Claude Code.' : 'Its name at the provider.',
+    },
+  ]
+}

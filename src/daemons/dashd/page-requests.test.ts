@@ -1,0 +1,320 @@
+import assert from 'node:assert/strict'
+import { suite, type TestContext, test } from 'node:test'
+import { type Dashboard, serveDashboard } from '../../../test/support/dashboard.ts'
+import type { SignedInBrowser } from '../../../test/support/sign-in.ts'
+import { openLog } from '../../lib/log/log.ts'
+import { groupsResource } from '../../resources/groups.ts'
+import { resources } from '../../resources/index.ts'
+import { defineTable } from '../../web/dash/table.ts'
+import { html } from '../../web/html.ts'
+import { defineDaemon, openDaemon } from '../daemon.ts'
+import { openPeers } from '../http/peers.ts'
+import { storeHealthCheck } from '../process/store-health.ts'
+import { LiveUpdates } from './live-updates.ts'
+import { type DashPage, definePage } from './page.ts'
+import { mountPages } from './page-requests.ts'
+
+const groupsPage = definePage({
+  path: '/dash/test',
+  title: 'Groups',
+  nav: 'work',
+  actions: {
+    cap: { verb: groupsResource.verbs.set_budget, done: 'Cap set.' },
+    remove: {
+      verb: groupsResource.verbs.remove,
+      done: 'Group removed.',
+      confirm: ({ folder }) => `Remove ${folder}?`,
+      to: () => '/dash/elsewhere',
+    },
+    reveal: { run: async () => ({ title: 'Token', main: html`<code>a secret token</code>` }) },
+  },
+  show: async (view) => {
+    const { groups, next } = await view.call(groupsResource.verbs.list, {
+      limit: view.query.limit === undefined ? 2 : view.limit,
+      ...(view.query.after === undefined ? {} : { after: view.query.after }),
+    })
+    return {
+      title: 'Groups',
+      top: view.form({
+        action: 'cap',
+        submit: 'Set',
+        fields: [
+          { name: 'folder', label: 'Folder', isRequired: true },
+          { name: 'daily', label: 'Cents', kind: 'number', isRequired: true },
+        ],
+      }),
+      table: defineTable({
+        id: 'groups',
+        caption: 'Groups',
+        rows: groups,
+        columns: [
+          { label: 'Folder', cell: ({ folder }) => folder },
+          { label: 'Display name', cell: ({ name }) => html`<b>${name}</b>`, value: ({ name }) => name },
+          { label: 'Cap', cell: ({ cost_cap_cents_per_day: cap }) => cap, isNumber: true },
+        ],
+        rowId: ({ folder }) => folder,
+        rowActions: ({ folder }) => view.button({ action: 'remove', text: 'Remove', fixed: { folder } }),
+        empty: { text: 'There are no groups.' },
+        next,
+      }),
+      isLive: true,
+    }
+  },
+})
+
+const operatorsPage = definePage({
+  path: '/dash/operators',
+  title: 'For operators',
+  nav: 'system',
+  isShown: ({ isOperator }) => isOperator,
+  show: async () => ({ title: 'For operators' }),
+})
+
+interface TestPages extends Omit<Dashboard, 'ask'> {
+  ask(as: SignedInBrowser | undefined, path: string, init?: RequestInit): Promise<Response>
+  submit(as: SignedInBrowser, fields: Record<string, string>, headers?: Record<string, string>): Promise<Response>
+}
+
+async function servePages(
+  t: TestContext,
+  pages: readonly DashPage[] = [groupsPage, operatorsPage],
+): Promise<TestPages> {
+  const dash = await serveDashboard(t)
+  const { host } = dash
+  const live = new LiveUpdates(host)
+  t.after(() => live.close())
+  const { app, close } = await openDaemon(
+    defineDaemon({
+      name: 'dashd',
+      about: 'pages of this test',
+      start: (daemon) => mountPages(daemon.app, { daemon, live, pages }),
+    }),
+    {
+      ...{ host, resources, sources: [], log: await openLog({ to: { write: () => {} } }) },
+      peers: openPeers(new Map(), new Map()).peers,
+      health: storeHealthCheck(host),
+      stopping: new AbortController().signal,
+    },
+  )
+  t.after(() => close())
+  const ask: TestPages['ask'] = async (as, path, init = {}) =>
+    app.request(dash.base + path, {
+      ...init,
+      headers: {
+        Accept: 'text/html',
+        Host: new URL(dash.base).host,
+        ...(as ? { Cookie: as.cookie } : {}),
+        ...init.headers,
+      },
+    })
+  const submit: TestPages['submit'] = (as, fields, headers = {}) =>
+    ask(as, '/dash/test', {
+      method: 'POST',
+      headers: { Origin: dash.base, 'Content-Type': 'application/x-www-form-urlencoded', ...headers },
+      body: new URLSearchParams({ csrf: as.csrf, ...fields }).toString(),
+    })
+  return { ...dash, ask, submit }
+}
+
+const capOf = async ({ cli }: Pick<Dashboard, 'cli'>, folder: string) =>
+  (await cli.call(groupsResource.verbs.budget, { folder })).cap
+
+const setCap = { action: 'cap', form: 'cap', form_key: 'k1', folder: 'team/sub', daily: '70' }
+
+suite('a page of the dashboard', () => {
+  test('sends people without a session to the sign-in page, and back afterwards', async (t) => {
+    const { ask } = await servePages(t)
+    const response = await ask(undefined, '/dash/test?after=x')
+    assert.equal(response.status, 303)
+    assert.equal(response.headers.get('Location'), '/auth/sign-in?next=%2Fdash%2Ftest%3Fafter%3Dx')
+    const part = await ask(undefined, '/dash/test', { headers: { 'HX-Request': 'true' } })
+    assert.deepEqual([part.status, part.headers.get('HX-Redirect')], [401, '/auth/sign-in?next=%2Fdash%2Ftest'])
+  })
+
+  test('does not exist for people who may not see it, also as a form', async (t) => {
+    const { ask, submit, admin, stranger, operator } = await servePages(t)
+    assert.equal((await ask(operator, '/dash/operators')).status, 200)
+    assert.equal((await ask(admin, '/dash/operators')).status, 404)
+    const page = await ask(admin, '/dash/test')
+    const body = await page.text()
+    assert.equal(page.status, 200)
+    assert.ok(!body.includes('For operators'), 'the navigation shows only what the person may see')
+    assert.ok(body.includes('team/sub') && !body.includes('other'))
+    assert.equal((await ask(stranger, '/dash/test')).status, 404)
+    assert.equal((await submit(stranger, setCap)).status, 404)
+  })
+
+  test('carries out a form with the rights of the person and says what was done, once', async (t) => {
+    const pages = await servePages(t)
+    const response = await pages.submit(pages.admin, setCap)
+    assert.deepEqual([response.status, response.headers.get('Location')], [303, '/dash/test'])
+    assert.equal(await capOf(pages, 'team/sub'), 70)
+    const cookie = `${pages.admin.cookie}; ${response.headers.getSetCookie()[0]?.split(';')[0]}`
+    const next = await pages.ask(pages.admin, '/dash/test', { headers: { Cookie: cookie } })
+    assert.match(await next.text(), /<div class="notice ok" role="status">Cap set\.<\/div>/)
+    assert.match(next.headers.getSetCookie().join(), /Max-Age=0/)
+    // Another session cannot read it.
+    const other = `${pages.operator.cookie}; ${response.headers.getSetCookie()[0]?.split(';')[0]}`
+    assert.ok(
+      !(await (await pages.ask(pages.operator, '/dash/test', { headers: { Cookie: other } })).text()).includes(
+        'Cap set',
+      ),
+    )
+  })
+
+  test('carries out a form that is sent twice once', async (t) => {
+    const pages = await servePages(t)
+    await pages.submit(pages.admin, setCap)
+    const again = await pages.submit(pages.admin, { ...setCap, daily: '71' })
+    assert.equal(again.status, 409)
+    assert.match(await again.text(), /This form was sent before, and was carried out once\./)
+    assert.equal(await capOf(pages, 'team/sub'), 70)
+    await pages.submit(pages.admin, { ...setCap, daily: '72', form_key: 'k2' })
+    assert.equal(await capOf(pages, 'team/sub'), 72)
+  })
+
+  test('shows a refused form again with the fault and what was typed, and changes nothing', async (t) => {
+    const pages = await servePages(t)
+    const wrong = await pages.submit(pages.admin, { ...setCap, daily: '-3' })
+    const body = await wrong.text()
+    assert.equal(wrong.status, 400)
+    assert.match(body, /role="alert">Daily/i)
+    assert.match(body, /name="daily"[^>]* value="-3"/)
+    assert.equal(await capOf(pages, 'team/sub'), undefined)
+    // The key of a refused form is not used up.
+    assert.equal((await pages.submit(pages.admin, setCap)).status, 303)
+    const forbidden = await pages.submit(pages.admin, { ...setCap, folder: 'other', form_key: 'k3' })
+    assert.equal(forbidden.status, 403)
+    assert.equal(await capOf(pages, 'other'), undefined)
+  })
+
+  test('refuses forms of other sites, without or with a wrong token, and unknown actions', async (t) => {
+    const pages = await servePages(t)
+    const refused = [
+      await pages.submit(pages.admin, setCap, { Origin: 'https://evil.example' }),
+      await pages.submit(pages.admin, { ...setCap, csrf: '' }),
+      await pages.submit(pages.admin, { ...setCap, csrf: pages.operator.csrf }),
+      await pages.submit(pages.admin, { ...setCap, action: 'toString' }),
+    ]
+    assert.deepEqual(
+      refused.map(({ status }) => status),
+      [403, 403, 403, 400],
+    )
+    assert.equal(await capOf(pages, 'team/sub'), undefined)
+  })
+
+  test('asks before a change that needs a confirmation', async (t) => {
+    const pages = await servePages(t)
+    const form = { action: 'remove', form: 'remove', form_key: 'r1', folder: 'team/sub' }
+    const asked = await pages.submit(pages.admin, form)
+    const body = await asked.text()
+    assert.equal(asked.status, 200)
+    assert.match(body, /<p>Remove team\/sub\?<\/p>/)
+    assert.match(body, /name="confirmed" value="yes"/)
+    await pages.cli.call(groupsResource.verbs.show, { folder: 'team/sub' })
+    const done = await pages.submit(pages.admin, { ...form, confirmed: 'yes' })
+    assert.deepEqual([done.status, done.headers.get('Location')], [303, '/dash/elsewhere'])
+    await assert.rejects(pages.cli.call(groupsResource.verbs.show, { folder: 'team/sub' }), /there is no group/)
+  })
+
+  test('answers with a page where the result must not be stored', async (t) => {
+    const pages = await servePages(t)
+    const shown = await pages.submit(pages.admin, { action: 'reveal', form: 'reveal', form_key: 's1' })
+    assert.equal(shown.status, 200)
+    assert.match(await shown.text(), /a secret token/)
+    assert.equal(shown.headers.get('Cache-Control'), 'no-store')
+    assert.deepEqual(shown.headers.getSetCookie(), [])
+  })
+
+  test('reloads its live part only if it has changed', async (t) => {
+    const pages = await servePages(t)
+    const first = await (await pages.ask(pages.admin, '/dash/test')).text()
+    const seen = /X-Seen": "(\w+)"/.exec(first)?.[1] ?? assert.fail()
+    const reload = (hash: string) =>
+      pages.ask(pages.admin, '/dash/test', { headers: { 'HX-Request': 'true', 'X-Seen': hash } })
+    assert.equal((await reload(seen)).status, 204)
+    await pages.cli.call(groupsResource.verbs.set_budget, { folder: 'team', daily: 5 })
+    const changed = await reload(seen)
+    const body = await changed.text()
+    assert.equal(changed.status, 200)
+    assert.match(body, /^<div id="live"/)
+    assert.ok(!body.includes('<form id="form-cap"'), 'forms with fields are not replaced')
+  })
+
+  test('gives the next page by a cursor, and the whole list as CSV and JSON', async (t) => {
+    const pages = await servePages(t)
+    await pages.cli.call(groupsResource.verbs.set, { folder: 'team', key: 'name', to: '=1+1, "x"' })
+    const first = await (await pages.ask(pages.operator, '/dash/test')).text()
+    const next = /href="([^"]*after=[^"]*)" rel="next"/.exec(first)?.[1]?.replaceAll('&amp;', '&') ?? assert.fail()
+    assert.match(await (await pages.ask(pages.operator, next)).text(), /team\/sub/)
+    const csv = await pages.ask(pages.operator, '/dash/test?format=csv')
+    assert.equal(csv.headers.get('Content-Disposition'), 'attachment; filename="groups.csv"')
+    const lines = (await csv.text()).split('\r\n')
+    assert.deepEqual(lines.slice(0, 1), ['folder,display_name,cap'])
+    assert.ok(lines.includes(`team,"'=1+1, ""x""",`), lines.join('\n'))
+    const json: { folder: string }[] = JSON.parse(
+      await (await pages.ask(pages.operator, '/dash/test?format=json')).text(),
+    )
+    assert.deepEqual(
+      json.map(({ folder }) => folder),
+      ['main', 'other', 'team', 'team/sub'],
+    )
+    assert.equal((await pages.ask(pages.operator, '/dash/operators?format=csv')).status, 404)
+  })
+
+  test('escapes texts of other people', async (t) => {
+    const pages = await servePages(t)
+    await pages.cli.call(groupsResource.verbs.set, { folder: 'team', key: 'name', to: '<img src=x onerror=alert(1)>' })
+    const body = await (await pages.ask(pages.admin, '/dash/test')).text()
+    assert.ok(body.includes('&lt;img src=x onerror=alert(1)&gt;') && !body.includes('<img'))
+  })
+})
+
+suite('the dashboard', () => {
+  test('hides a folder from people who do not administer it, like one that does not exist', async (t) => {
+    const dash = await serveDashboard(t)
+    const hidden = await dash.admin.get('/dash/folders/other')
+    const missing = await dash.admin.get('/dash/folders/missing')
+    assert.deepEqual([hidden.status, missing.status], [404, 404])
+    assert.equal(await hidden.text(), await missing.text())
+    assert.equal((await dash.stranger.get('/dash/folders/team')).status, 404)
+  })
+
+  test('loads nothing from elsewhere, allows no inline script or style, and at most 60 KB of them', async (t) => {
+    const dash = await serveDashboard(t)
+    const page = await dash.operator.get('/dash/search?q=a')
+    const policy = page.headers.get('Content-Security-Policy') ?? ''
+    assert.match(policy, /default-src 'none'/)
+    assert.ok(!policy.includes('unsafe'))
+    const body = await page.text()
+    assert.ok(!/<script(?! src="\/dash\/assets)|<style| style=| on[a-z]+=/.test(body))
+    const paths = [...body.matchAll(/(?:href|src)="(\/dash\/assets\/[^"]+)"/g)].map(([, path = '']) => path)
+    assert.equal(paths.length, 2)
+    let bytes = 0
+    for (const path of paths) {
+      const asset = await fetch(dash.base + path, { headers: { 'Accept-Encoding': 'br' } })
+      assert.equal(asset.status, 200)
+      assert.match(asset.headers.get('Cache-Control') ?? '', /immutable/)
+      bytes += Number(asset.headers.get('Content-Length'))
+    }
+    assert.ok(bytes > 5000 && bytes <= 60_000, `${bytes} bytes`)
+    assert.equal((await fetch(`${dash.base}/dash/assets/0000000000000000/dash.js`)).status, 404)
+  })
+
+  test('tells open pages that something was committed, and strangers nothing', async (t) => {
+    const dash = await serveDashboard(t)
+    assert.equal((await dash.stranger.get('/dash/live')).status, 404)
+    const ended = await fetch(`${dash.base}/dash/live`)
+    assert.match(await ended.text(), /event: svc:ended/)
+    const stop = new AbortController()
+    t.after(() => stop.abort())
+    const stream = await fetch(`${dash.base}/dash/live?seen=none`, {
+      headers: { Cookie: dash.admin.cookie },
+      signal: stop.signal,
+    })
+    const reader = (stream.body ?? assert.fail()).pipeThrough(new TextDecoderStream()).getReader()
+    assert.match((await reader.read()).value ?? '', /id: \d+\nevent: svc:changed/)
+    await dash.cli.call(groupsResource.verbs.set_budget, { folder: 'team', daily: 9 })
+    assert.match((await reader.read()).value ?? '', /event: svc:changed/)
+  })
+})

@@ -1,0 +1,342 @@
+// Serves a page: signs people in first, shows the page or its live part, exports its table, and carries out its forms.
+import { hash } from 'node:crypto'
+import { Readable } from 'node:stream'
+import type { Context, Hono } from 'hono'
+import { parseTextInput } from '../../faces/text-input.ts'
+import { prefersHtml, problemOf } from '../../lib/http/http.ts'
+import { publicRefusal, Refusal, refuse } from '../../lib/refusal.ts'
+import { isObject, tryParseJson } from '../../lib/text/json.ts'
+import { renderForm } from '../../web/dash/form.ts'
+import { buttonLink, notice } from '../../web/dash/parts.ts'
+import { type LivePart, type NavGroup, renderLivePart, renderShell } from '../../web/dash/shell.ts'
+import { csvHead, csvRows, plainRows, renderTable } from '../../web/dash/table.ts'
+import { EMPTY_HTML, html } from '../../web/html.ts'
+import { toSentence } from '../../web/text/wording.ts'
+import type { DaemonContext } from '../daemon.ts'
+import { type FormFields, readSessionForm } from '../http/form-request.ts'
+import { redirectTo, sendPage } from '../http/page-response.ts'
+import { formatCookie, isSecure, readCookie } from '../http/session-cookie.ts'
+import { findSignedIn, type SignedIn, signInPath } from '../http/signed-in.ts'
+import { dashAssets } from './assets.ts'
+import type { LiveUpdates } from './live-updates.ts'
+import {
+  type ActionRedirect,
+  type DashPage,
+  isPageShown,
+  NAV_SECTIONS,
+  type PageAction,
+  type PageContent,
+  type PageView,
+} from './page.ts'
+import { createView, faultNotice, type RefusedForm } from './view.ts'
+
+export interface PagesContext {
+  readonly daemon: DaemonContext
+  readonly live: LiveUpdates
+  readonly pages: readonly DashPage[]
+}
+
+const FORM_MAX = 64 * 1024
+/** Members of a form that are not input of the verb. */
+const CONTROL_FIELDS: ReadonlySet<string> = new Set(['csrf', 'action', 'form', 'form_key', 'confirmed'])
+
+export function mountPages(app: Hono, context: PagesContext): void {
+  for (const page of context.pages) {
+    app.get(page.path, (c) => handle(context, c, (person) => showPage(context, c, page, person)))
+    if (page.actions ?? page.actionsOf)
+      app.post(page.path, (c) => handle(context, c, (person) => submitForm(context, c, page, person)))
+  }
+}
+
+/** Refusals become pages. What a person may not see does not exist for them. */
+async function handle(
+  context: PagesContext,
+  c: Context,
+  respond: (person: SignedIn) => Promise<Response>,
+): Promise<Response> {
+  const { host } = context.daemon
+  const person = await findSignedIn(host, c)
+  if (!person) return signedOut(c)
+  try {
+    return await respond(person)
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    c.error = error
+    return refusedPage(context, c, person, error)
+  }
+}
+
+function signedOut(c: Context): Response {
+  // A redirect would put the sign-in page into a part of this one.
+  if (c.req.header('HX-Request')) return new Response(null, { status: 401, headers: { 'HX-Redirect': signInPath(c) } })
+  if (c.req.method === 'GET' && prefersHtml(c.req.header('Accept'))) return redirectTo(signInPath(c))
+  return refuse('unauthenticated', 'your session has ended', 'sign in and try again')
+}
+
+async function refusedPage(context: PagesContext, c: Context, person: SignedIn, error: Refusal): Promise<Response> {
+  const isHidden = error.code === 'forbidden' && c.req.method === 'GET'
+  const refusal = isHidden || error.code === 'not_found' ? hiddenPage() : publicRefusal(error)
+  const { problem, headers } = problemOf(refusal)
+  if (!prefersHtml(c.req.header('Accept'))) throw refusal
+  const view = await createView({ daemon: context.daemon, c, person, query: {} })
+  const page = await renderPage(context, view, undefined, {
+    title: problem.title,
+    main: html`<p>${toSentence(problem.detail)}</p>${refusal.hint === undefined ? EMPTY_HTML : html`<p class="hint">${toSentence(refusal.hint)}</p>`}${buttonLink('/dash/', 'Home')}`,
+  })
+  return sendPage(c, { ...page, status: problem.status, headers: { ...headers, ...page.headers } })
+}
+
+/** The same for what does not exist and for what the person may not see. */
+function hiddenPage(): Refusal {
+  return new Refusal('not_found', 'there is nothing here, or you may not see it')
+}
+
+async function showPage(context: PagesContext, c: Context, page: DashPage, person: SignedIn): Promise<Response> {
+  const view = await createView({ daemon: context.daemon, c, person })
+  if (!isPageShown(page, view)) throw hiddenPage()
+  const { format } = view.query
+  if (format === 'csv' || format === 'json') return exportTable(context, c, page, person, format)
+  const content = await page.show(view)
+  if (c.req.header('HX-Request')) return livePart(context, c, view, content)
+  return sendPage(c, await renderPage(context, view, page, content, takeNotice(context, c, person)))
+}
+
+/** Only what has changed is sent. */
+function livePart(context: PagesContext, c: Context, view: PageView, content: PageContent): Response {
+  const part = partOf(context, view, content)
+  const headers = { 'Content-Type': 'text/html; charset=utf-8', 'Cache-Control': 'no-store' }
+  if (c.req.header('X-Seen') === part.hash) return new Response(null, { status: 204, headers })
+  return new Response(renderLivePart(part).toString(), { headers })
+}
+
+function partOf({ live }: PagesContext, view: PageView, { main = EMPTY_HTML, table, isLive }: PageContent): LivePart {
+  const next = table?.next === undefined ? undefined : view.url({ after: table.next })
+  const rows = table === undefined ? EMPTY_HTML : renderTable(table, next)
+  const exports =
+    table === undefined || table.rows.length === 0
+      ? EMPTY_HTML
+      : html`<p class="hint">Download: <a href="${view.url({ format: 'csv' })}">CSV</a>, <a href="${view.url({ format: 'json' })}">JSON</a></p>`
+  const content = html`${main}${rows}${exports}`
+  // Form keys differ in every rendering.
+  const text = content.toString().replace(/ name="form_key" value="[^"]*"/g, '')
+  return {
+    content,
+    url: isLive ? view.url({ after: view.query.after }) : undefined,
+    version: live.version,
+    hash: hash('sha256', text, 'hex').slice(0, 16),
+  }
+}
+
+async function renderPage(
+  context: PagesContext,
+  view: PageView,
+  page: DashPage | undefined,
+  content: PageContent,
+  done?: { readonly text: string; readonly cookie: string } | undefined,
+) {
+  const { daemon, pages } = context
+  const theme = readCookie(view.c.req.header('Cookie'), 'svc_theme')
+  const shell = renderShell({
+    title: content.title,
+    instance: daemon.host.instance,
+    person: view.person.sub,
+    isOperator: view.isOperator,
+    navigation: navigationOf(pages, view, page),
+    assets: dashAssets(),
+    theme: theme === 'light' || theme === 'dark' ? theme : undefined,
+    notices: done === undefined ? EMPTY_HTML : notice('ok', done.text),
+    top: content.top ?? EMPTY_HTML,
+    live: partOf(context, view, content),
+    bottom: content.bottom ?? EMPTY_HTML,
+  })
+  return done === undefined ? shell : { ...shell, headers: { ...shell.headers, 'Set-Cookie': done.cookie } }
+}
+
+function navigationOf(pages: readonly DashPage[], view: PageView, current: DashPage | undefined): NavGroup[] {
+  const groups = Object.entries(NAV_SECTIONS).map(([nav, label]) => ({
+    label,
+    links: pages
+      .filter((page) => page.nav === nav && isPageShown(page, view))
+      .map((page) => ({ href: page.path, label: page.title, isCurrent: page === current })),
+  }))
+  return groups.filter(({ links }) => links.length > 0)
+}
+
+const EXPORT_LIMIT = '1000'
+
+/** All pages of the table, one after the other. */
+async function exportTable(
+  { daemon }: PagesContext,
+  c: Context,
+  page: DashPage,
+  person: SignedIn,
+  format: 'csv' | 'json',
+): Promise<Response> {
+  const read = async (query: Readonly<Record<string, string>>) => {
+    const view = await createView({ daemon, c, person, query })
+    return (await page.show(view)).table
+  }
+  const { format: _, after: __, ...given } = (await createView({ daemon, c, person })).query
+  const query = { ...given, limit: EXPORT_LIMIT }
+  const first = await read(query)
+  if (!first) refuse('not_found', 'this page has no list')
+  const pages = async function* (): AsyncGenerator<string> {
+    if (format === 'csv') yield csvHead(first)
+    let isFirst = true
+    for (let table: typeof first | undefined = first; table; ) {
+      const rows = plainRows(table)
+      if (format === 'csv') yield csvRows(table)
+      else
+        for (const row of rows) {
+          yield `${isFirst ? '[' : ',\n'}${JSON.stringify(row)}`
+          isFirst = false
+        }
+      table = table.next === undefined ? undefined : await read({ ...query, after: table.next })
+    }
+    if (format === 'json') yield isFirst ? '[]\n' : ']\n'
+  }
+  const name = `${first.id}.${format}`
+  return new Response(Readable.toWeb(Readable.from(pages(), { objectMode: false })) as ReadableStream, {
+    headers: {
+      'Content-Type': format === 'csv' ? 'text/csv; charset=utf-8' : 'application/json',
+      'Content-Disposition': `attachment; filename="${name}"`,
+      'Cache-Control': 'no-store',
+    },
+  })
+}
+
+async function submitForm(context: PagesContext, c: Context, page: DashPage, person: SignedIn): Promise<Response> {
+  const { daemon } = context
+  const before = await createView({ daemon, c, person })
+  if (!isPageShown(page, before)) throw hiddenPage()
+  const actions = page.actionsOf?.(before) ?? page.actions ?? {}
+  const maxBytes = Math.max(FORM_MAX, ...Object.values(actions).map((one) => ('run' in one ? (one.maxBytes ?? 0) : 0)))
+  const fields = await readSessionForm(daemon.host, c, person.session, maxBytes)
+  const name = fields.get('action') ?? ''
+  const action = Object.hasOwn(actions, name) ? actions[name] : undefined
+  if (!action) refuse('invalid', 'this page has no such form', 'reload the page and try again')
+  const values = Object.fromEntries([...fields].filter(([field]) => !CONTROL_FIELDS.has(field)))
+  if (action.confirm && fields.get('confirmed') !== 'yes')
+    return sendPage(c, await renderPage(context, before, page, confirmation(before, action, fields, values)))
+  const view = await createView({ daemon, c, person, formKey: fields.get('form_key') })
+  try {
+    return await respondTo(context, page, view, await carryOut(view, action, fields, values))
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    c.error = error
+    return showRefusedForm(context, c, page, person, {
+      form: fields.get('form') ?? name,
+      refusal: publicRefusal(error),
+      values,
+    })
+  }
+}
+
+async function carryOut(
+  view: PageView,
+  action: PageAction,
+  fields: FormFields,
+  values: Readonly<Record<string, string>>,
+): Promise<PageContent | ActionRedirect> {
+  if ('run' in action) return action.run(view, fields)
+  const input = formInput(action, values)
+  const reply = await view.call(action.verb, input)
+  // The types of reply and input are those of the verb, which the page knows.
+  const told = [reply, input] as unknown as [never, never]
+  const done = typeof action.done === 'string' ? action.done : action.done(...told)
+  return action.to ? { done, to: action.to(...told) } : { done }
+}
+
+/** An empty field is not given. Objects and lists are typed as JSON. */
+function formInput({ verb }: Extract<PageAction, { verb: unknown }>, values: Readonly<Record<string, string>>): object {
+  const given = Object.fromEntries(
+    Object.entries(values)
+      .filter(([, value]) => value !== '')
+      // Browsers send line breaks as CR LF.
+      .map(([name, value]) => [name, value.replaceAll('\r\n', '\n')]),
+  )
+  const input = parseTextInput(verb.input, given)
+  return Object.fromEntries(Object.entries(input).map(([name, value]) => [name, structured(value)]))
+}
+
+function structured(value: unknown): unknown {
+  if (typeof value !== 'string' || !/^\s*[[{]/.test(value)) return value
+  const parsed = tryParseJson(value)
+  return isObject(parsed) || Array.isArray(parsed) ? parsed : value
+}
+
+async function respondTo(
+  context: PagesContext,
+  page: DashPage,
+  view: PageView,
+  outcome: PageContent | ActionRedirect,
+): Promise<Response> {
+  const { c } = view
+  if ('title' in outcome) return sendPage(c, await renderPage(context, view, page, outcome))
+  return redirectTo(outcome.to ?? view.url(), { 'Set-Cookie': noticeCookie(context, view.person, outcome.done) })
+}
+
+async function showRefusedForm(
+  context: PagesContext,
+  c: Context,
+  page: DashPage,
+  person: SignedIn,
+  refused: RefusedForm,
+): Promise<Response> {
+  const { problem } = problemOf(refused.refusal)
+  const view = await createView({ daemon: context.daemon, c, person, refused })
+  const content = await page.show(view)
+  // A button has no place for a fault, so it is always at the top, too.
+  const shown = { ...content, isLive: false, top: html`${faultNotice(refused.refusal)}${content.top ?? EMPTY_HTML}` }
+  return sendPage(c, { ...(await renderPage(context, view, page, shown)), status: problem.status })
+}
+
+function confirmation(
+  view: PageView,
+  action: PageAction,
+  fields: FormFields,
+  values: Readonly<Record<string, string>>,
+): PageContent {
+  const form = renderForm({
+    id: 'confirm',
+    to: view.url(),
+    fields: [],
+    hidden: { ...Object.fromEntries(fields), confirmed: 'yes' },
+    submit: 'Yes, do it',
+    isDangerous: true,
+  })
+  return {
+    title: 'Are you sure?',
+    main: html`<p>${action.confirm?.(values) ?? ''}</p>${form}${buttonLink(view.url(), 'Cancel')}`,
+  }
+}
+
+function noticeCookieName({ daemon: { host } }: PagesContext): string {
+  return isSecure(host) ? '__Secure-svc_notice' : `svc_notice_${host.instance}`
+}
+
+const NOTICE_PURPOSE = 'dash notice'
+
+/** Sealed, so that no other page can put words here. */
+function noticeCookie(context: PagesContext, { session }: SignedIn, text: string): string {
+  const { host } = context.daemon
+  const sealed = Buffer.from(host.keyring.seal(text, `${NOTICE_PURPOSE} ${session}`)).toString('base64url')
+  return formatCookie(host, noticeCookieName(context), sealed, { maxAgeS: 60, path: '/dash' })
+}
+
+function takeNotice(context: PagesContext, c: Context, { session }: SignedIn) {
+  const { host } = context.daemon
+  const name = noticeCookieName(context)
+  const sealed = readCookie(c.req.header('Cookie'), name)
+  if (sealed === undefined) return undefined
+  const cookie = formatCookie(host, name, '', { maxAgeS: 0, path: '/dash' })
+  try {
+    return {
+      text: host.keyring.open(Buffer.from(sealed, 'base64url'), `${NOTICE_PURPOSE} ${session}`).toString(),
+      cookie,
+    }
+  } catch (error) {
+    if (error instanceof Refusal) return undefined
+    throw error
+  }
+}

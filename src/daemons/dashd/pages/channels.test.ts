@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import { type Dashboard, serveDashboard } from '../../../../test/support/dashboard.ts'
+import { registerChannel } from '../../../core/delivery/channel-registrations.ts'
+import { outbox } from '../../../core/delivery/outbox.ts'
+import { channelSecrets } from '../../../core/secrets/channel-secrets.ts'
+import { audit } from '../../../registry/audit.ts'
+
+const EVIL = `<img src=x onerror="alert(1)">`
+
+async function fill({ host }: Dashboard): Promise<void> {
+  await host.engine.transaction(async (tx) => {
+    await registerChannel(tx, host, {
+      name: 'bridge',
+      url: 'http://127.0.0.1:9',
+      jid_prefixes: ['telegram:'],
+      capabilities: { send: true },
+      secret_name: undefined,
+    })
+    const at = '2026-01-01T00:00:00.000Z'
+    for (const [seq, state] of (['failed', 'pending'] as const).entries())
+      await outbox.insert(tx, {
+        ...{ message_seq: 900 + seq, id: `message-${state}`, jid: 'telegram:1', topic: '', folder: 'team' },
+        ...{ action: 'send', payload: '{}', engages: false, state, attempts: 2, next_at: 9e12, fence: 0 },
+        ...{ leased_until: 0, error: `${EVIL} ${state}`, created_at: at, updated_at: at },
+      })
+  })
+}
+
+suite('the page of channels', () => {
+  test('shows adapters with health and what was not delivered, as text', async (t) => {
+    const dash = await serveDashboard(t)
+    await fill(dash)
+    const failed = await (await dash.operator.get('/dash/channels')).text()
+    assert.match(failed, /bridge/)
+    assert.match(failed, /<span class="badge (ok|fault)">(healthy|failing)<\/span>/)
+    assert.match(failed, /href="\/dash\/messages\/message-failed"/)
+    assert.ok(!failed.includes(EVIL) && failed.includes('&lt;img'), 'the error of an adapter is escaped')
+    assert.ok(!failed.includes('message-pending'))
+    const waiting = await (await dash.operator.get('/dash/channels?kind=waiting')).text()
+    assert.ok(waiting.includes('message-pending') && !waiting.includes('message-failed'))
+    const json = JSON.parse(await (await dash.operator.get('/dash/channels?format=json')).text())
+    assert.equal(json[0].message, 'message-failed')
+  })
+
+  test('creates, rotates and deletes a secret, and shows it once', async (t) => {
+    const dash = await serveDashboard(t)
+    const { operator, host } = dash
+    const secretIn = (text: string): string => /data-copy="([\w-]{43})"/.exec(text)?.[1] ?? ''
+    const made = await operator.post('/dash/channels', { action: 'add', name: 'bridge', platforms: 'discord, slack' })
+    const first = secretIn(await made.text())
+    assert.deepEqual([made.status, first === ''], [200, false])
+    assert.ok(!(await (await operator.get('/dash/channels')).text()).includes(first))
+    const again = await operator.post('/dash/channels', { action: 'add', name: 'bridge', platforms: 'discord' })
+    assert.equal(again.status, 409)
+    assert.match(await again.text(), /the adapter bridge has a secret already/i)
+    const asked = await operator.post('/dash/channels', { action: 'rotate', name: 'bridge' })
+    assert.match(await asked.text(), /Replace the secret of bridge\?/)
+    const rotated = await operator.post('/dash/channels', { action: 'rotate', name: 'bridge', confirmed: 'yes' })
+    const second = secretIn(await rotated.text())
+    assert.ok(second !== '' && second !== first)
+    const removed = await operator.post('/dash/channels', { action: 'remove', name: 'bridge', confirmed: 'yes' })
+    assert.equal(removed.status, 303)
+    assert.deepEqual(await host.engine.read((tx) => channelSecrets.list(tx)), [])
+    const audited = (await host.engine.read((tx) => audit.list(tx))).filter(
+      ({ resource }) => resource === 'channel_secrets',
+    )
+    assert.ok(!JSON.stringify(audited).includes(first) && audited.length >= 3)
+  })
+
+  test('does not exist for administrators of a folder and for strangers', async (t) => {
+    const dash = await serveDashboard(t)
+    await fill(dash)
+    for (const browser of [dash.admin, dash.stranger]) {
+      const response = await browser.get('/dash/channels')
+      assert.equal(response.status, 404)
+      assert.ok(!(await response.text()).includes('bridge'))
+      const posted = await browser.post('/dash/channels', { action: 'add', name: 'mine', platforms: 'discord' })
+      assert.equal(posted.status, 404)
+    }
+    assert.deepEqual(await dash.host.engine.read((tx) => channelSecrets.list(tx)), [])
+  })
+})

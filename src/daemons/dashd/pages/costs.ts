@@ -1,0 +1,106 @@
+// Costs of the last days: by day, folder, model and person, and budgets that are nearly spent.
+import type { Spend } from '../../../core/turns/spend.ts'
+import { costLogResource } from '../../../resources/cost-log.ts'
+import { renderChart } from '../../../web/dash/chart.ts'
+import { renderFilters } from '../../../web/dash/filter-bar.ts'
+import { badge, buttonLink, money, renderMeter, renderTabs, section, visibleText } from '../../../web/dash/parts.ts'
+import { defineTable } from '../../../web/dash/table.ts'
+import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
+import { definePage, folderPath, type PageView } from '../page.ts'
+import { folderLink } from '../turn-parts.ts'
+
+const { spend: spendVerb, near_cap } = costLogResource.verbs
+
+const GROUPS = { folder: 'Folders', model: 'Models', user_sub: 'People', day: 'Days' } as const
+type Group = keyof typeof GROUPS
+const GROUP_NAMES = ['folder', 'model', 'user_sub', 'day'] as const
+const NAMES: Readonly<Record<Group, string>> = { folder: 'Folder', model: 'Model', user_sub: 'Person', day: 'Day' }
+const DAYS = ['7', '30', '90', '365']
+const ROWS_MAX = 1000
+
+export const costsPage = definePage({
+  path: '/dash/costs',
+  title: 'Costs',
+  nav: 'work',
+  show: async (view) => {
+    const by = GROUP_NAMES.find((one) => one === view.query.by) ?? 'folder'
+    const days = Number(DAYS.find((one) => one === view.query.days) ?? '30')
+    const filter = { days, limit: ROWS_MAX, ...(view.query.folder ? { folder: view.query.folder } : {}) }
+    const { spend: ofDays, since } = await view.call(spendVerb, { ...filter, by: 'day' })
+    const { spend } = by === 'day' ? { spend: ofDays.toReversed() } : await view.call(spendVerb, { ...filter, by })
+    const { budgets } = await view.call(near_cap, {})
+    const total = ofDays.reduce((sum, { cents }) => sum + cents, 0)
+    return {
+      title: 'Costs',
+      top: html`${filters(view, by)}${renderTabs('Costs by', tabs(view, by))}`,
+      main: html`<div class="cards"><div class="card"><p class="figure">${money(total)}</p>${dayChart(ofDays, since, days)}</div></div>${renderBudgets(budgets)}`,
+      table: spendTable(view, by, spend),
+      isLive: true,
+    }
+  },
+})
+
+function filters({ path, query }: PageView, by: Group): Html {
+  return renderFilters({
+    id: 'cost-filters',
+    path,
+    query,
+    fixed: { by },
+    fields: [
+      { name: 'folder', label: 'Folder' },
+      { name: 'days', label: 'Days', kind: 'select', options: DAYS, value: '30' },
+    ],
+  })
+}
+
+function tabs(view: PageView, by: Group) {
+  return GROUP_NAMES.map((name) => ({ href: view.url({ by: name }), label: GROUPS[name], isCurrent: name === by }))
+}
+
+const DAY_MS = 24 * 3_600_000
+
+/** A bar for each day, also for those that cost nothing. */
+function dayChart(spend: readonly Spend[], since: string, days: number): Html {
+  const centsOf = new Map(spend.map(({ name, cents }) => [name, cents]))
+  const points = Array.from({ length: days }, (_, at) => {
+    const label = new Date(Date.parse(since) + at * DAY_MS).toISOString().slice(0, 10)
+    return { label, value: centsOf.get(label) ?? 0 }
+  })
+  return renderChart({ id: 'cost-chart', title: `Cost by day, ${days} days (UTC)`, points, format: money })
+}
+
+type NearBudgets = Awaited<ReturnType<typeof near_cap.run>>['budgets']
+
+function renderBudgets(budgets: NearBudgets): Html {
+  if (budgets.length === 0) return EMPTY_HTML
+  const items = budgets.map(({ by, name, cap, spent, status }) => {
+    const who = by === 'folder' ? folderLink(name) : html`${visibleText(name)}`
+    const action = by === 'folder' ? buttonLink(folderPath(name, 'budget'), 'Budget') : EMPTY_HTML
+    return html`<li>${badge(status === 'WARN' ? 'nearly spent' : 'spent', status === 'WARN' ? 'warn' : 'fault')}<span class="what">${who} ${money(spent)} of ${money(cap)} ${renderMeter(`Budget of ${name}`, spent, cap)}</span>${action}</li>`
+  })
+  return section('budgets', "Today's budgets near their cap", html`<ul class="list">${items}</ul>`)
+}
+
+function spendTable(view: PageView, by: Group, spend: readonly Spend[]) {
+  const nameCell = ({ name }: Spend): Html => {
+    if (name === '') return html`<span class="muted">no person</span>`
+    return by === 'folder' ? folderLink(name) : html`${visibleText(name)}`
+  }
+  return defineTable<Spend>({
+    id: 'spend',
+    caption: `Costs by ${NAMES[by].toLowerCase()}`,
+    rows: spend,
+    rowId: ({ name }) => name,
+    columns: [
+      { label: NAMES[by], cell: nameCell, value: ({ name }) => name },
+      { label: 'Cost', isNumber: true, cell: ({ cents }) => money(cents), value: ({ cents }) => cents },
+      { label: 'Turns', isNumber: true, cell: ({ turns }) => turns },
+      { label: 'Input tokens', isNumber: true, cell: ({ input_tokens }) => input_tokens },
+      { label: 'Output tokens', isNumber: true, cell: ({ output_tokens }) => output_tokens },
+    ],
+    empty: {
+      text: 'No costs were reported. The built-in demo costs nothing; connect a model to see its costs here.',
+      command: `svc model ${view.host.instance}`,
+    },
+  })
+}

@@ -1,0 +1,217 @@
+// The start page: what needs attention, the last 24 hours in numbers, and live turns.
+import type { Attention } from '../../../core/turns/attention.ts'
+import type { HourActivity } from '../../../core/turns/day-activity.ts'
+import { folderTurnsResource } from '../../../resources/folder-turns.ts'
+import { networkRulesResource } from '../../../resources/network-rules.ts'
+import { turnsResource } from '../../../resources/turns.ts'
+import { renderChart } from '../../../web/dash/chart.ts'
+import {
+  badge,
+  buttonLink,
+  emptyState,
+  link,
+  money,
+  section,
+  type Tone,
+  timeOf,
+  visibleText,
+} from '../../../web/dash/parts.ts'
+import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
+import { approvalActions, decisionButtons, mayDecide } from '../approval-parts.ts'
+import { definePage, folderPath, type PageView } from '../page.ts'
+import {
+  durationText,
+  excerpt,
+  folderLink,
+  stepText,
+  stopAction,
+  stopButton,
+  turnBadge,
+  turnPath,
+} from '../turn-parts.ts'
+
+export const homePage = definePage({
+  path: '/dash/',
+  title: 'Home',
+  nav: 'start',
+  actions: {
+    ...approvalActions,
+    stop: stopAction,
+    allow: { verb: networkRulesResource.verbs.allow, done: 'The host is allowed.' },
+  },
+  show: async (view) => {
+    const attention = await view.call(folderTurnsResource.verbs.attention, {})
+    const { hours } = await view.call(folderTurnsResource.verbs.day, {})
+    const { turns } = await view.call(turnsResource.verbs.running, {})
+    const parts = [
+      section('attention', 'Needs attention', await renderAttention(view, attention)),
+      section('day', 'Last 24 hours', renderDay(hours)),
+      section('live', 'Live turns', renderLive(view, turns), link('/dash/turns', 'All turns')),
+    ]
+    return { title: 'Home', main: html`${parts}`, isLive: true }
+  },
+})
+
+interface AttentionItem {
+  readonly id: string
+  readonly tone: Tone
+  readonly kind: string
+  readonly folder?: string | undefined
+  readonly what: Html | string
+  readonly reason?: string | undefined
+  readonly at?: string | undefined
+  readonly action: Html
+}
+
+async function renderAttention(view: PageView, attention: Attention): Promise<Html> {
+  const items = await attentionItems(view, attention)
+  if (items.length === 0)
+    return emptyState({
+      text: 'Nothing needs your attention.',
+      next: html`<p>${link('/dash/messages', 'See the last messages')}</p>`,
+      command: `svc status ${view.host.instance}`,
+    })
+  return html`<ul class="list">${items.map((item) => renderItem(view, item))}</ul>`
+}
+
+function renderItem(view: PageView, { id, tone, kind, folder, what, reason, at, action }: AttentionItem): Html {
+  const place = folder === undefined ? EMPTY_HTML : html`${folderLink(folder)} `
+  const why =
+    reason === undefined || reason === ''
+      ? EMPTY_HTML
+      : html` <span class="muted" dir="auto">${excerpt(reason, 160)}</span>`
+  const when = at === undefined ? EMPTY_HTML : html`<span class="muted">${timeOf(at, view.nowMs)}</span>`
+  return html`<li id="attention-${encodeURIComponent(id)}">${badge(kind, tone)}<span class="what">${place}<span dir="auto">${what}</span>${why}</span>${when}${action}</li>`
+}
+
+async function attentionItems(view: PageView, found: Attention): Promise<AttentionItem[]> {
+  const isDecider = found.held_calls.length > 0 && (await mayDecide(view))
+  return [
+    ...found.held_calls.map(({ id, folder, at, text: tool, reason }) => ({
+      ...{ id: `held-${id}`, tone: 'warn' as const, kind: 'held call', folder, at, reason },
+      what: html`<code>${tool}</code>`,
+      action: isDecider ? decisionButtons(view, { id, tool }) : buttonLink('/dash/approvals', 'Show'),
+    })),
+    ...found.admissions.map(({ id, folder, at, text }) => ({
+      ...{ id: `admission-${id}`, tone: 'warn' as const, kind: 'admission', at },
+      what: `${visibleText(text)} asks for the folder ${folder ?? ''}`,
+      action: buttonLink('/dash/admissions', 'Decide'),
+    })),
+    ...found.failed_messages.map(({ id, folder, at, text, reason }) => ({
+      ...{ id: `message-${id}`, tone: 'fault' as const, kind: 'failed message', folder, at, reason },
+      what: excerpt(text),
+      action: buttonLink(`/dash/messages/${encodeURIComponent(id)}`, 'Why, and retry'),
+    })),
+    ...found.failed_deliveries.map(({ id, folder, at, text, reason }) => ({
+      ...{ id: `delivery-${id}`, tone: 'fault' as const, kind: 'delivery', folder, at, reason },
+      what: excerpt(text),
+      action: buttonLink('/dash/channels', 'Channels'),
+    })),
+    ...found.budgets.map(({ by, name, cap, spent, status }) => ({
+      ...{
+        id: `budget-${by}-${name}`,
+        tone: status === 'WARN' ? ('warn' as const) : ('fault' as const),
+        kind: 'budget',
+      },
+      ...(by === 'folder' ? { folder: name } : {}),
+      what: `${by === 'folder' ? '' : `${visibleText(name)}: `}${money(spent)} of ${money(cap)} spent today`,
+      action: by === 'folder' ? buttonLink(folderPath(name, 'budget'), 'Budget') : buttonLink('/dash/costs', 'Costs'),
+    })),
+    ...(await deniedItems(view, found.denied_hosts)),
+    ...found.paused_folders.map(({ folder, at, text }) => ({
+      ...{ id: `paused-${folder}`, tone: 'fault' as const, kind: 'paused', folder, at },
+      what: text,
+      action: buttonLink(`/dash/turns?folder=${encodeURIComponent(folder ?? '')}&outcome=failed`, 'Failed turns'),
+    })),
+    ...found.failed_tasks.map(({ id, task_id, folder, at, text, reason }) => ({
+      ...{ id: `run-${id}`, tone: 'fault' as const, kind: 'failed task', folder, at, reason },
+      what: excerpt(text),
+      action: buttonLink(`/dash/tasks?task=${encodeURIComponent(task_id)}`, 'Task'),
+    })),
+    ...found.late_tasks.map(({ id, folder, at, text }) => ({
+      ...{ id: `late-${id}`, tone: 'warn' as const, kind: 'late task', folder, at },
+      what: excerpt(text),
+      action: buttonLink(`/dash/tasks?task=${encodeURIComponent(id)}`, 'Task'),
+    })),
+    ...found.adapters.map(({ id, at, reason }) => ({
+      ...{ id: `adapter-${id}`, tone: 'fault' as const, kind: 'adapter', at, reason },
+      what: id,
+      action: buttonLink('/dash/channels', 'Channels'),
+    })),
+  ]
+}
+
+async function deniedItems(view: PageView, hosts: Attention['denied_hosts']): Promise<AttentionItem[]> {
+  const { allow } = networkRulesResource.verbs
+  const may = await view.mayEach(
+    allow,
+    hosts.map(({ folder, host: target }) => ({ folder, target })),
+  )
+  return hosts.map(({ folder, host, count, at, unallowable }, index) => ({
+    ...{ id: `host-${folder}-${host}`, tone: 'warn' as const, kind: 'denied host', folder, at, reason: unallowable },
+    what: html`<code>${visibleText(host)}</code> ${count === 1 ? 'once' : `${count} times`}`,
+    action:
+      unallowable === undefined && may[index]
+        ? view.button({
+            action: 'allow',
+            text: 'Allow',
+            label: `Allow ${host} for ${folder}`,
+            fixed: { folder, target: host },
+          })
+        : buttonLink(folderPath(folder, 'network'), 'Network'),
+  }))
+}
+
+function renderDay(hours: readonly HourActivity[]): Html {
+  const sum = (value: (hour: HourActivity) => number): number => hours.reduce((all, hour) => all + value(hour), 0)
+  const slowest = Math.max(...hours.map(({ p95_ms = 0 }) => p95_ms))
+  const cards = [
+    card('Messages', String(sum(({ messages }) => messages)), hours, ({ messages }) => messages),
+    card('Turns', String(sum(({ turns }) => turns)), hours, ({ turns }) => turns),
+    card('Cost', money(sum(({ cost_cents }) => cost_cents)), hours, ({ cost_cents }) => cost_cents, money),
+    card('Time of turns, p50', typicalTime(hours), hours, ({ p50_ms = 0 }) => p50_ms, durationText),
+    card(
+      'Time of turns, p95',
+      slowest === 0 ? '–' : `up to ${durationText(slowest)}`,
+      hours,
+      ({ p95_ms = 0 }) => p95_ms,
+      durationText,
+    ),
+  ]
+  return html`<div class="cards">${cards}</div>`
+}
+
+/** Of the last hour with a turn. */
+function typicalTime(hours: readonly HourActivity[]): string {
+  const last = hours.findLast(({ p50_ms }) => p50_ms !== undefined)?.p50_ms
+  return last === undefined ? '–' : durationText(last)
+}
+
+function card(
+  title: string,
+  figure: string,
+  hours: readonly HourActivity[],
+  valueAt: (hour: HourActivity) => number,
+  format?: (value: number) => string,
+): Html {
+  const id = `chart-${title.toLowerCase().replace(/[^a-z0-9]+/g, '-')}`
+  const points = hours.map((hour) => ({ label: `${hour.hour.slice(11, 16)} UTC`, value: valueAt(hour) }))
+  const chart = renderChart({ id, title, points, ...(format ? { format } : {}) })
+  return html`<div class="card"><p class="figure">${figure}</p>${chart}</div>`
+}
+
+type LiveTurn = Awaited<ReturnType<typeof turnsResource.verbs.running.run>>['turns'][number]
+
+function renderLive(view: PageView, turns: readonly LiveTurn[]): Html {
+  if (turns.length === 0)
+    return emptyState({
+      text: 'No agent is running.',
+      next: html`<p>Send a message to a folder, and its agent starts.</p>`,
+      command: `svc send ${view.host.instance} main 'hello'`,
+    })
+  const items = turns.map(
+    (turn) =>
+      html`<li id="live-${encodeURIComponent(turn.id)}">${turnBadge(turn)}<span class="what">${folderLink(turn.folder)} ${link(turnPath(turn.id), excerpt(turn.text) || turn.id)}<br>${stepText(turn.step, view.nowMs)}</span>${stopButton(view, turn)}</li>`,
+  )
+  return html`<ul class="list">${items}</ul>`
+}

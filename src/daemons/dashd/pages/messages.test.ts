@@ -1,0 +1,215 @@
+import assert from 'node:assert/strict'
+import { suite, type TestContext, test } from 'node:test'
+import { type Dashboard, serveDashboard } from '../../../../test/support/dashboard.ts'
+import { run } from '../../../../test/support/sql.ts'
+import { recordOutbound } from '../../../core/delivery/outbox.ts'
+import { recordInbound } from '../../../core/messages/inbound.ts'
+import { type InboxState, inbox } from '../../../core/messages/inbox.ts'
+import { writeContextOf } from '../../../core/turns/rounds.ts'
+import { timestamp } from '../../../lib/clock.ts'
+
+/** Ends an attribute and an element, turns the text around, and moves the cursor of a terminal. */
+const HOSTILE = `"><script>alert(1)</script>\u202egnp.exe\u0007 ${'&'}amp;`
+
+interface MessagesDashboard extends Dashboard {
+  receive(
+    content: string,
+    row?: { state?: InboxState; folder?: string; reason?: string; sender?: string },
+  ): Promise<string>
+  send(content: string, row?: { folder?: string; state?: string; error?: string }): Promise<string>
+  stateOf(id: string): Promise<string | undefined>
+}
+
+async function open(t: TestContext): Promise<MessagesDashboard> {
+  // No daemon routes messages or runs turns, so that a retried message stays where it is.
+  const dash = await serveDashboard(t, { daemons: ['authd', 'dashd', 'proxyd', 'webd'] })
+  const { host } = dash
+  const context = writeContextOf(host)
+  return {
+    ...dash,
+    receive: (content, { state = 'answered', folder = 'team', reason, sender = 'telegram:7' } = {}) =>
+      host.engine.transaction(async (tx) => {
+        const jid = 'telegram:1'
+        const { id, seq } = await recordInbound(tx, context, { jid, sender, content, reach: 'all' })
+        const place = { jid, topic: '', chat_topic: '', sender, verb: 'message' }
+        const updated_at = timestamp(host.clock.now())
+        await inbox.insert(tx, { message_seq: seq, id, folder, ...place, state, reason, updated_at })
+        for (const table of ['filing', 'routing'])
+          await run(tx, `update ${table} set last_seq = $1 where id = 1`, [seq])
+        return id
+      }),
+    send: (content, { folder = 'team', state = 'sent', error } = {}) =>
+      host.engine.transaction(async (tx) => {
+        const { id } = await recordOutbound(tx, context, host.rules, { jid: 'telegram:1', topic: '', folder, content })
+        await run(tx, 'update outbox set state = $2, error = $3 where id = $1', [id, state, error ?? null])
+        return id
+      }),
+    stateOf: async (id) => (await host.engine.read((tx) => inbox.find(tx, { id })))?.state,
+  }
+}
+
+const text = async (response: Promise<Response>): Promise<string> => (await response).text()
+
+/** The fields of the form with this action, as a browser would send them. */
+function formOf(page: string, action: string): Record<string, string> {
+  const forms = [...page.matchAll(/<form class="inline"[^>]*>([\s\S]*?)<\/form>/g)].map(([, body = '']) => body)
+  const body = forms.find((form) => form.includes(`name="action" value="${action}"`)) ?? ''
+  const fields = [...body.matchAll(/name="([^"]+)" value="([^"]*)"/g)].map(([, name = '', value = '']) => [name, value])
+  return Object.fromEntries(fields)
+}
+
+suite('the pages of messages', () => {
+  test('an operator sees all messages, an administrator those of their folders, a stranger nothing', async (t) => {
+    const dash = await open(t)
+    const own = await dash.receive('for the team')
+    const other = await dash.receive('for others', { folder: 'other' })
+    const operator = await text(dash.operator.get('/dash/messages'))
+    assert.ok(operator.includes('for the team') && operator.includes('for others'))
+    const admin = await text(dash.admin.get('/dash/messages'))
+    assert.ok(admin.includes('for the team') && !admin.includes('for others'))
+    assert.ok(!admin.includes(other))
+    assert.equal((await dash.admin.get(`/dash/messages/${own}`)).status, 200)
+    for (const path of ['/dash/messages', `/dash/messages/${own}`, '/dash/messages?format=json', '/dash/audit']) {
+      const refused = await dash.stranger.get(path)
+      assert.equal(refused.status, 404, path)
+      assert.ok(!(await refused.text()).includes('for the team'))
+    }
+    const [hidden, missing] = [
+      await dash.admin.get(`/dash/messages/${other}`),
+      await dash.admin.get('/dash/messages/none'),
+    ]
+    assert.deepEqual([hidden.status, missing.status], [404, 404])
+    assert.equal(await hidden.text(), await missing.text())
+    assert.equal((await dash.admin.get('/dash/messages?folder=other')).status, 404)
+  })
+
+  test('filters are in the URL, and a wrong one is explained', async (t) => {
+    const dash = await open(t)
+    await dash.receive('one', { state: 'failed', reason: 'it broke' })
+    await dash.receive('two', { sender: 'telegram:8' })
+    await dash.send('three')
+    const failed = await text(dash.operator.get('/dash/messages?state=failed'))
+    assert.ok(failed.includes('>one<') && !failed.includes('>two<') && failed.includes('it broke'))
+    assert.match(failed, /<option value="failed" selected>/)
+    const rows: { text: string; state: string }[] = JSON.parse(
+      await text(dash.operator.get('/dash/messages?direction=all&format=json&limit=1')),
+    )
+    assert.deepEqual(
+      rows.map((row) => [row.text, row.state]),
+      [
+        ['three', 'sent'],
+        ['two', 'answered'],
+        ['one', 'failed'],
+      ],
+    )
+    const csv = await text(dash.operator.get('/dash/messages?sender=telegram%3A8&format=csv'))
+    assert.equal(csv.trim().split('\r\n').length, 2)
+    const first = await text(dash.operator.get('/dash/messages?limit=1'))
+    const [, next = ''] = /<a href="([^"]+)" rel="next">/.exec(first) ?? []
+    assert.ok((await text(dash.operator.get(next.replaceAll('&amp;', '&')))).includes('>one<'))
+    for (const [query, sentence] of [
+      ['state=lost', /state must be one of/i],
+      ['q=%22open', /unterminated|syntax|quote/i],
+      ['since=yesterday', /must be an RFC 3339 time/],
+      ['after=x', /not a cursor of this list/],
+    ] as const)
+      assert.match(await text(dash.operator.get(`/dash/messages?${query}`)), sentence, query)
+  })
+
+  test('search finds messages by text, also of one folder', async (t) => {
+    const dash = await open(t)
+    await dash.receive('the invoice is wrong')
+    await dash.receive('another invoice', { folder: 'other' })
+    const found = await text(dash.operator.get('/dash/messages?q=invoice'))
+    assert.equal(found.match(/«invoice»/g)?.length, 2)
+    assert.equal(
+      (await text(dash.operator.get('/dash/messages?q=invoice&folder=other'))).match(/«invoice»/g)?.length,
+      1,
+    )
+    assert.equal((await text(dash.admin.get('/dash/messages?q=invoice'))).match(/«invoice»/g)?.length, 1)
+  })
+
+  test('shows texts of strangers as text', async (t) => {
+    const dash = await open(t)
+    const id = await dash.receive(HOSTILE, { state: 'failed', reason: HOSTILE, sender: 'telegram:<b>' })
+    await dash.send(HOSTILE, { state: 'failed', error: HOSTILE })
+    const long = await dash.receive('long line\n'.repeat(500))
+    for (const path of [
+      '/dash/messages?direction=all',
+      `/dash/messages/${id}`,
+      `/dash/messages?q=${encodeURIComponent(HOSTILE)}`,
+      `/dash/messages?folder=${encodeURIComponent(HOSTILE)}`,
+      `/dash/audit?actor=${encodeURIComponent(HOSTILE)}`,
+      `/dash/messages/${encodeURIComponent(HOSTILE)}`,
+    ]) {
+      const page = await text(dash.operator.get(path))
+      assert.ok(!page.includes('<script>alert') && !page.includes('<b>'), path)
+    }
+    for (const path of ['/dash/messages?direction=all', '/dash/messages?q=gnp', `/dash/messages/${id}`]) {
+      const page = await text(dash.operator.get(path))
+      assert.ok(page.includes('gnp') && !page.includes('\u202e') && !page.includes('\u0007'), path)
+    }
+    assert.match(await text(dash.operator.get(`/dash/messages/${long}`)), /<details id="message-text" class="fold"/)
+  })
+
+  test('the page of a failed message has its reason and a retry, which runs once', async (t) => {
+    const dash = await open(t)
+    const id = await dash.receive('how much?', { state: 'failed', reason: 'the model is asleep' })
+    const page = await text(dash.admin.get(`/dash/messages/${id}`))
+    for (const part of ['the model is asleep', 'how much?', 'By the routes of now', 'There is no log'])
+      assert.ok(page.includes(part), part)
+    const fields = formOf(page, 'retry')
+    assert.equal(fields.id, id)
+    const sent = await dash.admin.post(`/dash/messages/${id}`, fields)
+    assert.deepEqual([sent.status, await dash.stateOf(id)], [303, 'waiting'])
+    assert.equal((await dash.admin.post(`/dash/messages/${id}`, fields)).status, 409)
+    const refused = await dash.admin.post(`/dash/messages/${id}`, { ...fields, form_key: 'another' })
+    assert.equal(refused.status, 409)
+    assert.match(await refused.text(), /is waiting/)
+    const after = await text(dash.admin.get(`/dash/messages/${id}`))
+    assert.ok(after.includes('retried by') && after.includes('the model is asleep'))
+    assert.equal(formOf(after, 'retry').id, undefined)
+    const stranger = await dash.stranger.post(`/dash/messages/${id}`, { ...fields, csrf: dash.stranger.csrf })
+    assert.equal(stranger.status, 404)
+    const audited = await text(dash.operator.get('/dash/audit?actor=github%3Ateam-admin'))
+    assert.equal(audited.match(/>inbox\.retry</g)?.length, 1)
+  })
+
+  test('retries all failed messages of a page, and asks before a delivery with an unknown end', async (t) => {
+    const dash = await open(t)
+    const ids = [
+      await dash.receive('one', { state: 'failed', reason: 'it broke' }),
+      await dash.receive('two', { state: 'refused', reason: 'over budget' }),
+    ]
+    const page = await text(dash.admin.get('/dash/messages'))
+    assert.ok(page.includes('Retry all 2 on this page'))
+    assert.equal((await dash.admin.post('/dash/messages', formOf(page, 'retry_all'))).status, 303)
+    for (const id of ids) assert.equal(await dash.stateOf(id), 'waiting')
+    const id = await dash.send('hello', { state: 'unknown', error: 'no answer' })
+    const sent = await text(dash.admin.get(`/dash/messages/${id}`))
+    const fields = formOf(sent, 'redeliver')
+    const asked = await dash.admin.post(`/dash/messages/${id}`, fields)
+    assert.match(await asked.text(), /may have arrived already/)
+    assert.equal((await dash.admin.post(`/dash/messages/${id}`, { ...fields, confirmed: 'yes' })).status, 303)
+    assert.ok(!(await text(dash.admin.get(`/dash/messages/${id}`))).includes('badge warn'))
+  })
+})
+
+suite('the audit page', () => {
+  test('lists changes and denied calls by result, actor and folder', async (t) => {
+    const dash = await open(t)
+    const id = await dash.receive('one', { state: 'failed', folder: 'other' })
+    await dash.admin.post(`/dash/messages/${id}`, { action: 'retry', form: 'retry', id, form_key: 'k' })
+    const all = await text(dash.operator.get('/dash/audit'))
+    assert.ok(all.includes('groups.add') && all.includes('inbox.retry'))
+    const denied = await text(dash.operator.get('/dash/audit?category=authz'))
+    assert.ok(denied.includes('inbox.retry') && !denied.includes('>groups.add<'))
+    const rows: { action: string; result: string; actor: string }[] = JSON.parse(
+      await text(dash.operator.get('/dash/audit?category=authz&format=json')),
+    )
+    assert.ok(rows.every(({ actor, result }) => actor === 'github:team-admin' && result === 'denied'))
+    assert.ok(!(await text(dash.operator.get('/dash/audit?folder=team'))).includes('groups.add'))
+    assert.ok(!(await text(dash.admin.get('/dash/audit'))).includes('groups.add'))
+    assert.match(await text(dash.operator.get('/dash/audit?category=x')), /category must be one of/i)
+  })
+})

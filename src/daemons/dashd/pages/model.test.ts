@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { suite, type TestContext, test } from 'node:test'
+import { chatEndpoint, replyError, replyModels, replyWhole } from '../../../../test/support/chat-endpoint.ts'
+import { type Dashboard, serveDashboard } from '../../../../test/support/dashboard.ts'
+import { followForm, postForm } from '../../../../test/support/dashboard-forms.ts'
+import { groups } from '../../../core/groups/groups.ts'
+import { secrets } from '../../../core/secrets/secrets.ts'
+import { parseDotenv } from '../../../lib/text/dotenv.ts'
+
+const KEY = 'sk-the-key-of-the-test'
+const textOf = async (response: Promise<Response>): Promise<string> => (await response).text()
+
+interface ModelDashboard extends Dashboard {
+  readonly env: string
+}
+
+async function open(t: TestContext, settings: Record<string, string> = {}): Promise<ModelDashboard> {
+  const dash = await serveDashboard(t, { settings })
+  const env = dash.host.layout?.env ?? ''
+  writeFileSync(env, '# kept\n')
+  return { ...dash, env }
+}
+
+suite('the page of the model', () => {
+  test('connects a model after a test call, and never shows the key', async (t) => {
+    const endpoint = await chatEndpoint(t)
+    endpoint.answer(replyModels(['small'], replyWhole('Hello <b>you</b>!')))
+    const dash = await open(t)
+    const start = await textOf(dash.operator.get('/dash/model'))
+    assert.match(start, /Connect a model to get real answers/)
+    const path = '/dash/model?kind=other'
+    assert.match(await textOf(dash.operator.get(path)), /Test and save/)
+    const form = { action: 'set_model', kind: 'other', base_url: endpoint.url, model: 'small', key: KEY }
+    const page = await followForm(dash.operator, path, form)
+    assert.match(page, /small at .* answered in .* Hello &lt;b&gt;you&lt;\/b&gt;!/)
+    assert.ok(!page.includes(KEY))
+    const settings = parseDotenv(readFileSync(dash.env, 'utf8'), '.env')
+    assert.deepEqual(
+      ['AGENT_RUNTIME', 'OPENAI_BASE_URL', 'OPENAI_MODEL', 'OPENAI_API_KEY'].map((key) => settings.get(key)),
+      ['openai', endpoint.url, 'small', 'sealed'],
+    )
+    assert.match(readFileSync(dash.env, 'utf8'), /^# kept\n/)
+  })
+
+  test('changes nothing if the test fails, and says why', async (t) => {
+    const endpoint = await chatEndpoint(t)
+    endpoint.answer(replyError(401, 'bad key'))
+    const dash = await open(t)
+    const form = { action: 'set_model', kind: 'other', base_url: endpoint.url, model: 'small', key: KEY }
+    const refused = await postForm(dash.operator, '/dash/model?kind=other', form)
+    assert.equal(refused.status, 422)
+    const body = await refused.text()
+    assert.match(body, /rejected the key/)
+    assert.ok(!body.includes(KEY) && body.includes('value="small"'))
+    assert.equal(readFileSync(dash.env, 'utf8'), '# kept\n')
+    await followForm(dash.operator, '/dash/model?kind=other', { ...form, untested: 'true' })
+    assert.match(readFileSync(dash.env, 'utf8'), /OPENAI_MODEL=small/)
+  })
+
+  test('is for operators only', async (t) => {
+    const dash = await open(t)
+    const form = { action: 'set_model', kind: 'demo' }
+    for (const browser of [dash.admin, dash.stranger]) {
+      assert.equal((await browser.get('/dash/model')).status, 404)
+      assert.equal((await postForm(browser, '/dash/model', form)).status, 404)
+      assert.equal((await postForm(browser, '/dash/model', { action: 'test_model' })).status, 404)
+    }
+    assert.equal(readFileSync(dash.env, 'utf8'), '# kept\n')
+  })
+
+  test('of a folder is tested and set by its administrators, but not its program', async (t) => {
+    const endpoint = await chatEndpoint(t)
+    endpoint.answer(replyModels(['small', 'large'], replyWhole('Hello!')))
+    const dash = await open(t, { AGENT_RUNTIME: 'openai', OPENAI_BASE_URL: endpoint.url, OPENAI_MODEL: 'small' })
+    const path = '/dash/folders/team?view=agent'
+    assert.match(await followForm(dash.admin, path, { action: 'test_model' }), /small at .* answered in/)
+    const form = { action: 'set_model', kind: 'other', base_url: endpoint.url, model: 'large', key: KEY }
+    assert.match(await followForm(dash.admin, `${path}&kind=other`, form), /large at .* answered in/)
+    const [row, keys] = await dash.host.engine.read(async (tx) => [
+      await groups.find(tx, { folder: 'team' }),
+      (await secrets.list(tx, { scope_kind: 'folder', owner: 'team' })).map(({ key }) => key).sort(),
+    ])
+    assert.deepEqual(keys, ['OPENAI_API_KEY', 'OPENAI_BASE_URL', 'OPENAI_MODEL'])
+    assert.doesNotMatch(row?.config ?? '', /runtime/)
+    const calls = endpoint.asked.length
+    const program = { action: 'set_model', kind: 'command', command: 'touch /tmp/never' }
+    assert.equal((await postForm(dash.admin, path, program)).status, 403)
+    assert.equal((await postForm(dash.admin, '/dash/folders/other?view=agent', form)).status, 403)
+    assert.equal((await postForm(dash.admin, '/dash/folders/other?view=agent', { action: 'test_model' })).status, 403)
+    assert.equal(endpoint.asked.length, calls)
+  })
+})

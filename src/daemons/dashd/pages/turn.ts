@@ -1,0 +1,121 @@
+// One turn: its messages, the changes that it made, its answers and its cost.
+import { turnsResource } from '../../../resources/turns.ts'
+import { renderDetails } from '../../../web/dash/detail-pane.ts'
+import {
+  badge,
+  copyText,
+  emptyState,
+  link,
+  money,
+  section,
+  textBlock,
+  timeOf,
+  visibleText,
+} from '../../../web/dash/parts.ts'
+import { renderTable } from '../../../web/dash/table.ts'
+import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
+import { definePage, type PageView } from '../page.ts'
+import { durationText, folderLink, stopAction, stopButton, turnBadge } from '../turn-parts.ts'
+
+type TurnStory = Awaited<ReturnType<typeof turnsResource.verbs.show.run>>
+
+export const turnPage = definePage({
+  path: '/dash/turns/:id',
+  title: 'Turn',
+  actions: { stop: stopAction },
+  show: async (view) => {
+    const story = await view.call(turnsResource.verbs.show, { id: view.params.id ?? '' })
+    const parts = [
+      details(view, story),
+      section('turn-messages', 'Messages', messages(view, story)),
+      section('turn-calls', 'Changes by tools', calls(view, story)),
+      section('turn-answers', 'Answers', answers(view, story)),
+      story.costs.length === 0 ? EMPTY_HTML : section('turn-costs', 'Cost', costs(story)),
+    ]
+    return { title: `Turn of ${story.turn.folder}`, main: html`${parts}`, isLive: true }
+  },
+})
+
+function details(view: PageView, { turn, costs: spent }: TurnStory): Html {
+  const cents = spent.reduce((sum, { cost_cents }) => sum + cost_cents, 0)
+  const end = turn.ended_at === undefined ? view.nowMs : Date.parse(turn.ended_at)
+  return renderDetails({
+    State: html`${turnBadge(turn)} ${stopButton(view, turn)}`,
+    Reason: turn.reason === undefined ? undefined : visibleText(turn.reason),
+    Folder: folderLink(turn.folder),
+    Topic: visibleText(turn.topic),
+    Chat: turn.jid,
+    Sender: visibleText(turn.sender),
+    'Counts against': turn.user_sub,
+    Task:
+      turn.task_id === undefined
+        ? undefined
+        : link(`/dash/tasks?task=${encodeURIComponent(turn.task_id)}`, turn.task_id),
+    Started: timeOf(turn.started_at, view.nowMs),
+    Ended: turn.ended_at === undefined ? undefined : timeOf(turn.ended_at, view.nowMs),
+    Took: durationText(Math.max(0, end - Date.parse(turn.started_at))),
+    Tries: turn.attempts,
+    'Lost processes': turn.deaths,
+    'Next try': turn.state === 'retrying' ? timeOf(new Date(turn.run_after).toISOString(), view.nowMs) : undefined,
+    Reach: turn.reach,
+    'May cost': turn.money_cents === undefined ? undefined : money(turn.money_cents),
+    Cost: money(cents),
+    Id: copyText(turn.id),
+    Command: copyText(`svc turns ${view.host.instance} show ${turn.id}`),
+  })
+}
+
+function messages(view: PageView, story: TurnStory): Html {
+  if (story.messages.length === 0) return emptyState({ text: 'Its messages were removed by retention.' })
+  const items = story.messages.map(
+    ({ id, created_at, sender, state, reason, text }, at) =>
+      html`<article id="message-${at}"><p>${link(`/dash/messages/${encodeURIComponent(id)}`, visibleText(sender))} ${badge(state, state === 'failed' || state === 'refused' ? 'fault' : 'idle')} ${timeOf(created_at, view.nowMs)}${reason === undefined ? EMPTY_HTML : html` <span class="muted">${visibleText(reason)}</span>`}</p>${textBlock(`message-text-${at}`, text)}</article>`,
+  )
+  return html`${items}`
+}
+
+function calls(view: PageView, story: TurnStory): Html {
+  return renderTable({
+    id: 'calls',
+    caption: 'Changes that the agent made, oldest first',
+    rows: story.calls,
+    rowId: ({ id }) => String(id),
+    columns: [
+      { label: 'Time', cell: ({ created_at }) => timeOf(created_at, view.nowMs) },
+      { label: 'Call', cell: ({ action }) => html`<code>${action.replace(/^tools\./, '')}</code>` },
+      { label: 'Arguments', cell: ({ id, params_summary }) => textBlock(`call-${id}`, params_summary) },
+      {
+        label: 'Result',
+        cell: ({ outcome, error_msg }) =>
+          outcome === 'ok' ? badge('ok', 'ok') : html`${badge('denied', 'fault')} ${visibleText(error_msg ?? '')}`,
+      },
+      { label: 'Took', isNumber: true, cell: ({ duration_ms }) => durationText(duration_ms) },
+    ],
+    empty: { text: 'It has changed nothing. Reads are not recorded.' },
+  })
+}
+
+function answers(view: PageView, story: TurnStory): Html {
+  if (story.answers.length === 0) return emptyState({ text: 'It has sent nothing.' })
+  const items = story.answers.map(
+    ({ created_at, kind, chat, state, error, text }, at) =>
+      html`<article id="answer-${at}"><p>${chat} ${badge(kind === 'status' ? 'status' : state, state === 'failed' || state === 'unknown' ? 'fault' : 'ok')} ${timeOf(created_at, view.nowMs)}${error === undefined ? EMPTY_HTML : html` <span class="muted">${visibleText(error)}</span>`}</p>${textBlock(`answer-text-${at}`, text)}</article>`,
+  )
+  return html`${items}`
+}
+
+function costs(story: TurnStory): Html {
+  return renderTable({
+    id: 'costs',
+    caption: 'Cost by model',
+    rows: story.costs,
+    rowId: ({ model }) => model,
+    columns: [
+      { label: 'Model', cell: ({ model }) => model },
+      { label: 'Input tokens', isNumber: true, cell: ({ input_tokens }) => input_tokens },
+      { label: 'Output tokens', isNumber: true, cell: ({ output_tokens }) => output_tokens },
+      { label: 'Cost', isNumber: true, cell: ({ cost_cents }) => money(cost_cents) },
+    ],
+    empty: { text: 'No cost was reported.' },
+  })
+}

@@ -1,0 +1,95 @@
+// Turns, newest first.
+import { TurnOutcome, type TurnSummary } from '../../../core/turns/turn-list.ts'
+import { Turn } from '../../../core/turns/turns.ts'
+import { turnsResource } from '../../../resources/turns.ts'
+import { renderFilters } from '../../../web/dash/filter-bar.ts'
+import { link, money, timeOf } from '../../../web/dash/parts.ts'
+import { defineTable } from '../../../web/dash/table.ts'
+import { definePage, type PageView } from '../page.ts'
+import {
+  durationText,
+  excerpt,
+  folderLink,
+  stopAction,
+  stopButton,
+  turnBadge,
+  turnPath,
+  turnStateText,
+} from '../turn-parts.ts'
+
+const STATES = Turn.shape.state.options
+const OUTCOMES = TurnOutcome.options
+
+export const turnsPage = definePage({
+  path: '/dash/turns',
+  title: 'Turns',
+  nav: 'work',
+  actions: { stop: stopAction },
+  show: async (view) => {
+    const { folder, state, outcome, after } = view.query
+    const { turns, next } = await view.call(turnsResource.verbs.list, {
+      ...(folder ? { folder } : {}),
+      state: STATES.find((one) => one === state),
+      outcome: OUTCOMES.find((one) => one === outcome),
+      limit: view.limit,
+      after,
+    })
+    return { title: 'Turns', top: filters(view), table: turnTable(view, turns, next), isLive: true }
+  },
+})
+
+function filters({ path, query }: PageView) {
+  return renderFilters({
+    id: 'turn-filters',
+    path,
+    query,
+    fields: [
+      { name: 'folder', label: 'Folder' },
+      { name: 'state', label: 'State', kind: 'select', options: [['', 'any'], ...STATES] },
+      { name: 'outcome', label: 'Outcome', kind: 'select', options: [['', 'any'], ...OUTCOMES] },
+    ],
+  })
+}
+
+function turnTable(view: PageView, turns: readonly TurnSummary[], next: string | undefined) {
+  const isFiltered = ['folder', 'state', 'outcome'].some((name) => view.query[name])
+  return defineTable<TurnSummary>({
+    id: 'turns',
+    caption: 'Turns, newest first',
+    rows: turns,
+    rowId: ({ id }) => id,
+    next,
+    columns: [
+      {
+        label: 'Started',
+        cell: ({ started_at }) => timeOf(started_at, view.nowMs),
+        value: ({ started_at }) => started_at,
+      },
+      { label: 'State', cell: turnBadge, value: turnStateText },
+      { label: 'Folder', cell: ({ folder }) => folderLink(folder), value: ({ folder }) => folder },
+      { label: 'Message', cell: ({ id, text }) => link(turnPath(id), excerpt(text) || id), value: ({ text }) => text },
+      { label: 'Chat', cell: ({ jid }) => jid },
+      { label: 'Time', isNumber: true, cell: (turn) => durationOf(turn, view.nowMs) },
+      { label: 'Replies', isNumber: true, cell: ({ replies }) => replies },
+      {
+        label: 'Cost',
+        isNumber: true,
+        cell: ({ cost_cents }) => money(cost_cents),
+        value: ({ cost_cents }) => cost_cents,
+      },
+      { label: 'Reason', cell: ({ reason = '' }) => excerpt(reason), value: ({ reason }) => reason },
+      { label: 'Id', cell: ({ id }) => id.slice(0, 13), value: ({ id }) => id },
+    ],
+    rowActions: (turn) => stopButton(view, turn),
+    empty: isFiltered
+      ? { text: 'No turn matches these filters.' }
+      : {
+          text: 'No agent has run yet. Send a message to a folder to start its first turn.',
+          command: `svc send ${view.host.instance} main 'hello'`,
+        },
+  })
+}
+
+function durationOf({ started_at, ended_at }: TurnSummary, nowMs: number): string {
+  return durationText(Math.max(0, (ended_at === undefined ? nowMs : Date.parse(ended_at)) - Date.parse(started_at)))
+}

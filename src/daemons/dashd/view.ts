@@ -1,0 +1,112 @@
+// Creates the view of a request: the person's rights, verbs with them, and forms that return to the page.
+import type { Context } from 'hono'
+import { principalOf } from '../../core/access/caller.ts'
+import { administeredScopes, isOperator as isOperatorOf } from '../../core/access/policy.ts'
+import { parseQueryString } from '../../faces/text-input.ts'
+import type { Refusal } from '../../lib/refusal.ts'
+import { subjectOf } from '../../registry/authorization.ts'
+import { callVerb, checkCalls } from '../../registry/call.ts'
+import type { InstanceHost } from '../../registry/context.ts'
+import { withQuery } from '../../web/dash/filter-bar.ts'
+import { renderButton, renderForm } from '../../web/dash/form.ts'
+import { notice } from '../../web/dash/parts.ts'
+import { html } from '../../web/html.ts'
+import { toSentence } from '../../web/text/wording.ts'
+import type { DaemonContext } from '../daemon.ts'
+import type { SignedIn } from '../http/signed-in.ts'
+import type { PageView } from './page.ts'
+
+const LIMIT = 50
+const LIMIT_MAX = 1000
+
+/** A form that was refused. */
+export interface RefusedForm {
+  readonly form: string
+  readonly refusal: Refusal
+  readonly values: Readonly<Record<string, string>>
+}
+
+export interface ViewOptions {
+  readonly daemon: DaemonContext
+  readonly c: Context
+  readonly person: SignedIn
+  readonly refused?: RefusedForm | undefined
+  /** Key of the form that is carried out; each change of the action has its own. */
+  readonly formKey?: string | undefined
+  /** In place of those of the URL. */
+  readonly query?: Readonly<Record<string, string>> | undefined
+}
+
+export async function createView(options: ViewOptions): Promise<PageView> {
+  const { daemon, c, person, refused, formKey } = options
+  const { host } = daemon
+  const { pathname, search } = new URL(c.req.url)
+  const path = decodeURI(pathname)
+  const query = options.query ?? parseQueryString(search)
+  let changes = 0
+  const rights = await readRights(host, person)
+  const hidden = (action: string, form: string, fixed: Readonly<Record<string, string>>): Record<string, string> => ({
+    ...fixed,
+    csrf: person.csrf,
+    action,
+    form,
+    form_key: Buffer.from(host.random.bytes(12)).toString('base64url'),
+  })
+  return {
+    host,
+    daemon,
+    c,
+    person,
+    ...rights,
+    nowMs: host.clock.now(),
+    path,
+    query,
+    params: c.req.param() as Record<string, string>,
+    limit: limitOf(query.limit),
+    call: (verb, input) => {
+      const isChange = formKey !== undefined && !verb.isReadOnly
+      const key = isChange ? { formKey: `${person.session} ${formKey} ${changes++}` } : {}
+      return callVerb({ ...person.request, ...key }, verb, input)
+    },
+    may: async (verb, input) => (await checkCalls(person.request, [{ verb, input }]))[0] ?? false,
+    mayEach: (verb, inputs) =>
+      checkCalls(
+        person.request,
+        inputs.map((input) => ({ verb, input })),
+      ),
+    form: ({ action, fields, submit, fixed = {}, id = action, isDangerous = false }) => {
+      const isRefused = refused?.form === id
+      return renderForm({
+        id: `form-${id}`,
+        to: withQuery(path, query),
+        fields,
+        hidden: hidden(action, id, fixed),
+        submit,
+        isDangerous,
+        fault: isRefused ? faultNotice(refused.refusal) : undefined,
+        values: isRefused ? refused.values : undefined,
+      })
+    },
+    button: ({ action, fixed = {}, ...button }) =>
+      renderButton({ ...button, to: withQuery(path, query), hidden: hidden(action, action, fixed) }),
+    url: (changed = {}) => withQuery(path, { ...query, after: undefined, format: undefined, ...changed }),
+  }
+}
+
+export function faultNotice({ message, hint }: Refusal) {
+  return notice('fault', hint === undefined ? toSentence(message) : html`${toSentence(message)} ${toSentence(hint)}`)
+}
+
+async function readRights(
+  { engine, policies }: InstanceHost,
+  { request: { caller } }: SignedIn,
+): Promise<Pick<PageView, 'isOperator' | 'isAdministrator'>> {
+  const policy = await engine.read((tx) => policies.read(tx))
+  const isOperator = isOperatorOf(policy, principalOf(caller))
+  return { isOperator, isAdministrator: isOperator || administeredScopes(policy, subjectOf(caller)).length > 0 }
+}
+
+function limitOf(text: string | undefined): number {
+  const limit = Number(text ?? LIMIT)
+  return Number.isInteger(limit) && limit > 0 && limit <= LIMIT_MAX ? limit : LIMIT
+}
