@@ -18,11 +18,11 @@ export function mustBeOwnOriginForm({ webBase }: Pick<InstanceHost, 'webBase'>, 
   if (!isOwn) refuse('forbidden', 'this form was sent from another site', 'open the page on this server and try again')
 }
 
-export async function readForm(c: Context): Promise<FormFields> {
+export async function readForm(c: Context, maxBytes: number = FORM_MAX): Promise<FormFields> {
   const type = c.req.header('Content-Type') ?? ''
   if (!/^application\/x-www-form-urlencoded\b/i.test(type))
     refuse('wrong_type', 'a form must be sent as application/x-www-form-urlencoded')
-  return parseFormFields(new URLSearchParams(Buffer.from(await readBodyBytes(c.req.raw, FORM_MAX)).toString()))
+  return parseFormFields(new URLSearchParams(Buffer.from(await readBodyBytes(c.req.raw, maxBytes)).toString()))
 }
 
 /** Fields of a form or of a query. */
@@ -36,9 +36,14 @@ export function parseFormFields(parameters: URLSearchParams): FormFields {
 }
 
 /** Reads a form that a page of `session` has sent. */
-export async function readSessionForm(host: InstanceHost, c: Context, session: string): Promise<FormFields> {
+export async function readSessionForm(
+  host: InstanceHost,
+  c: Context,
+  session: string,
+  maxBytes?: number,
+): Promise<FormFields> {
   mustBeOwnOriginForm(host, c)
-  const fields = await readForm(c)
+  const fields = await readForm(c, maxBytes)
   if (!isFormToken(host, session, fields.get('csrf')))
     refuse('forbidden', 'this form has expired', 'reload the page and try again')
   return fields

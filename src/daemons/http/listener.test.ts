@@ -212,6 +212,64 @@ test('a client that closes its half during a response counts as disconnected', a
   await closed.promise
 })
 
+const refuseUnread: Partial<HttpListenerOptions> = {
+  rawHandler: (_, response) => {
+    response.writeHead(413, { Connection: 'close', 'Content-Length': 4 }).end('much')
+    return true
+  },
+}
+
+test('a client that is still sending its body reads the response instead of a reset', async (t) => {
+  const { url, faults } = await open(t, refuseUnread)
+  for (let round = 0; round < 20; round++) {
+    const socket = connect(Number(new URL(url).port), '127.0.0.1')
+    const failed: Error[] = []
+    socket.on('error', (error) => failed.push(error))
+    const size = 3_000_000
+    socket.write(post(`Content-Length: ${size}`))
+    // The response is complete before the first byte of the body is sent, and is read after the last one.
+    await once(socket, 'readable')
+    await new Promise((resolve) => socket.write(Buffer.alloc(size / 2), resolve))
+    await new Promise((resolve) => socket.write(Buffer.alloc(size / 2), resolve))
+    assert.match(String(socket.read()), /^HTTP\/1.1 413 .*\r\n\r\nmuch$/s)
+    socket.resume()
+    await once(socket, 'close')
+    assert.deepEqual(failed, [])
+  }
+  assert.deepEqual(faults, [])
+})
+
+test('a request behind a refused body is not handled', async (t) => {
+  const paths: unknown[] = []
+  const { url } = await open(t, {
+    rawHandler: (request, response, origin) => {
+      paths.push(request.url)
+      return refuseUnread.rawHandler?.(request, response, origin) ?? false
+    },
+  })
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+  socket.write(post('Content-Length: 5'))
+  await once(socket, 'readable')
+  socket.write(`abcde${TAIL}`)
+  socket.resume()
+  await once(socket, 'close')
+  assert.deepEqual(paths, ['/first'])
+})
+
+test('a refused body is discarded only for a limited time', async (t) => {
+  const { url } = await open(t, { ...refuseUnread, limits: { discardMs: 50 } })
+  const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', allowHalfOpen: true })
+  const failed = once(socket, 'error')
+  socket.write(post('Content-Length: 1000000000'))
+  // The response and the end of the server's half arrive at once; then only the limit closes the connection.
+  socket.resume()
+  await once(socket, 'end')
+  const sending = setInterval(() => socket.write('x'), 5)
+  t.after(() => clearInterval(sending))
+  const [error] = await failed
+  assert.match(error.code, /^(EPIPE|ECONNRESET)$/)
+})
+
 test('a client that does not read its response for too long is disconnected, a slow reader is not', async (t) => {
   const body = new Uint8Array(32 * 1024 * 1024)
   const { url } = await open(t, { limits: { unreadMs: 1000 }, fetch: () => new Response(body) })

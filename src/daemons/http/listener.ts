@@ -20,6 +20,8 @@ export interface HttpLimits {
   readonly unreadMs: number
   readonly headBytes: number
   readonly headers: number
+  /** How long the rest of a refused body is discarded after the response. */
+  readonly discardMs: number
   /** How long responses may take to finish when the daemon stops. */
   readonly drainMs: number
 }
@@ -31,8 +33,12 @@ export const HTTP_LIMITS: HttpLimits = {
   unreadMs: 60_000,
   headBytes: 16_384,
   headers: 100,
+  discardMs: 5_000,
   drainMs: 10_000,
 }
+
+/** Discarding allocates memory, so under a flood the other connections are reset. */
+const DISCARDS_MAX = 8
 
 export interface HttpListener {
   readonly url: string
@@ -67,12 +73,27 @@ export async function openHttpListener(options: HttpListenerOptions): Promise<Ht
   server.maxHeadersCount = limits.headers + 1
   const refused = new WeakSet<Duplex>()
   const unanswered = new Set<ServerResponse>()
+  /** The latest request of each connection. */
+  const requests = new WeakMap<Duplex, IncomingMessage>()
+  const discarding = new Set<Socket>()
   const isValidHost = createHostCheck()
   const currentResponse = (socket: Duplex): ServerResponse | undefined =>
     [...unanswered].find((response) => response.socket === socket)
   // Shared, so that no request allocates a closure.
   function forgetResponse(this: ServerResponse): void {
     unanswered.delete(this)
+    requests.delete(this.req.socket)
+  }
+  /** Node calls it after the last response. */
+  function closeConnection(this: Socket): void {
+    const request = requests.get(this)
+    if (!request || request.complete || discarding.size >= DISCARDS_MAX)
+      return void Socket.prototype.destroySoon.call(this)
+    // No later request of this connection can be answered.
+    refused.add(this)
+    discarding.add(this)
+    this.once('close', () => discarding.delete(this))
+    discardBody(this, request, limits.discardMs)
   }
   const refuseRequest = ({ socket }: IncomingMessage, response: ServerResponse, fault: HttpFault): void => {
     refused.add(socket)
@@ -85,6 +106,7 @@ export async function openHttpListener(options: HttpListenerOptions): Promise<Ht
     if (refused.has(socket)) return
     unanswered.add(response)
     response.on('close', forgetResponse)
+    requests.set(socket, request)
     if (httpVersion === '1.0') response.shouldKeepAlive = false
     const fault = headFault(request, limits, isValidHost)
     // An absolute-form target names the same host as Host (see `headFault`), and handlers expect a path.
@@ -99,6 +121,7 @@ export async function openHttpListener(options: HttpListenerOptions): Promise<Ht
   // response has started, such as a stream, the half-close means that the client has disconnected.
   Object.assign(server, { httpAllowHalfOpen: true })
   server.on('connection', (socket) => {
+    socket.destroySoon = closeConnection
     socket.on('end', () => {
       for (const response of unanswered)
         if (response.socket === socket && response.headersSent && !response.writableEnded) return void socket.destroy()
@@ -127,6 +150,18 @@ export async function openHttpListener(options: HttpListenerOptions): Promise<Ht
   // An unhandled error, such as too many open files, would end the process; the listener can continue.
   server.on('error', onBackgroundError)
   return { url: urlOf(server), close: () => drain(server, unanswered, limits.drainMs) }
+}
+
+/**
+ * Closes the connection once the body has arrived. Closing with unread bytes would reset the connection, and the client,
+ * or a web server in front, might lose the response that it has not read yet.
+ */
+function discardBody(socket: Socket, request: IncomingMessage, maxMs: number): void {
+  const timer = setTimeout(() => socket.destroy(), maxMs)
+  socket.once('close', () => clearTimeout(timer))
+  request.once('end', () => socket.destroySoon())
+  socket.end()
+  request.resume()
 }
 
 function serverOptions({ headMs, requestMs, idleMs, unreadMs, headBytes }: HttpLimits) {

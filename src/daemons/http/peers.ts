@@ -22,6 +22,10 @@ export interface Peer {
 
 export interface Peers {
   (name: DaemonName): Peer
+  /** Whether the daemon runs in this process. */
+  isLocal(name: DaemonName): boolean
+  /** Of the daemons in other processes. */
+  readonly urls: ReadonlyMap<DaemonName, URL>
   /** Forwards to a server that is not a daemon of this instance. */
   forward(upstream: UpstreamRequest, c: Context): Promise<Response>
 }
@@ -49,8 +53,10 @@ export function openPeers(
     return alreadySentResponse(await forwarder.forward(incoming, outgoing, upstream))
   }
   const remotes = new Map<DaemonName, Peer>()
+  const remoteUrls = new Map<DaemonName, URL>()
   for (const [name, text] of urls) {
     const url = mustBeHttp(name, text)
+    remoteUrls.set(name, url)
     remotes.set(name, {
       isLocal: false,
       fetch: (request, c) => {
@@ -69,7 +75,8 @@ export function openPeers(
     const fault = `${name} does not run in this process and ${name.toUpperCase()}_URL is not set`
     return remotes.get(name) ?? refuse('unavailable', fault)
   }
-  return { peers: Object.assign(peers, { forward }), close: () => forwarder.close() }
+  const isLocal = (name: DaemonName): boolean => local.has(name)
+  return { peers: Object.assign(peers, { isLocal, urls: remoteUrls, forward }), close: () => forwarder.close() }
 }
 
 function mustBeHttp(name: DaemonName, text: string): URL {
@@ -78,7 +85,7 @@ function mustBeHttp(name: DaemonName, text: string): URL {
   return refuse('invalid', `${name.toUpperCase()}_URL must start with http:// or https://`)
 }
 
-function outgoingOf(c: Context): ServerResponse | undefined {
+export function outgoingOf(c: Context): ServerResponse | undefined {
   const env: unknown = c.env
   if (typeof env !== 'object' || env === null || !('outgoing' in env)) return undefined
   return env.outgoing instanceof ServerResponse ? env.outgoing : undefined

@@ -3,12 +3,14 @@ import { IncomingMessage } from 'node:http'
 import type { Context, MiddlewareHandler } from 'hono'
 import { type Caller, principalOf } from '../../core/access/caller.ts'
 import { uuidv7 } from '../../lib/clock.ts'
+import type { TrustedProxyCheck } from '../../lib/http/client-address.ts'
 import { peerAddress } from '../../lib/http/http.ts'
 import { type Log, logRequest } from '../../lib/log/log.ts'
 import type { RequestMetrics } from '../../lib/log/metrics.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { formatSessionCookie, sessionCookieName } from './session-cookie.ts'
+import { resolveClientAddress } from './trusted-proxies.ts'
 
 declare module 'hono' {
   interface ContextVariableMap {
@@ -28,13 +30,17 @@ export interface RequestMiddlewareOptions {
   readonly host: InstanceHost
   readonly log: Log
   readonly metrics: RequestMetrics
+  /** Proxies whose X-Forwarded-For names the client: those of the operator, and proxyd in another container. */
+  readonly isTrustedProxy?: TrustedProxyCheck | undefined
 }
 
-export function requestMiddleware({ host, log, metrics }: RequestMiddlewareOptions): MiddlewareHandler {
+export function requestMiddleware(options: RequestMiddlewareOptions): MiddlewareHandler {
+  const { host, log, metrics, isTrustedProxy } = options
   const defaults = defaultHeaders(host)
   const cookieStart = `${sessionCookieName(host)}=`
   return async (c, next) => {
     const started = performance.now()
+    if (isTrustedProxy) findClientAddress(c, isTrustedProxy)
     const request = acceptRequestId(c.req.header(REQUEST_ID_HEADER), host)
     c.set('requestId', request)
     await next()
@@ -93,6 +99,14 @@ const clientAddresses = new WeakMap<IncomingMessage, string>()
 /** Overrides the socket's address for a request that came through a trusted proxy. */
 export function setClientAddress(incoming: IncomingMessage, client: string): void {
   clientAddresses.set(incoming, client)
+}
+
+/** Keeps the address that proxyd has found in this process. */
+function findClientAddress(c: Context, isTrustedProxy: TrustedProxyCheck): void {
+  const incoming = incomingOf(c)
+  if (!incoming || clientAddresses.has(incoming)) return
+  const client = resolveClientAddress(isTrustedProxy, incoming)
+  if (client !== undefined) setClientAddress(incoming, client)
 }
 
 export function clientAddressOf(c: Context): string | undefined {

@@ -1,6 +1,9 @@
 // Starts the session of a person whose account was confirmed. Every way to sign in ends here.
 import type { Context } from 'hono'
+import { administersAny } from '../../core/access/policy.ts'
 import { accounts, type ConfirmedAccount, primaryAccount } from '../../core/people/accounts.ts'
+import { defineCounter, knownLabel } from '../../lib/log/metric-registry.ts'
+import { Refusal } from '../../lib/refusal.ts'
 import { callVerb } from '../../registry/call.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { sessionsResource } from '../../resources/sessions.ts'
@@ -9,6 +12,14 @@ import { redirectTo } from './page-response.ts'
 import { clientAddressOf } from './request-middleware.ts'
 import { formatSessionCookie, readInviteCookie } from './session-cookie.ts'
 import type { SignInAllowlist } from './sign-in-allowlist.ts'
+
+const METHODS = ['link', 'passkey', 'invite', 'github', 'discord', 'other'] as const
+
+/** OpenID providers are `other`: operators name them. */
+export const SIGN_INS = defineCounter('svc_sign_ins_total', 'Sign-ins of people whose account was confirmed', {
+  method: METHODS,
+  result: ['ok', 'refused'],
+})
 
 export interface SignInContext {
   readonly host: InstanceHost
@@ -34,6 +45,23 @@ export interface StartedSession {
 
 /** The browser's previous session ends: a session never continues as another person. */
 export async function startSession(
+  context: SignInContext,
+  c: Context,
+  request: SignInRequest,
+): Promise<StartedSession> {
+  const count = (result: 'ok' | 'refused'): void =>
+    context.host.metrics.add(SIGN_INS, { method: knownLabel(METHODS, request.method), result })
+  try {
+    const started = await signIn(context, c, request)
+    count('ok')
+    return started
+  } catch (error) {
+    if (error instanceof Refusal) count('refused')
+    throw error
+  }
+}
+
+async function signIn(
   { host, isAllowed, idleMs, maxMs }: SignInContext,
   c: Context,
   { account, method, linkToken, inviteToken }: SignInRequest,
@@ -80,20 +108,29 @@ export function inviteTokenOf({ host }: Pick<SignInContext, 'host'>, c: Context)
   return readInviteCookie(host, c.req.header('Cookie'))
 }
 
-/** Where a person goes after signing in: `next`, else the invite, else their account. */
-export function signedInDestination(
+/** Where a person goes after signing in: `next`, else the invite, else the dashboard or their account. */
+export async function signedInDestination(
   context: Pick<SignInContext, 'host'>,
   c: Context,
-  next: string | undefined,
-): string {
+  { sub, next }: { readonly sub: string; readonly next: string | undefined },
+): Promise<string> {
   const invite = inviteTokenOf(context, c)
-  return next ?? (invite === undefined ? HOME_PATH : `/invite/${invite}`)
+  if (next !== undefined) return next
+  if (invite !== undefined) return `/invite/${invite}`
+  return (await hasDashboard(context.host, sub)) ? DASHBOARD_PATH : HOME_PATH
 }
 
-/** The page that a person without another destination sees after signing in. */
+/** The account page, for people who have no other destination. */
 export const HOME_PATH = '/auth/me'
 
-export function signedInResponse({ cookie }: StartedSession, next: string = HOME_PATH): Response {
+export const DASHBOARD_PATH = '/dash/'
+
+/** Other people have nothing to administer; their account page leads to their chats. */
+export function hasDashboard(host: InstanceHost, sub: string): Promise<boolean> {
+  return host.engine.read(async (tx) => administersAny(await host.policies.read(tx), sub))
+}
+
+export function signedInResponse({ cookie }: StartedSession, next: string): Response {
   return redirectTo(next, { 'Set-Cookie': cookie })
 }
 
