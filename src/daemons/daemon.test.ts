@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { testHost } from '../../test/support/host.ts'
+import { serveHost } from '../../test/support/served-host.ts'
 import { openLog } from '../lib/log/log.ts'
-import { openProcessMetrics } from '../lib/log/metrics.ts'
 import { refuse } from '../lib/refusal.ts'
 import { DurationSetting, setting, sourceOf } from '../lib/settings.ts'
 import { resources } from '../resources/index.ts'
 import { type DaemonDefinition, defineDaemon, openDaemon, type ProcessContext } from './daemon.ts'
 import { openPeers } from './http/peers.ts'
 import { daemons } from './index.ts'
+import { openMetricsPage } from './process/metrics-page.ts'
 import { storeHealthCheck } from './process/store-health.ts'
 import { DAEMON_NAMES } from './settings.ts'
 
@@ -47,11 +48,11 @@ for (const name of DAEMON_NAMES) {
     )
     // Paths without rows are not resources and not in the document.
     const own =
-      /^(GET \/(health|metrics|openapi\.json|openapi\/\w+\.json|v1\/keys|robots\.txt)?|OPTIONS \/v1\/keys|ALL .*)$/
+      /^(GET \/(healthz?|livez|metrics|openapi\.json|openapi\/\w+\.json|v1\/keys|robots\.txt)?|OPTIONS \/v1\/keys|ALL .*)$/
     // Used by daemons and adapters. See docs/decisions.md#routd-resources.
     const machinery = /^(GET|POST) \/v1\/(channels(\/\w+)?|messages|tasks\/(due|runlog|:id\/reschedule))$/
     // Pages for people, sign-in protocols and their discovery documents.
-    const people = /^(GET|POST|OPTIONS) \/(auth|invite|onboard|\.well-known)(\/|$)/
+    const people = /^(GET|POST|OPTIONS) \/(auth|dash|invite|onboard|\.well-known)(\/|$)/
     const mounted = app.routes
       .map(({ method, path }) => `${method} ${path}`)
       .filter((route) => ![own, machinery, people].some((paths) => paths.test(route)))
@@ -102,9 +103,9 @@ test('a daemon that is stopping is not healthy', async (t) => {
 })
 
 test('metrics count responses, and are absent when disabled', async (t) => {
-  const process = openProcessMetrics()
-  t.after(() => process.close())
-  const { app } = await open(t, await daemons.webd(), { process })
+  const metricsPage = openMetricsPage()
+  t.after(() => metricsPage.close())
+  const { app } = await open(t, await daemons.webd(), { metricsPage })
   await app.request('/nothing')
   const text = await (await app.request('/metrics')).text()
   assert.match(text, /^http_requests_total\{daemon="webd",method="GET",status="4xx"\} 1$/m)
@@ -212,4 +213,16 @@ test('a failed start closes what it opened', async (t) => {
   })
   await assert.rejects(open(t, failing), /no clock/)
   assert.deepEqual(closed, ['it'])
+})
+
+test('a daemon in a process of its own sees the client behind a trusted proxy, and no other forwarded address', async (t) => {
+  const remoteOf = async (settings: Record<string, string>): Promise<unknown> => {
+    const { url, logged, close } = await serveHost(t, { daemons: ['timed'], settings })
+    await fetch(`${url('timed')}/health`, { headers: { 'X-Forwarded-For': '192.0.2.7' } })
+    await close()
+    return logged().find(({ path }) => path === '/health')?.remote
+  }
+  assert.equal(await remoteOf({ TRUSTED_PROXIES: '127.0.0.1' }), '192.0.2.7')
+  assert.equal(await remoteOf({ TRUSTED_PROXIES: '127.0.0.2' }), '127.0.0.1')
+  assert.equal(await remoteOf({}), '127.0.0.1')
 })

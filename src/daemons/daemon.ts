@@ -7,9 +7,11 @@ import { mountRest } from '../faces/rest.ts'
 import { matchesEtag } from '../lib/http/content-negotiation.ts'
 import { createErrorHandler, createNotFoundHandler, problemResponse } from '../lib/http/http.ts'
 import type { Log } from '../lib/log/log.ts'
-import { METRICS_TYPE, type ProcessMetrics, RequestMetrics } from '../lib/log/metrics.ts'
+import type { Counter, Histogram } from '../lib/log/metric-registry.ts'
+import { METRICS_TYPE, RequestMetrics } from '../lib/log/metrics.ts'
 import { Refusal, refuse } from '../lib/refusal.ts'
 import { readSettings, type SettingDeclarations, type SettingSource, type Settings } from '../lib/settings.ts'
+import { CALLS } from '../registry/call.ts'
 import type { InstanceHost } from '../registry/context.ts'
 import type { Resource } from '../registry/resource.ts'
 import { API_DESCRIPTIONS } from './api-descriptions.ts'
@@ -17,8 +19,9 @@ import { type Credentials, requestAuthenticator } from './http/credentials.ts'
 import type { LocalDaemon, Peers } from './http/peers.ts'
 import type { RawHandler } from './http/raw-request.ts'
 import { requestMiddleware } from './http/request-middleware.ts'
+import { type MetricsPage, PROCESS_HEADER } from './process/metrics-page.ts'
 import type { StoreHealthCheck } from './process/store-health.ts'
-import type { DaemonName } from './settings.ts'
+import { type DaemonName, TRUSTED_PROXY_SETTINGS } from './settings.ts'
 
 /** Passed to `start` of a daemon. */
 export interface DaemonContext {
@@ -30,6 +33,8 @@ export interface DaemonContext {
   readonly peers: Peers
   /** Whether a setting has a value, declared or not. */
   isSet(key: string): boolean
+  /** Of the start; the first with a value takes precedence. */
+  readonly sources: readonly SettingSource[]
   /** Rereads the sources; returns the same list if no file has changed. */
   currentSources(): Promise<readonly SettingSource[]>
   /** Called before the routes of `app`. */
@@ -44,8 +49,12 @@ export interface DaemonDefinition<D extends SettingDeclarations = SettingDeclara
   readonly name: DaemonName
   readonly about: string
   readonly settings?: D
+  /** What it counts besides requests and calls. */
+  readonly metrics?: readonly (Counter | Histogram)[]
   /** Refuses callers who may not read the metrics; absent for daemons that listen on loopback. */
   authorizeMetrics?(host: InstanceHost, credentials: Credentials): Promise<void>
+  /** The text of /metrics; absent for daemons that serve that of their process. */
+  metricsText?(own: MetricsPage, peers: Peers): Promise<string>
   /** Called before the daemon listens. */
   start?(context: DaemonContext, settings: Settings<D>): void | Promise<void>
 }
@@ -67,7 +76,7 @@ export interface ProcessContext {
   readonly peers: Peers
   readonly health: StoreHealthCheck
   /** Absent where METRICS_ENABLED is false. */
-  readonly process?: ProcessMetrics | undefined
+  readonly metricsPage?: MetricsPage | undefined
   readonly stopping: AbortSignal
 }
 
@@ -84,8 +93,11 @@ export async function openDaemon(daemon: DaemonDefinition, shared: ProcessContex
   const app = new Hono()
   const log = shared.log.child({ daemon: name })
   const metrics = new RequestMetrics(name)
+  shared.metricsPage?.add(metrics)
+  host.metrics.declare([CALLS, ...(daemon.metrics ?? [])])
   const resources = resourcesServedBy(name, shared.resources)
-  app.use(requestMiddleware({ host, log, metrics }))
+  const { TRUSTED_PROXIES: isTrustedProxy } = readSettings(TRUSTED_PROXY_SETTINGS, shared.sources)
+  app.use(requestMiddleware({ host, log, metrics, isTrustedProxy }))
   app.onError(
     createErrorHandler(
       (incident, error, c) => {
@@ -96,7 +108,7 @@ export async function openDaemon(daemon: DaemonDefinition, shared: ProcessContex
   )
   app.notFound(createNotFoundHandler(app))
   mountDescription(app, () => openapiText(name, resources, API_DESCRIPTIONS[name]))
-  mountHealthAndMetrics(app, { daemon, metrics, ...shared })
+  mountHealthAndMetrics(app, { daemon, ...shared })
   mountRest(app, resources, requestAuthenticator(host))
   const opened = new AsyncDisposableStack()
   let rawHandler: RawHandler | undefined
@@ -110,6 +122,7 @@ export async function openDaemon(daemon: DaemonDefinition, shared: ProcessContex
       peers,
       stopping,
       isSet: (key) => shared.sources.some((source) => Boolean(source.get(key))),
+      sources: shared.sources,
       currentSources: shared.currentSources ?? (async () => shared.sources),
       setRawHandler: (handler) => {
         rawHandler = handler
@@ -138,17 +151,18 @@ function mountDescription(app: Hono, generate: () => string): void {
   })
 }
 
-interface MonitoringOptions extends Pick<ProcessContext, 'host' | 'health' | 'process' | 'stopping'> {
+interface MonitoringOptions extends Pick<ProcessContext, 'host' | 'health' | 'metricsPage' | 'peers' | 'stopping'> {
   readonly daemon: DaemonDefinition
-  readonly metrics: RequestMetrics
 }
 
+/** `/health` says whether requests can be served, and asks the store. `/livez` does not: a restart cures no store. */
 function mountHealthAndMetrics(
   app: Hono,
-  { daemon, host, health, process, metrics, stopping }: MonitoringOptions,
+  { daemon, host, health, metricsPage, peers, stopping }: MonitoringOptions,
 ): void {
   const { name } = daemon
-  app.get('/health', async (c) => {
+  app.get('/livez', (c) => c.json({ status: 'ok', daemon: name }))
+  app.on('GET', ['/health', '/healthz'], async (c) => {
     try {
       if (stopping.aborted) refuse('unavailable', `${name} is stopping`)
       await health()
@@ -160,12 +174,13 @@ function mountHealthAndMetrics(
       return problemResponse(error)
     }
   })
-  if (!process) return
+  if (!metricsPage) return
   app.get('/metrics', async (c) => {
     await daemon.authorizeMetrics?.(host, {
       authorization: c.req.header('Authorization'),
       cookie: c.req.header('Cookie'),
     })
-    return c.body(metrics.text() + process.text(), 200, { 'Content-Type': METRICS_TYPE })
+    const text = (await daemon.metricsText?.(metricsPage, peers)) ?? (await metricsPage.text())
+    return c.body(text, 200, { 'Content-Type': METRICS_TYPE, [PROCESS_HEADER]: metricsPage.processId })
   })
 }

@@ -1,7 +1,7 @@
 // `svc serve`: runs daemons in one process, each with its listener. See docs/decisions.md#one-process-or-many.
 import { securePrivateDirectories } from '../core/groups/private-directories.ts'
+import { errnoCode } from '../lib/files/atomic-file.ts'
 import type { Log } from '../lib/log/log.ts'
-import { openProcessMetrics } from '../lib/log/metrics.ts'
 import { refuse } from '../lib/refusal.ts'
 import { readSettings, type SettingSource } from '../lib/settings.ts'
 import { nearest } from '../lib/text/nearest-word.ts'
@@ -12,8 +12,10 @@ import { openPeers } from './http/peers.ts'
 import { daemons } from './index.ts'
 import type { OpenHost } from './process/host.ts'
 import { daemonUrls, listenAddressOf } from './process/listen-addresses.ts'
+import { openMetricsPage } from './process/metrics-page.ts'
 import { announceProcess } from './process/presence.ts'
 import { storeHealthCheck } from './process/store-health.ts'
+import { openTracing } from './process/tracing.ts'
 import { DAEMON_NAMES, type DaemonName, INSTANCE_SETTINGS } from './settings.ts'
 
 export interface ServeOptions {
@@ -39,14 +41,15 @@ export interface RunningInstance {
   close(): Promise<void>
 }
 
-export async function serve(options: ServeOptions): Promise<RunningInstance> {
+export async function serve(given: ServeOptions): Promise<RunningInstance> {
   // Closes in reverse: listeners, daemons, then the host.
   const opened = new AsyncDisposableStack()
-  opened.defer(() => options.host.close())
+  opened.defer(() => given.host.close())
   const stop = new AbortController()
   opened.defer(() => stop.abort())
   try {
-    if (options.host.layout) await securePrivateDirectories(options.host.layout)
+    if (given.host.layout) await securePrivateDirectories(given.host.layout)
+    const options = await withTracing(given, opened)
     const running = await openDaemons(options, opened, stop.signal)
     const listeners = await listen(running, options)
     // Aborts running searches, so that their requests do not delay the listeners.
@@ -69,12 +72,23 @@ export async function serve(options: ServeOptions): Promise<RunningInstance> {
   }
 }
 
+/** With the tracer in the host if traces are exported; the last spans are sent after the daemons are closed. */
+async function withTracing(options: ServeOptions, opened: AsyncDisposableStack): Promise<ServeOptions> {
+  const { host, sources, log } = options
+  const tracing = await openTracing({ host, sources, daemons: selectDaemons(options.daemons), log })
+  if (!tracing) return options
+  opened.defer(() => tracing.close())
+  return { ...options, host: { ...host, tracer: tracing.tracer } }
+}
+
 /** For `svc list` and a second `svc serve`. A failure does not stop the daemons. */
 async function announceServing({ host, log }: ServeOptions, urls: Readonly<Record<string, string>>) {
   try {
     return host.layout && (await announceProcess(host.layout, { pid: process.pid, urls }))
   } catch (error) {
-    log.warn({ err: error }, 'cannot announce this process: svc list will not show it')
+    // A container without `ipc`: only gated has its sockets. Node reports a read-only root as ENOENT.
+    if (!['EROFS', 'ENOENT'].includes(errnoCode(error) ?? ''))
+      log.warn({ err: error }, 'cannot announce this process: svc list will not show it')
     return undefined
   }
 }
@@ -89,11 +103,11 @@ async function openDaemons(
   const { peers, close } = openPeers(local, daemonUrls(sources))
   opened.defer(close)
   const { METRICS_ENABLED } = readSettings({ METRICS_ENABLED: INSTANCE_SETTINGS.METRICS_ENABLED }, sources)
-  const process = METRICS_ENABLED ? openProcessMetrics() : undefined
-  opened.defer(() => process?.close())
+  const metricsPage = METRICS_ENABLED ? openMetricsPage(host.metrics) : undefined
+  opened.defer(() => metricsPage?.close())
   void host.engine.failed.then((error) => onFatal?.(error))
   const health = storeHealthCheck(host)
-  const shared = { host, resources, sources, currentSources, log, peers, health, process, stopping }
+  const shared = { host, resources, sources, currentSources, log, peers, health, metricsPage, stopping }
   for (const daemon of await Promise.all(names.map((name) => daemons[name]()))) {
     const running = await openDaemon(daemon, shared)
     opened.defer(() => running.close())

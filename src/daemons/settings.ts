@@ -70,6 +70,13 @@ const TrustedSetting = z.string().transform((text, ctx): TrustedProxyCheck => {
   return z.NEVER
 })
 
+const PRIVATE_RANGE = readTrustedProxies('10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16')
+
+const SubnetSetting = z.string().refine((text) => {
+  const [, address = '', third] = /^(\d{1,3}\.\d{1,3}\.(\d{1,3})\.0)\/22$/.exec(text) ?? []
+  return PRIVATE_RANGE?.(address) === true && Number(third) % 4 === 0
+}, 'must be a private range of 1024 addresses such as 10.77.0.0/22')
+
 /** Of the daemons that clients connect to. */
 export const TRUSTED_PROXY_SETTINGS = {
   TRUSTED_PROXIES: setting(
@@ -79,10 +86,41 @@ export const TRUSTED_PROXY_SETTINGS = {
   ),
 } satisfies SettingDeclarations
 
+/** Of proxyd, whose routes may depend on settings that only other containers have. */
+export const ROUTE_SETTINGS = {
+  SETTINGS_SET: setting(
+    TextSetting,
+    '',
+    'comma-separated names of settings that have a value, for gated_by of proxy routes; written by svc generate',
+  ),
+} satisfies SettingDeclarations
+
+/** Of `svc generate` and the containers that it describes. */
+export const CONTAINER_SETTINGS = {
+  SVC_IMAGE: setting(TextSetting, undefined, 'image of the daemons; svc-host with the version of svc by default'),
+  CONTAINER_SUBNET: setting(
+    SubnetSetting,
+    undefined,
+    'private range of 1024 addresses for the networks of containers, such as 10.77.0.0/22; chosen by default',
+  ),
+  POSTGRES_IMAGE: setting(TextSetting, 'postgres:17', 'image of the PostgreSQL service'),
+  POSTGRES_PASSWORD: setting(
+    TextSetting,
+    undefined,
+    'password of the PostgreSQL service, which exists if it is set; written by svc generate --postgres',
+  ),
+  KUBERNETES_VOLUME: setting(
+    z.string().regex(/^[1-9]\d{0,5}(?:Mi|Gi|Ti)$/, 'must be a size such as 20Gi'),
+    '20Gi',
+    'size of the volume with workspaces and pages in Kubernetes',
+  ),
+} satisfies SettingDeclarations
+
 /** Shorter lifetimes would end sessions while they are used. */
 const SessionTimeSetting = DurationSetting.refine((ms) => ms >= 3_600_000, 'must be at least 1h')
 
-export const SIGN_IN_SETTINGS = {
+/** Of the daemons that start sessions. */
+export const SESSION_SETTINGS = {
   SIGN_IN_ALLOW: setting(
     TextSetting,
     '',
@@ -90,6 +128,10 @@ export const SIGN_IN_SETTINGS = {
   ),
   SESSION_IDLE: setting(SessionTimeSetting, '336h', 'a browser session ends after this time without use; at least 1h'),
   SESSION_MAX: setting(SessionTimeSetting, '2160h', 'a browser session ends after this time in any case; at least 1h'),
+} satisfies SettingDeclarations
+
+export const SIGN_IN_SETTINGS = {
+  ...SESSION_SETTINGS,
   GITHUB_ID: setting(TextSetting, undefined, 'client ID of an OAuth app, to sign in with GitHub'),
   GITHUB_SECRET: setting(TextSetting, undefined, 'client secret of that OAuth app'),
   DISCORD_ID: setting(TextSetting, undefined, 'client ID of an application, to sign in with Discord'),
@@ -196,6 +238,69 @@ export const TIMED_SETTINGS = {
   ),
 } satisfies SettingDeclarations
 
+const PAIRS_FAULT = 'must be a comma-separated list of key=value, values percent-encoded'
+
+/** `key=value,key=value` as in the specification of OpenTelemetry. */
+const PairsSetting = z.string().transform((text, ctx): Readonly<Record<string, string>> => {
+  const pairs = text.split(',').map((pair) => pair.trim())
+  const read = pairs.filter((pair) => pair !== '').map((pair) => readPair(pair))
+  if (!read.includes(undefined)) return Object.fromEntries(read.flatMap((pair) => (pair ? [pair] : [])))
+  ctx.addIssue({ code: 'custom', message: PAIRS_FAULT })
+  return z.NEVER
+})
+
+/** Keys are names of headers or attributes; a header cannot contain control characters. */
+function readPair(pair: string): readonly [key: string, value: string] | undefined {
+  const [, key, encoded] = /^([!#$%&'*+.^_`|~\w-]+)\s*=\s*(.*)$/s.exec(pair) ?? []
+  if (key === undefined || encoded === undefined) return undefined
+  try {
+    const value = decodeURIComponent(encoded.trim())
+    return /^[\t\x20-\x7e\x80-\xff]*$/.test(value) ? [key, value] : undefined
+  } catch {
+    return undefined
+  }
+}
+
+const CollectorSetting = z.string().refine((text) => {
+  if (text === '') return true
+  const url = URL.parse(text)
+  return (
+    url !== null && /^https?:$/.test(url.protocol) && `${url.username}${url.password}${url.search}${url.hash}` === ''
+  )
+}, 'must be a URL such as http://localhost:4318, without user, query and /v1/traces; credentials are headers (OTEL_EXPORTER_OTLP_HEADERS)')
+
+/** Names and meanings are those of OpenTelemetry, so that variables of the machine apply. */
+export const TRACE_SETTINGS = {
+  OTEL_EXPORTER_OTLP_ENDPOINT: setting(
+    CollectorSetting,
+    undefined,
+    'base URL of an OpenTelemetry collector; without it no traces are exported',
+  ),
+  OTEL_EXPORTER_OTLP_HEADERS: setting(
+    PairsSetting,
+    undefined,
+    'headers for the collector, such as authorization=Bearer%20x; comma-separated',
+  ),
+  OTEL_EXPORTER_OTLP_PROTOCOL: setting(
+    z.string().refine((text) => text === 'http/json', 'must be http/json: svc exports traces with no other protocol'),
+    'http/json',
+    'protocol of the collector; only http/json',
+  ),
+  OTEL_SERVICE_NAME: setting(TextSetting, 'svc', 'service.name of the traces'),
+  OTEL_RESOURCE_ATTRIBUTES: setting(
+    PairsSetting,
+    undefined,
+    'further attributes of the process in traces, such as deployment.environment.name=test; comma-separated',
+  ),
+} satisfies SettingDeclarations
+
+/** Undefined if traces are not exported: the other variables may then be meant for other programs on this machine. */
+export function readTraceSettings(sources: readonly SettingSource[]): Settings<typeof TRACE_SETTINGS> | undefined {
+  const { OTEL_EXPORTER_OTLP_ENDPOINT } = TRACE_SETTINGS
+  const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint } = readSettings({ OTEL_EXPORTER_OTLP_ENDPOINT }, sources)
+  return endpoint === undefined || endpoint === '' ? undefined : readSettings(TRACE_SETTINGS, sources)
+}
+
 export const SPEECH_SETTINGS = {
   TTS_URL: setting(UrlSetting, undefined, 'speech service with the OpenAI API; without it send_voice is unavailable'),
   TTS_MODEL: setting(TextSetting, 'kokoro', 'model of the speech service'),
@@ -229,6 +334,8 @@ export function readAgentLimits(sources: readonly SettingSource[]): AgentLimits 
 export const ALL_SETTINGS: SettingDeclarations = {
   ...INSTANCE_SETTINGS,
   ...TRUSTED_PROXY_SETTINGS,
+  ...ROUTE_SETTINGS,
+  ...CONTAINER_SETTINGS,
   ...SIGN_IN_SETTINGS,
   ...ONBOARDING_SETTINGS,
   ...LINK_SETTINGS,
@@ -238,9 +345,17 @@ export const ALL_SETTINGS: SettingDeclarations = {
   ...RETENTION_SETTINGS,
   ...SEARCH_SETTINGS,
   ...SPEECH_SETTINGS,
+  ...TRACE_SETTINGS,
   ...TIMED_SETTINGS,
   ...RUNTIME_SETTINGS,
   ...perDaemon,
+}
+
+/** Refuses a value that `svc serve` would refuse. */
+export function mustBeServable(sources: readonly SettingSource[]): void {
+  readTraceSettings(sources)
+  const others = Object.entries(ALL_SETTINGS).filter(([key]) => !Object.hasOwn(TRACE_SETTINGS, key))
+  readSettings(Object.fromEntries(others), sources)
 }
 
 export type InstanceSettings = Settings<typeof INSTANCE_SETTINGS>

@@ -2,13 +2,14 @@
 // folder; rule changes apply to open connections at once. The proxy starts with the first run and stops when idle.
 import type { ModelAddress, Network, RunNetwork } from '../../cell/network.ts'
 import { resolveAllowlist } from '../../core/access/allowlist.ts'
-import { recordDenials } from '../../core/access/network-denials.ts'
+import { DENIAL_REASONS, NETWORK_DENIED, recordDenials } from '../../core/access/network-denials.ts'
 import { networkStamp } from '../../core/change-stamps.ts'
 import { HostName } from '../../core/values.ts'
 import { parseAllowlistEntry } from '../../egress/policy/allowlist-entry.ts'
 import type { DeniedRequest, EgressProxy, SocketSource } from '../../egress/proxy.ts'
 import { timestamp } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log/log.ts'
+import { knownLabel } from '../../lib/log/metric-registry.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { StoreWatcher } from '../process/store-watcher.ts'
 
@@ -181,6 +182,9 @@ export class RunNetworks implements Network {
   }
 
   #queueDenials(denied: readonly DeniedRequest[]): void {
+    const { metrics } = this.#options.host
+    for (const { reason, count } of denied)
+      metrics.add(NETWORK_DENIED, { reason: knownLabel(DENIAL_REASONS, reason) }, count)
     this.#denied.push(...denied)
     this.#recordTimer ??= setTimeout(() => this.#record(), RECORD_MS)
   }

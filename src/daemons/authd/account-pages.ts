@@ -7,11 +7,11 @@ import { prefersHtml } from '../../lib/http/http.ts'
 import { callVerb } from '../../registry/call.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { sessionsResource } from '../../resources/sessions.ts'
-import { EMPTY_HTML, type Html, html } from '../../web/chat/html.ts'
+import { EMPTY_HTML, type Html, html } from '../../web/html.ts'
 import { renderPage } from '../../web/pages/page.ts'
 import { timeAgo } from '../../web/text/time-words.ts'
 import { redirectTo, sendPage } from '../http/page-response.ts'
-import { HOME_PATH } from '../http/sign-in.ts'
+import { HOME_PATH, hasDashboard } from '../http/sign-in.ts'
 import { personForm, personPage, type SignedIn } from '../http/signed-in.ts'
 import { accountLinksSection } from './account-links.ts'
 import { passkeyAddress } from './passkey-address.ts'
@@ -64,7 +64,8 @@ ${count === 0 && passkeyAddress(host).fault === undefined ? passkeySuggestion() 
 ${folderList(folders, csrf)}
 ${await accountLinksSection(host, providers, person)}
 ${signOutForm(csrf)}`
-  const page = renderPage({ title: 'Your account', person: sub, tab: HOME_PATH, main })
+  const isAdmitted = await hasDashboard(host, sub)
+  const page = renderPage({ title: 'Your account', person: sub, tab: HOME_PATH, hasDashboard: isAdmitted, main })
   return sendPage(c, { ...page, headers: { ...page.headers, Vary: 'Accept' } })
 }
 
@@ -97,7 +98,8 @@ async function showDevices(host: InstanceHost, c: Context, person: SignedIn): Pr
   const main = html`<p class="lead">Browsers and apps that are signed in as you. Sign out those that you do not recognize.</p>
 <ul class="list">${own.map((row) => deviceItem(row, person, nowMs))}</ul>
 ${own.length > 1 ? signOutOthers(csrf) : EMPTY_HTML}`
-  return sendPage(c, renderPage({ title: 'Devices', person: sub, tab: DEVICES_PATH, main }))
+  const isAdmitted = await hasDashboard(host, sub)
+  return sendPage(c, renderPage({ title: 'Devices', person: sub, tab: DEVICES_PATH, hasDashboard: isAdmitted, main }))
 }
 
 function deviceItem(row: SessionRow, { session, csrf }: SignedIn, nowMs: number): Html {

@@ -6,10 +6,11 @@ import { parseDuration } from '../../lib/text/duration.ts'
 import { callVerb } from '../../registry/call.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { bearersResource } from '../../resources/bearers.ts'
-import { EMPTY_HTML, type Html, html } from '../../web/chat/html.ts'
+import { EMPTY_HTML, type Html, html } from '../../web/html.ts'
 import { renderPage } from '../../web/pages/page.ts'
 import type { FormFields } from '../http/form-request.ts'
 import { redirectTo, sendPage } from '../http/page-response.ts'
+import { hasDashboard } from '../http/sign-in.ts'
 import { personForm, personPage, type SignedIn } from '../http/signed-in.ts'
 import { reachableFolders } from './reachable-folders.ts'
 
@@ -35,7 +36,8 @@ async function showBearers(host: InstanceHost, c: Context, person: SignedIn): Pr
 ${bearers.length === 0 ? html`<p class="muted">You have no bearers.</p>` : html`<ul class="list">${bearers.map((bearer) => bearerItem(bearer, now, person))}</ul>`}
 ${next === undefined ? EMPTY_HTML : html`<p><a href="${PATH}?after=${encodeURIComponent(next)}">Older bearers</a></p>`}
 ${createForm(await reachableFolders(host, person), person)}`
-  return sendPage(c, renderPage({ title: 'Bearers', person: sub, tab: PATH, main }))
+  const isAdmitted = await hasDashboard(host, sub)
+  return sendPage(c, renderPage({ title: 'Bearers', person: sub, tab: PATH, hasDashboard: isAdmitted, main }))
 }
 
 function bearerItem(bearer: IssuedBearerRow, now: string, { csrf }: SignedIn): Html {

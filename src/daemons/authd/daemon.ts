@@ -2,6 +2,7 @@
 import { publicKeys } from '../../core/access/bearers.ts'
 import { ensureSigningKey } from '../../core/secrets/signing-key-rotation.ts'
 import { defineDaemon } from '../daemon.ts'
+import { SIGN_INS } from '../http/sign-in.ts'
 import { parseSignInAllowlist } from '../http/sign-in-allowlist.ts'
 import { readProviderSettings } from '../provider-settings.ts'
 import { SIGN_IN_SETTINGS } from '../settings.ts'
@@ -24,6 +25,7 @@ export const authd = defineDaemon({
   name: 'authd',
   about: 'signs people in and signs bearer tokens',
   settings: SIGN_IN_SETTINGS,
+  metrics: [SIGN_INS],
   start: async ({ host, app, log, currentSources, defer }, settings) => {
     const providers = openProviders(readProviderSettings(await currentSources()), host.clock)
     await ensureSigningKey(host)

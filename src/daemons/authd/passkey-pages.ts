@@ -4,11 +4,11 @@ import { PASSKEYS_MAX } from '../../core/people/passkeys.ts'
 import { callVerb } from '../../registry/call.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { type PublicPasskey, passkeysResource } from '../../resources/passkeys.ts'
-import { EMPTY_HTML, type Html, html } from '../../web/chat/html.ts'
+import { EMPTY_HTML, type Html, html } from '../../web/html.ts'
 import { renderPage } from '../../web/pages/page.ts'
 import { timeAgo } from '../../web/text/time-words.ts'
 import { redirectTo, sendPage } from '../http/page-response.ts'
-import { browserName } from '../http/sign-in.ts'
+import { browserName, hasDashboard } from '../http/sign-in.ts'
 import { isRecent, personForm, personPage, type SignedIn } from '../http/signed-in.ts'
 import { passkeyAddress } from './passkey-address.ts'
 import { PASSKEY_SCRIPT, passkeySection, passkeyStatus } from './passkey-section.ts'
@@ -46,9 +46,17 @@ ${own.length === 0 ? EMPTY_HTML : html`<ul class="list">${own.map((passkey) => p
 ${own.length === 1 ? onlyOneNotice() : EMPTY_HTML}
 <h2>Add a passkey</h2>
 ${addSection(host, c, person, own.length)}`
+  const isAdmitted = await hasDashboard(host, person.sub)
   return sendPage(
     c,
-    renderPage({ title: 'Passkeys', person: person.sub, tab: PASSKEYS_PATH, main, scripts: [PASSKEY_SCRIPT] }),
+    renderPage({
+      title: 'Passkeys',
+      person: person.sub,
+      tab: PASSKEYS_PATH,
+      hasDashboard: isAdmitted,
+      main,
+      scripts: [PASSKEY_SCRIPT],
+    }),
   )
 }
 

@@ -118,12 +118,13 @@ async function signIn(context: PasskeyContext, c: Context): Promise<Response> {
     passkeysResource.verbs.use,
     { ...use, challenge: challenge.challenge, expires_ms: challenge.expires_ms },
   )
-  const { cookie } = await startSession(context, c, {
+  const { sub, cookie } = await startSession(context, c, {
     account,
     method: 'passkey',
     inviteToken: inviteTokenOf(context, c),
   })
-  return c.json({ next: signedInDestination(context, c, ownPath(next)) }, 200, { 'Set-Cookie': cookie })
+  const destination = await signedInDestination(context, c, { sub, next: ownPath(next) })
+  return c.json({ next: destination }, 200, { 'Set-Cookie': cookie })
 }
 
 /** The account as its provider confirmed it last. */

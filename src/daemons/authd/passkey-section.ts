@@ -1,6 +1,6 @@
 // The part of a page that signs in with a passkey. Hidden until the script has found that the browser supports passkeys.
 import type { InstanceHost } from '../../registry/context.ts'
-import { EMPTY_HTML, type Html, html } from '../../web/chat/html.ts'
+import { EMPTY_HTML, type Html, html } from '../../web/html.ts'
 import { passkeyAddress } from './passkey-address.ts'
 
 /** A page with a passkey section must name this script (`scripts` of renderPage). */

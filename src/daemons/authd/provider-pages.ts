@@ -5,7 +5,7 @@ import type { ConfirmedAccount } from '../../core/people/accounts.ts'
 import { prefersHtml, problemOf } from '../../lib/http/http.ts'
 import { ownPath } from '../../lib/http/own-path.ts'
 import { Refusal, type RefusalCode, refuse } from '../../lib/refusal.ts'
-import { EMPTY_HTML, html } from '../../web/chat/html.ts'
+import { EMPTY_HTML, html } from '../../web/html.ts'
 import { renderPage } from '../../web/pages/page.ts'
 import { toSentence } from '../../web/text/wording.ts'
 import { pageHandler, redirectTo, sendPage } from '../http/page-response.ts'
@@ -124,7 +124,7 @@ async function finishAttempt(
     if (attempt.link !== undefined) return await linkAccount(context.host, c, account, attempt.link)
     const method = provider.name
     const started = await startSession(context, c, { account, method, inviteToken: inviteTokenOf(context, c) })
-    return signedInResponse(started, signedInDestination(context, c, attempt.next))
+    return signedInResponse(started, await signedInDestination(context, c, { sub: started.sub, next: attempt.next }))
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
     return refusalPage(c, provider, attempt, account, error)

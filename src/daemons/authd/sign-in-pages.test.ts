@@ -18,6 +18,23 @@ const post = (link: string, headers?: Record<string, string>): Promise<Response>
 const HTML = { headers: { Accept: 'text/html' } }
 
 onEveryEngine('a one-time sign-in link', (engine) => {
+  test('leads operators and administrators to the dashboard, others to their account', async (t) => {
+    const s = await opened(t, engine)
+    await s.operator('local:op')
+    await s.grant('local:admin', 'admin', 'team')
+    await s.grant('local:user', 'interact', 'team')
+    const found: Record<string, string | null> = {}
+    for (const sub of ['local:op', 'local:admin', 'local:user', 'local:stranger'])
+      found[sub] = (await post(await signInLink(s, sub))).headers.get('location')
+    const account = '/auth/me'
+    assert.deepEqual(found, {
+      'local:op': '/dash/',
+      'local:admin': '/dash/',
+      'local:user': account,
+      'local:stranger': account,
+    })
+  })
+
   test('shows who signs in and changes nothing until the button is pressed', async (t) => {
     const s = await opened(t, engine)
     const link = await signInLink(s, 'local:ada')

@@ -5,7 +5,7 @@ import { findSignInLink } from '../../core/people/sign-in-links.ts'
 import { ownPath } from '../../lib/http/own-path.ts'
 import { callVerb } from '../../registry/call.ts'
 import { refuseSignInLink, sessionsResource } from '../../resources/sessions.ts'
-import { html } from '../../web/chat/html.ts'
+import { html } from '../../web/html.ts'
 import { renderPage } from '../../web/pages/page.ts'
 import { authenticateRequest } from '../http/credentials.ts'
 import { mustBeOwnOriginForm, readForm, readSessionForm } from '../http/form-request.ts'
@@ -42,7 +42,8 @@ async function showSignIn({ host, providers }: ProviderContext, c: Context): Pro
   const next = ownPath(c.req.query('next'))
   const person = await findSignedIn(host, c)
   // `again`: some pages need a recent sign-in.
-  if (person && c.req.query('again') === undefined) return redirectTo(signedInDestination({ host }, c, next))
+  if (person && c.req.query('again') === undefined)
+    return redirectTo(await signedInDestination({ host }, c, { sub: person.sub, next }))
   const buttons = [...providers.values()].map(
     ({ name, title }) => html`<p><a class="button wide" href="${startPath(name, next)}">Continue with ${title}</a></p>`,
   )
@@ -86,7 +87,8 @@ async function useLink(context: ProviderContext, c: Context): Promise<Response> 
     refuseSignInLink()
   }
   const started = await startSession(context, c, { account: localAccount(sub), method: 'link', linkToken: token })
-  return signedInResponse(started, signedInDestination(context, c, ownPath(c.req.query('next'))))
+  const next = ownPath(c.req.query('next'))
+  return signedInResponse(started, await signedInDestination(context, c, { sub: started.sub, next }))
 }
 
 async function signOut({ host }: SignInContext, c: Context): Promise<Response> {

@@ -1,7 +1,9 @@
 // onbod: onboarding of new people by gates and invites.
+
 import { defineDaemon } from '../daemon.ts'
+import { SIGN_INS } from '../http/sign-in.ts'
 import { parseSignInAllowlist } from '../http/sign-in-allowlist.ts'
-import { SIGN_IN_SETTINGS } from '../settings.ts'
+import { SESSION_SETTINGS } from '../settings.ts'
 import { AdmissionWorker } from './admission-worker.ts'
 import { mountInvitePages } from './invite-pages.ts'
 import { mountOnboardingPages } from './onboarding-pages.ts'
@@ -9,7 +11,8 @@ import { mountOnboardingPages } from './onboarding-pages.ts'
 export const onbod = defineDaemon({
   name: 'onbod',
   about: 'onboards new people',
-  settings: SIGN_IN_SETTINGS,
+  settings: SESSION_SETTINGS,
+  metrics: [SIGN_INS],
   start: ({ host, app, log, defer }, settings) => {
     const isAllowed = parseSignInAllowlist(settings.SIGN_IN_ALLOW)
     mountInvitePages(app, { host, log, isAllowed, idleMs: settings.SESSION_IDLE, maxMs: settings.SESSION_MAX })

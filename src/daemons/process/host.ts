@@ -11,6 +11,7 @@ import { openKeyring } from '../../core/secrets/keyring.ts'
 import { DEFAULT_TURN_RULES, type TurnRules } from '../../core/turns/turn-rules.ts'
 import { type Clock, type Random, systemClock, systemRandom, timestamp } from '../../lib/clock.ts'
 import { CommitSignals } from '../../lib/commit-signals.ts'
+import { MetricRegistry } from '../../lib/log/metric-registry.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import type { Engine } from '../../store/engine.ts'
 import { openEngine, type StoreAddress } from '../../store/index.ts'
@@ -76,6 +77,7 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     policies: new PolicyReader(),
     routes: new RouteTableCache(),
     lastSocketUse: new Map(),
+    metrics: new MetricRegistry(),
     signals,
     preCommitSignals: new CommitSignals(),
     clock,

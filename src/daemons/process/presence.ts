@@ -31,10 +31,7 @@ export interface Presence {
 /** Announces that this process serves the instance, until it is closed. */
 export async function announceProcess({ ipc }: Layout, process: ServingProcess): Promise<Presence> {
   mkdirSync(ipc, { recursive: true, mode: 0o700 })
-  for (const name of (await readdir(ipc)).filter((name) => SOCKET_NAME.test(name))) {
-    const path = join(ipc, name)
-    if ((await queryProcess(path)) === undefined) rmSync(path, { force: true })
-  }
+  for (const path of await staleProcessSockets(ipc)) rmSync(path, { force: true })
   const path = join(ipc, `.s${randomBytes(6).toString('hex').slice(1)}`)
   const server = createServer((socket) => {
     socket.on('error', () => socket.destroy())
@@ -45,6 +42,14 @@ export async function announceProcess({ ipc }: Layout, process: ServingProcess):
   server.unref()
   chmodSync(path, 0o600)
   return { close: () => void server.close() }
+}
+
+/** Sockets of processes that ended without removing them. */
+export async function staleProcessSockets(ipc: string): Promise<string[]> {
+  const paths = (await readdir(ipc)).filter((name) => SOCKET_NAME.test(name)).map((name) => join(ipc, name))
+  const stale: string[] = []
+  for (const path of paths) if ((await queryProcess(path)) === undefined) stale.push(path)
+  return stale
 }
 
 /** Undefined where this user may not read the directory. */

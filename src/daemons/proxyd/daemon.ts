@@ -3,15 +3,14 @@
 import { isReservedPath } from '../../core/links/reserved-paths.ts'
 import { resources } from '../../resources/index.ts'
 import { defineDaemon } from '../daemon.ts'
-import { authenticate } from '../http/credentials.ts'
 import { passToPeer } from '../http/forwarded-headers.ts'
 import { incomingOf } from '../http/request-middleware.ts'
 import { withClientAddress } from '../http/trusted-proxies.ts'
-import { DAEMON_NAMES, TRUSTED_PROXY_SETTINGS } from '../settings.ts'
+import { DAEMON_NAMES, ROUTE_SETTINGS, TRUSTED_PROXY_SETTINGS } from '../settings.ts'
 import { daemonLookup } from './daemon-paths.ts'
+import { authorizeMetrics, instanceMetrics } from './instance-metrics.ts'
 import { openLinkProxy } from './link-proxy.ts'
 import { ROBOTS } from './pages.ts'
-import { authorize } from './request-auth.ts'
 import { parseTarget } from './request-target.ts'
 import { type DispatchContext, dispatchRequest } from './route-dispatch.ts'
 import { ProxyRouteTableReader } from './route-table.ts'
@@ -19,11 +18,14 @@ import { ProxyRouteTableReader } from './route-table.ts'
 export const proxyd = defineDaemon({
   name: 'proxyd',
   about: 'public entry point: forwards each request to the daemon that serves it',
-  settings: TRUSTED_PROXY_SETTINGS,
-  authorizeMetrics: async (host, credentials) => authorize(host, await authenticate(host, credentials), 'operator'),
-  start: ({ app, host, log, metrics, peers, isSet, setRawHandler }, { TRUSTED_PROXIES: isTrustedProxy }) => {
+  settings: { ...TRUSTED_PROXY_SETTINGS, ...ROUTE_SETTINGS },
+  authorizeMetrics,
+  metricsText: instanceMetrics,
+  start: ({ app, host, log, metrics, peers, isSet, setRawHandler }, settings) => {
+    const { TRUSTED_PROXIES: isTrustedProxy } = settings
     const findDaemon = daemonLookup(resources)
-    const routeTable = new ProxyRouteTableReader(isSet)
+    const setElsewhere = new Set(settings.SETTINGS_SET.split(',').map((key) => key.trim()))
+    const routeTable = new ProxyRouteTableReader((key) => isSet(key) || setElsewhere.has(key))
     const context: DispatchContext = { host, log, metrics, peers, isTrustedProxy, routeTable }
     setRawHandler(withClientAddress(openLinkProxy(context), isTrustedProxy))
     app.get('/robots.txt', (c) => c.text(ROBOTS))

@@ -1,7 +1,7 @@
 // Pages that proxyd serves itself: the front page, its JSON for programs, robots.txt, and error pages for browsers.
 import type { Problem } from '../../lib/http/http.ts'
-import { html } from '../../web/chat/html.ts'
 import type { HtmlPage } from '../../web/chat/page.ts'
+import { html } from '../../web/html.ts'
 import { messagePage, renderPage } from '../../web/pages/page.ts'
 import { DAEMON_NAMES } from '../settings.ts'
 

@@ -5,6 +5,7 @@ import {
   CHANNELS_CHANGED,
   type ChannelRegistration,
   claimHealthChecks,
+  HEALTH_CHECK_EVERY_MS,
   HEALTH_FAILS_MAX,
   recordHealth,
 } from '../../core/delivery/channel-registrations.ts'
@@ -12,7 +13,6 @@ import type { Log } from '../../lib/log/log.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 
-const CHECK_EVERY_MS = 30_000
 const TICK_MS = 5000
 
 export class AdapterHealthChecks {
@@ -50,7 +50,7 @@ export class AdapterHealthChecks {
 
   async #checkDue(): Promise<void> {
     const { engine, clock } = this.#host
-    const due = { now: clock.now(), everyMs: CHECK_EVERY_MS }
+    const due = { now: clock.now(), everyMs: HEALTH_CHECK_EVERY_MS }
     const claimed = await engine.transaction((tx) => claimHealthChecks(tx, due))
     await Promise.all(claimed.map((registration) => this.#checkAdapter(registration)))
   }

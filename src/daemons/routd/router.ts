@@ -8,6 +8,7 @@ import { groups } from '../../core/groups/groups.ts'
 import { type Envelope, envelopes } from '../../core/messages/envelopes.ts'
 import { inbox } from '../../core/messages/inbox.ts'
 import { isVisitorMessage, reachOfMessage } from '../../core/messages/message-reach.ts'
+import type { RoutedMessage } from '../../core/messages/message-tracer.ts'
 import { contentStart, lockMessageOrder, type Message, messages } from '../../core/messages/messages.ts'
 import { routeMessage } from '../../core/routing/route-message.ts'
 import {
@@ -16,7 +17,7 @@ import {
   type RoutingDecision,
   visitorConversation,
 } from '../../core/routing/routing-decision.ts'
-import { conversations } from '../../core/turns/conversations.ts'
+import { addWaiting } from '../../core/turns/conversations.ts'
 import { writeContextOf } from '../../core/turns/rounds.ts'
 import { FAILURE_MESSAGES } from '../../core/turns/turn-failures.ts'
 import { endMessages } from '../../core/turns/turns.ts'
@@ -86,7 +87,9 @@ export class Router {
     // Without a signal, check first instead of taking the write lock.
     for (let isMore = isSignalled || (await host.engine.read(hasUnrouted)); isMore && !this.#watcher.isClosed; ) {
       const routing = host.engine.transaction(async (tx) => {
-        const { keys, hasOutbox, isMore } = await routeBatch(tx, this.#options)
+        const startMs = host.clock.now()
+        const { keys, hasOutbox, isMore, routed } = await routeBatch(tx, this.#options)
+        if (routed) tx.onCommit(() => this.#trace(routed, startMs))
         tx.onCommit(() => host.signals.emit(keys, hasOutbox ? ['turns', 'outbox'] : ['turns']))
         return isMore
       })
@@ -94,7 +97,14 @@ export class Router {
       isMore = await routing
     }
   }
+
+  #trace(routed: readonly TracedRouting[], startMs: number): void {
+    const { tracer, clock } = this.#options.host
+    for (const each of routed) tracer?.routed({ ...each, startMs, endMs: clock.now() })
+  }
 }
+
+type TracedRouting = Pick<RoutedMessage, 'id' | 'jid' | 'folder' | 'state'>
 
 const CURSORS = `select r.last_seq as routed, f.last_seq as filed from routing r, filing f where r.id = 1 and f.id = 1`
 
@@ -124,6 +134,8 @@ interface RoutingBatchResult {
   readonly keys: readonly string[]
   /** Whether a message waits in the outbox. */
   readonly hasOutbox: boolean
+  /** Set if traces are exported. */
+  readonly routed?: readonly TracedRouting[] | undefined
 }
 
 export async function routeBatch(tx: Tx, { host, ...options }: RouterOptions): Promise<RoutingBatchResult> {
@@ -137,7 +149,7 @@ export async function routeBatch(tx: Tx, { host, ...options }: RouterOptions): P
   await batch.addHooks(last)
   await batch.write()
   await execute(tx, 'update routing set last_seq = $1 where id = 1', [last])
-  return { isMore: last < filed, keys: batch.keys, hasOutbox: batch.hasOutbox }
+  return { isMore: last < filed, keys: batch.keys, hasOutbox: batch.hasOutbox, routed: batch.routed }
 }
 
 /** Routing needs only the beginning of a content, which may have a megabyte. */
@@ -159,6 +171,8 @@ const ADD_HOOKS = `insert into inbox (message_seq, id, jid, folder, topic, chat_
   select m.seq, m.id, m.jid, m.target_folder, '', '', m.sender, 'message', 'waiting', $3,
     coalesce(m.reach, '${defaultReach('hook:')}')
   from messages m where ${UNROUTED} and ${IS_HOOK} order by m.seq returning folder`
+/** The same with what a trace needs. */
+const ADD_TRACED_HOOKS = `${ADD_HOOKS}, id, jid`
 
 interface Arrival {
   readonly message: Message
@@ -224,20 +238,30 @@ class RoutingBatch {
   readonly #rows: (string | number | null)[][] = []
   readonly keys: string[] = []
   hasOutbox = false
+  /** Set if traces are exported. */
+  readonly routed: TracedRouting[] | undefined
   #context: RoutingContext | undefined
 
   constructor(tx: Tx, options: RoutingBatchOptions) {
     this.#tx = tx
     this.#options = options
     this.#hooksUntil = options.after
+    this.routed = options.host.tracer && []
   }
 
   /** Routes the webhook posts up to this number. */
   async addHooks(until: number): Promise<void> {
     if (!this.#options.hasHooks) return
     const now = timestamp(this.#options.host.clock.now())
-    const rows = await query(this.#tx, { folder: text }, ADD_HOOKS, [this.#hooksUntil, until, now])
-    for (const { folder } of rows) this.#countWaiting(folder, '')
+    const values = [this.#hooksUntil, until, now]
+    if (this.routed) {
+      const rows = await query(this.#tx, { folder: text, id: text, jid: text }, ADD_TRACED_HOOKS, values)
+      for (const { folder } of rows) this.#countWaiting(folder, '')
+      this.routed.push(...rows.map((row) => ({ ...row, state: 'waiting' })))
+    } else {
+      const rows = await query(this.#tx, { folder: text }, ADD_HOOKS, values)
+      for (const { folder } of rows) this.#countWaiting(folder, '')
+    }
     this.#hooksUntil = until
   }
 
@@ -269,15 +293,7 @@ class RoutingBatch {
     await INBOX.run(this.#tx, host.engine.dialect, this.#rows)
     this.#rows.length = 0
     const now = timestamp(host.clock.now())
-    for (const { folder, topic, count } of this.#waiting.values()) {
-      const changed = await execute(
-        this.#tx,
-        'update conversations set waiting = waiting + $3, updated_at = $4 where folder = $1 and topic = $2',
-        [folder, topic, count, now],
-      )
-      if (changed === 0)
-        await conversations.insert(this.#tx, { folder, topic, waiting: count, observed_seq: 0, updated_at: now })
-    }
+    for (const conversation of this.#waiting.values()) await addWaiting(this.#tx, { ...conversation, now })
     this.#waiting.clear()
   }
 
@@ -345,6 +361,7 @@ class RoutingBatch {
     const { folder = null, topic, chat_topic, verb, state, reason = null } = placement
     const reach = await reachOfMessage(arrived, placement, () => host.policies.read(this.#tx))
     const now = timestamp(host.clock.now())
+    this.routed?.push({ id, jid, folder: folder ?? undefined, state })
     this.#rows.push([seq, id, jid, folder, topic, chat_topic, sender, verb, state, reason, now, reach])
   }
 }

@@ -6,6 +6,7 @@ import { lockMessageOrder } from '../../core/messages/messages.ts'
 import { nextTaskState, postTaskPrompt } from '../../core/schedule/task-firing.ts'
 import { finishSlot, leaseDueTasks, TASK_LEASE_MS } from '../../core/schedule/task-leases.ts'
 import { scheduledTasks, taskRunLogs } from '../../core/schedule/tasks.ts'
+import { writeContextOf } from '../../core/turns/rounds.ts'
 import { line, multilineText, pageLimit, Timestamp } from '../../core/values.ts'
 import { parseQueryString, parseTextInput } from '../../faces/text-input.ts'
 import { timestamp, uuidv7 } from '../../lib/clock.ts'
@@ -71,7 +72,7 @@ async function logRun(
   const task = (await scheduledTasks.find(tx, { id: task_id })) ?? refuse('not_found', `there is no task ${task_id}`)
   if (status === 'success') {
     if (task.status !== 'firing') refuseExpired(task_id)
-    const { id, isNew } = await postTaskPrompt(tx, { dialect: engine.dialect, clock, random }, task)
+    const { id, isNew } = await postTaskPrompt(tx, writeContextOf(host), task)
     return { id, ...(isNew ? { chat_jid: task.chat_jid } : {}) }
   }
   const id = uuidv7(clock, random)

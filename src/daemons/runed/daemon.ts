@@ -1,9 +1,13 @@
 // runed: runs the turns of agents and removes old messages, turns and logs.
 import { RunSockets } from '../../agent-socket/run-socket.ts'
 import { describeCells } from '../../cell/describe.ts'
+import { CALLS_LIMITED } from '../../core/access/call-rate-limit.ts'
+import { NETWORK_DENIED } from '../../core/access/network-denials.ts'
 import { agentUser } from '../../core/agent-user.ts'
+import { DELIVERIES } from '../../core/delivery/delivery.ts'
 import { chownWorkspaces } from '../../core/groups/workspace-owner.ts'
 import type { Layout } from '../../core/layout.ts'
+import { COST_CENTS, TOKENS } from '../../core/turns/costs.ts'
 import type { Log } from '../../lib/log/log.ts'
 import { openRuntimes } from '../../runtimes/index.ts'
 import { RUNTIME_SETTINGS } from '../../runtimes/settings.ts'
@@ -16,6 +20,7 @@ import { LocalWorkspaces } from './local-workspaces.ts'
 import { turnPreparation } from './preparation.ts'
 import { startRetention } from './retention.ts'
 import { startTurnLogRetention } from './turn-logs.ts'
+import { TURN_METRICS } from './turn-metrics.ts'
 import { TurnRunner } from './turn-runner.ts'
 
 const PROGRESS_MS = 3000
@@ -29,6 +34,7 @@ export const runed = defineDaemon({
     TURN_LEASE: TURN_SETTINGS.TURN_LEASE,
     ...RETENTION_SETTINGS,
   },
+  metrics: [...TURN_METRICS, COST_CENTS, TOKENS, DELIVERIES, NETWORK_DENIED, CALLS_LIMITED],
   start: async ({ host, log, defer, currentSources }, settings) => {
     const { layout } = host
     // Without a data directory there are no workspaces.
@@ -44,6 +50,7 @@ export const runed = defineDaemon({
       host,
       list: agentTools(),
       user: agentUser(settings.AGENT_UID),
+      parent: settings.SANDBOX === 'container' ? layout.cells : undefined,
       onError: (error, folder, tool) => log.error({ folder, tool, err: error }, 'internal error'),
       onUnexpectedUser: (folder, uid) => log.warn({ folder, uid }, 'closed a connection of another user'),
     })
@@ -54,6 +61,7 @@ export const runed = defineDaemon({
       clock: host.clock,
       groups: layout.groups,
       chats: layout.chats,
+      root: layout.root,
       network,
       warn,
       onBackgroundError: (error) => host.onBackgroundError?.(error),

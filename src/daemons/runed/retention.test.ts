@@ -6,11 +6,11 @@ import { isRefusal } from '../../../test/support/host.ts'
 import { until } from '../../../test/support/until.ts'
 import { groupDirs } from '../../core/layout.ts'
 import { messages } from '../../core/messages/messages.ts'
+import { turnLogFile } from '../../core/turns/turn-log-files.ts'
 import { turns } from '../../core/turns/turns.ts'
 import { readSettings, sourceOf } from '../../lib/settings.ts'
 import { RETENTION_SETTINGS } from '../settings.ts'
 import { type RetentionOptions, removeExpired, startRetention } from './retention.ts'
-import { turnLogFile } from './turn-logs.ts'
 
 const KEEP_MS = 3_600_000
 const DAY_MS = 24 * KEEP_MS

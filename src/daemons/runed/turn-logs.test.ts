@@ -7,6 +7,7 @@ import { testHost } from '../../../test/support/host.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 import { until } from '../../../test/support/until.ts'
 import { groupDirs, type Layout, layout } from '../../core/layout.ts'
+import { turnLogFile } from '../../core/turns/turn-log-files.ts'
 import { openLog } from '../../lib/log/log.ts'
 import {
   pruneLegacyLogs,
@@ -14,7 +15,6 @@ import {
   startTurnLogRetention,
   TURN_LOG_RETENTION_MS,
   TURN_LOGS_MAX,
-  turnLogFile,
 } from './turn-logs.ts'
 
 const NOW = Date.UTC(2026, 5, 15, 12)

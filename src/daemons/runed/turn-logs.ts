@@ -1,9 +1,10 @@
-// Log files of turns: their names and their removal.
-import { basename, join } from 'node:path'
+// Removal of the log files of turns.
+import { basename } from 'node:path'
 import { groups } from '../../core/groups/groups.ts'
 import { openHome } from '../../core/groups/workspace-home.ts'
-import { type GroupDirs, groupDirs, type Layout } from '../../core/layout.ts'
+import { groupDirs, type Layout } from '../../core/layout.ts'
 import type { RemovedTurn } from '../../core/messages/retention.ts'
+import { turnLogFile } from '../../core/turns/turn-log-files.ts'
 import { timestamp } from '../../lib/clock.ts'
 import { Directory } from '../../lib/files/directory.ts'
 import type { Log } from '../../lib/log/log.ts'
@@ -20,11 +21,6 @@ const FIRST_MS = 60_000
 const EVERY_MS = 3_600_000
 
 const NAME = /^\d{4}-\d{2}-\d{2}-.+\.log$/
-
-/** Names sort by the day of the turn, then by the age of its message. */
-export function turnLogFile({ logs }: Pick<GroupDirs, 'logs'>, turnId: string, now: number): string {
-  return join(logs, `${timestamp(now).slice(0, 10)}-${turnId}.log`)
-}
 
 /** Removes expired logs of a directory and returns how many. Files with other names are not touched. */
 async function pruneDirectory(directory: Directory, now: number): Promise<number> {

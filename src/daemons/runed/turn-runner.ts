@@ -5,7 +5,7 @@ import { filterOutput } from '../../core/delivery/output-filter.ts'
 import { readConfigFingerprint } from '../../core/groups/config-fingerprint.ts'
 import { lockTurnOrder } from '../../core/messages/messages.ts'
 import { conversations, folderTurns, resetSessions } from '../../core/turns/conversations.ts'
-import { costLog } from '../../core/turns/costs.ts'
+import { recordCost } from '../../core/turns/costs.ts'
 import { type WriteContext, writeContextOf } from '../../core/turns/rounds.ts'
 import {
   ATTEMPTS_MAX,
@@ -33,12 +33,15 @@ import {
 } from '../../core/turns/turns.ts'
 import { timestamp } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log/log.ts'
+import { reading } from '../../lib/log/metric-registry.ts'
 import { redact } from '../../lib/log/redact.ts'
 import { Refusal, TransientRefusal } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { type AgentRunResult, type Job, RunFault, type Runtime } from '../../runtimes/runtime.ts'
 import type { Tx } from '../../store/engine.ts'
 import { StoreWatcher } from '../process/store-watcher.ts'
+import { TURNS_RUNNING } from './turn-metrics.ts'
+import { TurnReport } from './turn-report.ts'
 
 const LEASE_MS = 30_000
 /** Delay before the first retry of a turn; it doubles. */
@@ -85,6 +88,7 @@ export class TurnRunner {
   readonly #running = new Map<string, { done: Promise<void>; abort: AbortController }>()
   readonly #watcher: StoreWatcher
   readonly #unsubscribe: () => void
+  readonly #removeGauge: () => void
   /** A commit that routes messages is under way: claim without checking for waiting turns first. */
   #isExpecting = false
   #breakersCheckedAt = Number.NEGATIVE_INFINITY
@@ -95,6 +99,7 @@ export class TurnRunner {
     this.#writeContext = writeContextOf(host)
     this.#leaseMs = options.leaseMs ?? LEASE_MS
     this.#watcher = new StoreWatcher({ host, work: 'turns', check: () => this.#claimTurns() })
+    this.#removeGauge = host.metrics.addSource(() => [reading(TURNS_RUNNING, {}, this.#running.size)])
     this.#unsubscribe = host.preCommitSignals.on((_keys, work) => {
       if (!work.includes('turns')) return
       this.#isExpecting = true
@@ -105,6 +110,7 @@ export class TurnRunner {
   /** Aborts running turns; the next process runs them again. */
   async close(): Promise<void> {
     this.#unsubscribe()
+    this.#removeGauge()
     const closed = this.#watcher.close()
     for (const { abort } of this.#running.values()) abort.abort('closing' satisfies AbortReason)
     await closed
@@ -184,18 +190,19 @@ export class TurnRunner {
 
   async #run(claimed: ClaimedTurn, abort: AbortController): Promise<void> {
     const { turn, refusal } = claimed
+    const report = new TurnReport(this.#options.host, claimed)
     if (refusal !== undefined)
-      return this.#end(turn, {
+      return this.#end(turn, report, {
         outcome: 'refused',
         reason: refusal,
         publicReason: refusal,
         notice: sentenceOf(refusal),
       })
     if ((turn.deaths ?? 0) > DEATHS_MAX)
-      return this.#end(turn, failed(`svc ended ${DEATHS_MAX} times while this turn was running`))
+      return this.#end(turn, report, failed(`svc ended ${DEATHS_MAX} times while this turn was running`))
     // An earlier attempt submitted its result before it was aborted.
     if (turn.submitted !== undefined)
-      return this.#end(turn, await this.#options.host.engine.read((tx) => submittedEnd(tx, turn.id)))
+      return this.#end(turn, report, await this.#options.host.engine.read((tx) => submittedEnd(tx, turn.id)))
     const renewal = setInterval(() => void this.#renew(turn, abort), this.#leaseMs / 3).unref()
     const typing = this.#showTyping(turn)
     let configMark: string | undefined
@@ -203,14 +210,15 @@ export class TurnRunner {
     try {
       const prepared = await this.#options.prepare(claimed)
       configMark = prepared.configMark
-      await this.#submit(turn, await this.#runAgent(prepared, abort.signal), configMark)
+      report.runtime = prepared.runtime.name
+      await this.#submit(turn, report, await this.#runAgent(prepared, abort.signal), configMark)
     } catch (error) {
-      end = await this.#handleFailure(turn, error, abort.signal)
+      end = await this.#handleFailure(turn, report, error, abort.signal)
     } finally {
       clearInterval(renewal)
       typing.stop()
     }
-    if (end) await this.#end(turn, { ...end, configMark })
+    if (end) await this.#end(turn, report, { ...end, configMark })
   }
 
   async #configMark(folder: string): Promise<string> {
@@ -241,6 +249,7 @@ export class TurnRunner {
   /** Records the result of a run and ends its turn in one commit. */
   async #submit(
     turn: Turn,
+    report: TurnReport,
     { result = '', sessionId, models }: AgentRunResult,
     configMark: string | undefined,
   ): Promise<void> {
@@ -256,32 +265,53 @@ export class TurnRunner {
       if (ended) this.#announce(tx, turn, [...submitted, ...ended])
       return ended && end
     })
-    if (end) this.#logEnd(turn, end)
+    report.attempt(!end ? 'aborted' : end.outcome === 'failed' ? 'failed' : 'completed')
+    if (end) this.#logEnd(turn, report, end)
   }
 
   /** The end of a turn whose run failed; undefined if it continues elsewhere or later. */
-  async #handleFailure(turn: Turn, error: unknown, signal: AbortSignal): Promise<TurnEnd | undefined> {
+  async #handleFailure(
+    turn: Turn,
+    report: TurnReport,
+    error: unknown,
+    signal: AbortSignal,
+  ): Promise<TurnEnd | undefined> {
     const { host, log } = this.#options
     const abortReason: AbortReason | undefined = signal.aborted ? signal.reason : undefined
+    if (abortReason === 'lost' || abortReason === 'closing') report.attempt('aborted')
     if (abortReason === 'lost') return undefined
     if (abortReason === 'closing') {
       await this.#write((tx) => releaseTurn(tx, turn))
       return undefined
     }
-    if (abortReason === 'stopped')
-      return { outcome: 'failed', reason: 'it was stopped', publicReason: FAILURE_MESSAGES.stopped }
+    if (abortReason === 'stopped') {
+      report.attempt('failed', 'stopped')
+      return {
+        outcome: 'failed',
+        reason: 'it was stopped',
+        publicReason: FAILURE_MESSAGES.stopped,
+        failure: 'stopped',
+      }
+    }
     const fault = error instanceof RunFault ? error : undefined
     const isExpected = fault !== undefined || error instanceof Refusal
     if (!isExpected) log.error({ turn: turn.id, err: error }, 'internal error')
     const cause = error instanceof Error ? error.message : String(error)
     const reason = redact(isExpected ? cause : `internal error: ${cause}`)
     if (fault) await this.#recordCosts(turn, fault.models)
-    if (fault?.kind === 'session') return this.#restartSession(turn, reason)
+    if (fault?.kind === 'session') {
+      report.attempt('retried', fault.failure)
+      return this.#restartSession(turn, reason)
+    }
     const { workspaces } = this.#options
     const isWorkspaceMissing = workspaces !== undefined && !workspaces.has(turn.folder)
-    if (fault?.kind === 'unavailable' || error instanceof TransientRefusal || isWorkspaceMissing)
+    if (fault?.kind === 'unavailable' || error instanceof TransientRefusal || isWorkspaceMissing) {
+      report.attempt('postponed')
       return this.#postpone(turn, reason)
-    if (fault?.kind === 'terminal' || turn.attempts >= ATTEMPTS_MAX) return failed(reason, fault?.failure)
+    }
+    const isLast = fault?.kind === 'terminal' || turn.attempts >= ATTEMPTS_MAX
+    report.attempt(isLast ? 'failed' : 'retried', fault?.failure)
+    if (isLast) return failed(reason, fault?.failure)
     const at = host.clock.now() + RETRY_MS * 2 ** (turn.attempts - 1)
     log.warn({ turn: turn.id, folder: turn.folder, attempt: turn.attempts, reason }, 'turn failed, it is retried')
     await this.#write((tx) => retryTurn(tx, turn, at, reason))
@@ -294,7 +324,7 @@ export class TurnRunner {
     const recorded_at = timestamp(this.#options.host.clock.now())
     await this.#write(async (tx) => {
       for (const { model, ...cost } of models)
-        await costLog.insertIfMissing(tx, {
+        await recordCost(tx, this.#options.host.metrics, {
           folder,
           // The plain turn id is used by the attempt that succeeds.
           turn_id: `${id}#${fence}`,
@@ -378,7 +408,7 @@ export class TurnRunner {
     }
   }
 
-  async #end(turn: Turn, partial: TurnEnd): Promise<void> {
+  async #end(turn: Turn, report: TurnReport, partial: TurnEnd): Promise<void> {
     const { host } = this.#options
     const configMark =
       partial.configMark ?? (partial.outcome === 'failed' ? await this.#configMark(turn.folder) : undefined)
@@ -388,7 +418,7 @@ export class TurnRunner {
       if (keys) this.#announce(tx, turn, keys)
       return keys !== undefined
     })
-    if (isEnded) this.#logEnd(turn, end)
+    if (isEnded) this.#logEnd(turn, report, end)
   }
 
   /** This process claims the next turn anyway, and in a link's chat a notice needs no delivery. */
@@ -397,8 +427,9 @@ export class TurnRunner {
     tx.onCommit(() => signals.emit(keys, isLinkChat(jid) ? [] : ['outbox']))
   }
 
-  #logEnd({ id, folder, attempts }: Turn, end: TurnEnd): void {
+  #logEnd({ id, folder, attempts }: Turn, report: TurnReport, end: TurnEnd): void {
     const { host, log } = this.#options
+    report.end(end)
     host.lastSocketUse.delete(id)
     log.info({ turn: id, folder, outcome: end.outcome, attempts, ...(end.reason ? { reason: end.reason } : {}) })
   }
@@ -413,5 +444,5 @@ async function submittedEnd(tx: Tx, id: string, silence = 'the agent sent no rep
 
 function failed(reason: string, failure: TurnFailure = 'failed'): TurnEnd {
   const publicReason = FAILURE_MESSAGES[failure]
-  return { outcome: 'failed', reason: redact(reason), publicReason, notice: sentenceOf(publicReason) }
+  return { outcome: 'failed', reason: redact(reason), publicReason, failure, notice: sentenceOf(publicReason) }
 }

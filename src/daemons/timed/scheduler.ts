@@ -2,6 +2,7 @@
 // tasks. Any number of schedulers may run; the store decides which one fires a task.
 import { dueTasks, fireDueTasks, nextSlotTime, skipSlot } from '../../core/schedule/task-firing.ts'
 import { COMPLETED_RETENTION_MS, removeExpiredTasks } from '../../core/schedule/tasks.ts'
+import { writeContextOf } from '../../core/turns/rounds.ts'
 import { timestamp } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log/log.ts'
 import { Refusal } from '../../lib/refusal.ts'
@@ -118,7 +119,7 @@ export class Scheduler {
   }
 
   #firingContext() {
-    const { engine, clock, random, timeZone } = this.#options.host
-    return { dialect: engine.dialect, clock, random, timeZone }
+    const { host } = this.#options
+    return { ...writeContextOf(host), timeZone: host.timeZone }
   }
 }

@@ -4,13 +4,15 @@ import { Hono } from 'hono'
 import { openapiText } from '../../faces/openapi.ts'
 import { createErrorHandler, createNotFoundHandler } from '../../lib/http/http.ts'
 import type { Log } from '../../lib/log/log.ts'
+import { METRICS_TYPE } from '../../lib/log/metrics.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { readSettings, type SettingSource } from '../../lib/settings.ts'
 import type { StoreAddress } from '../../store/index.ts'
 import { API_DESCRIPTIONS } from '../api-descriptions.ts'
 import { openHttpListener } from '../http/listener.ts'
 import { daemonUrls, listenAddressOf } from '../process/listen-addresses.ts'
-import { TIMED_SETTINGS } from '../settings.ts'
+import { openMetricsPage } from '../process/metrics-page.ts'
+import { INSTANCE_SETTINGS, TIMED_SETTINGS } from '../settings.ts'
 import { RemoteScheduler } from './remote-scheduler.ts'
 import { RoutdClient } from './routd-client.ts'
 
@@ -51,7 +53,12 @@ export async function serveStoreless({
   app.notFound(createNotFoundHandler(app))
   const description = openapiText('timed', [], API_DESCRIPTIONS.timed)
   app.get('/openapi.json', (c) => c.body(description, 200, { 'Content-Type': 'application/json' }))
-  app.get('/health', (c) => {
+  app.get('/livez', (c) => c.json({ status: 'ok', daemon: 'timed' }))
+  const { METRICS_ENABLED } = readSettings({ METRICS_ENABLED: INSTANCE_SETTINGS.METRICS_ENABLED }, sources)
+  const metricsPage = METRICS_ENABLED ? openMetricsPage() : undefined
+  if (metricsPage)
+    app.get('/metrics', async (c) => c.body(await metricsPage.text(), 200, { 'Content-Type': METRICS_TYPE }))
+  app.on('GET', ['/health', '/healthz'], (c) => {
     if (scheduler.fault !== undefined) refuse('unavailable', 'routd is unavailable')
     return c.json({ status: 'ok', daemon: 'timed' })
   })
@@ -66,9 +73,11 @@ export async function serveStoreless({
     print('ready')
     return async () => {
       await listener.close()
+      metricsPage?.close()
       await scheduler.close()
     }
   } catch (error) {
+    metricsPage?.close()
     await scheduler.close()
     throw error
   }

@@ -1,7 +1,9 @@
 // webd: serves chat and hook links, and the MCP endpoint of accounts.
+import { CALLS_LIMITED } from '../../core/access/call-rate-limit.ts'
 import { createLinkPostHandler } from '../../core/messages/link-inbound.ts'
 import { readTrustedProxies, type TrustedProxyCheck } from '../../lib/http/client-address.ts'
 import { openRequestLog } from '../../lib/log/log.ts'
+import { defineGauge, reading } from '../../lib/log/metric-registry.ts'
 import { proxydRoutesResource } from '../../resources/proxyd-routes.ts'
 import { openLane } from '../../store/lanes/transaction-lane.ts'
 import { buildWidgetScript } from '../../web/chat/page.ts'
@@ -20,6 +22,8 @@ const BODY_BUDGET_BYTES = 64 * 1024 * 1024
 
 const MINUTE_MS = 60_000
 
+export const STREAMS_OPEN = defineGauge('svc_streams_open', 'Open event streams')
+
 /** proxyd may be another process on this machine. */
 const isLoopback = readTrustedProxies('127.0.0.0/8, ::1') ?? (() => false)
 
@@ -27,6 +31,7 @@ export const webd = defineDaemon({
   name: 'webd',
   about: 'serves chat and hook links',
   settings: { ...LINK_SETTINGS, ...TRUSTED_PROXY_SETTINGS, ASSISTANT_NAME: INSTANCE_SETTINGS.ASSISTANT_NAME },
+  metrics: [CALLS_LIMITED],
   start: ({ host, app, log, metrics, peers, setRawHandler, defer, stopping }, settings) => {
     const { engine, signals, preCommitSignals } = host
     // Wakes the router before the commit, so that routing shares the transaction, and after it if that was too late.
@@ -53,6 +58,7 @@ export const webd = defineDaemon({
     defer(() => links.close())
     const streams = new Streams(host, { all: settings.STREAMS_MAX, perLink: settings.STREAMS_PER_LINK })
     defer(() => streams.close())
+    defer(host.metrics.addSource(() => [reading(STREAMS_OPEN, {}, streams.count)]))
     stopping.addEventListener('abort', () => streams.close())
     const requestLog = openRequestLog(log)
     defer(() => requestLog.flush())

@@ -16,6 +16,7 @@ import {
   type LinkPostContext,
   NO_LINK_RESPONSE,
   refundLink,
+  traceAccepted,
 } from './link-post.ts'
 import { LinkRequest, type LoggedRequest, type LogResponse, NO_CONTENT_HEAD, shortHash } from './link-request.ts'
 import { NO_LINK } from './link-visitor.ts'
@@ -220,11 +221,12 @@ class FastHookPost implements Waiter<AppendResult>, LoggedRequest {
   }
 
   resolve(result: AppendResult): void {
-    const { links, logResponse } = this.#context
+    const { host, links, logResponse } = this.#context
     const { response } = this.#exchange
     if (result !== 'appended') return void this.reject(NO_LINK)
     this.#isCharged = false
     links.countAccepted(this.#link)
+    if (host.tracer) traceAccepted(host, { started: this.started, path: HOOK_PATH }, this.#link, this.id)
     // The lane may have timed out and rejected before.
     if (this.#isAnswered || response.destroyed) return
     this.#isAnswered = true
@@ -243,3 +245,4 @@ class FastHookPost implements Waiter<AppendResult>, LoggedRequest {
 }
 
 const EMPTY_BODY = new Uint8Array()
+const HOOK_PATH = { kind: 'hook' } as const

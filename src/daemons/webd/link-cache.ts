@@ -5,6 +5,7 @@ import { addLinkStats, type LinkStats } from '../../core/links/link-stats.ts'
 import { routeTokens, verifyContext } from '../../core/links/route-tokens.ts'
 import type { StorageQuotas } from '../../core/links/storage-use.ts'
 import { parseSignatureScheme, type SignatureScheme } from '../../core/links/webhook-signatures.ts'
+import { hookSourceOf } from '../../core/messages/link-deliveries.ts'
 import { legacyLinkFolder } from '../../core/routing/chat-folder.ts'
 import { timestamp } from '../../lib/clock.ts'
 import { Refusal } from '../../lib/refusal.ts'
@@ -150,7 +151,7 @@ export class LinkCache {
       jid,
       hookPath: `/hook/${shortHash(token_hash)}`,
       isHook,
-      source: isHook ? (source_label ?? jid.slice(jid.lastIndexOf('/') + 1).replace(/^hook:/, '')) : undefined,
+      source: isHook ? (source_label ?? hookSourceOf(jid)) : undefined,
       legacyTarget: target_folder === undefined ? (legacyLinkFolder(jid) ?? null) : null,
       owner: chatOwnerOf(row),
       verify: this.#verify(row),

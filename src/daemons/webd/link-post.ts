@@ -4,6 +4,7 @@ import { hash } from 'node:crypto'
 import { isTokenProof, tokenHashFromUrl } from '../../core/links/link-token.ts'
 import type { StorageQuotas } from '../../core/links/storage-use.ts'
 import { signatureFault } from '../../core/links/webhook-signatures.ts'
+import { anonymousSender } from '../../core/messages/link-deliveries.ts'
 import { type AppendResult, findUsedKey, type LinkPost, type LinkPostKey } from '../../core/messages/link-inbound.ts'
 import { decodeContent } from '../../core/messages/messages.ts'
 import { timestamp, uuidv7 } from '../../lib/clock.ts'
@@ -218,11 +219,26 @@ async function append(
   } finally {
     if (result !== 'appended') refundLink(link, byteLength)
   }
-  if (result === 'appended') return post
+  if (result === 'appended') {
+    traceAccepted(host, request, link, id)
+    return post
+  }
   if (typeof result === 'object') return result.repeated
   if (result === 'differs')
     refuse('unprocessable', 'this Idempotency-Key was used with another body', 'use a new key for a new message')
   throw NO_LINK
+}
+
+/** `started` is of the monotonic clock. */
+export function traceAccepted(
+  { tracer, clock }: InstanceHost,
+  { started, path }: { readonly started: number; readonly path: Pick<LinkRequest['path'], 'kind'> },
+  { jid }: CachedLink,
+  id: string,
+): void {
+  if (!tracer) return
+  const endMs = clock.now()
+  tracer.accepted({ id, jid, via: `POST /${path.kind}`, startMs: endMs - (performance.now() - started), endMs })
 }
 
 function mustBeInRate(link: CachedLink, now: number): void {
@@ -241,7 +257,7 @@ async function findRepeated({ engine }: InstanceHost, post: LinkPost): Promise<A
 export async function senderOf(host: InstanceHost, request: LinkRequest, link: CachedLink): Promise<string> {
   const visitor = await findVisitor(host, request)
   if (visitor) return visitor.caller.sub
-  return `anon:${hash('sha256', `${link.key}\n${request.client ?? ''}`, 'hex').slice(0, 12)}`
+  return anonymousSender(link.key, request.client ?? '')
 }
 
 const KEY = /^[\x21-\x7e]{1,255}$/

@@ -10,7 +10,7 @@ import {
 import { DEVICE_GRANT } from '../../../core/people/oauth-clients.ts'
 import { callVerb } from '../../../registry/call.ts'
 import { oauthClientsResource, refuseUserCode } from '../../../resources/oauth-clients.ts'
-import { html } from '../../../web/chat/html.ts'
+import { html } from '../../../web/html.ts'
 import { messagePage, renderPage } from '../../../web/pages/page.ts'
 import { type FormFields, readForm } from '../../http/form-request.ts'
 import { mcpAudience } from '../../http/mcp-resource.ts'

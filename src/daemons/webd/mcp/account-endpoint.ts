@@ -46,7 +46,7 @@ const GROUPS_MAX = 1000
 
 export function openAccountMcp({ host, bodyMax, quotas, onError }: AccountMcpOptions): OpenAccountMcp {
   const authenticate = requestAuthenticator(host, [mcpAudience(host)])
-  const rateLimiters = new CallRateLimiters(host.limits.toolCallsPerSecond, host.clock)
+  const rateLimiters = new CallRateLimiters(host.limits.toolCallsPerSecond, host.clock, host.metrics)
   const messaging = messagingTools((call: PersonCall) => accountMessaging(call, quotas))
   const routes = resourceTools([proxydRoutesResource]).map(hideFromNonOperators)
   const list = createToolList<PersonCall>([...messaging, ...routes])

@@ -50,7 +50,7 @@ interface LinkToolCall {
 
 export function openLinkMcp({ posting, streams, onError }: LinkMcpOptions): OpenLinkMcp {
   const { host } = posting
-  const rateLimiters = new CallRateLimiters(host.limits.toolCallsPerSecond, host.clock)
+  const rateLimiters = new CallRateLimiters(host.limits.toolCallsPerSecond, host.clock, host.metrics)
   const list = createToolList(
     messagingTools((call: LinkToolCall) => linkMessaging(posting, call)).map((tool) => hideInternals(tool, onError)),
   )

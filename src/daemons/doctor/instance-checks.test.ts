@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict'
+import { mkdirSync } from 'node:fs'
+import { suite, test } from 'node:test'
+import { onEveryEngine, type TestHost, testHost } from '../../../test/support/host.ts'
+import { dailyCosts } from '../../core/turns/costs.ts'
+import { refuse } from '../../lib/refusal.ts'
+import { type SettingSource, sourceOf } from '../../lib/settings.ts'
+import { groupsResource } from '../../resources/groups.ts'
+import { type AdapterState, checkAdapters } from './adapter-check.ts'
+import { checkInstance, type InstanceCheckOptions } from './instance-checks.ts'
+
+const source = (entries: Record<string, string>): SettingSource => sourceOf('.env', new Map(Object.entries(entries)))
+const NO_ADAPTERS: AdapterState = { adapters: [], platforms: [] }
+const KEY = { SECRETS_KEY: 'a key of the tests' }
+
+async function check({ host }: TestHost, options: Partial<InstanceCheckOptions> = {}) {
+  const sources = [source(KEY)]
+  const adapters = async () => NO_ADAPTERS
+  const found = await checkInstance({
+    ...{ host, sources, current: sources, health: async () => {}, hasAgents: false, adapters },
+    ...options,
+  })
+  return new Map(found.map((finding) => [finding.check, finding]))
+}
+
+onEveryEngine('checks of a running instance', (engine) => {
+  test('find the same faults as svc doctor, each with its command', async (t) => {
+    const on = await testHost(t, engine)
+    await on.groups('main', 'team')
+    const found = await check(on)
+    assert.deepEqual(found.get('store'), { check: 'store', status: 'ok', detail: 'can be read and written' })
+    assert.deepEqual(found.get('operators'), {
+      check: 'operators',
+      status: 'note',
+      detail: 'there is no operator yet',
+      next: "svc group test grant <provider>:<id> '**'",
+    })
+    assert.equal(found.get('groups')?.status, 'ok')
+    assert.deepEqual(found.get('agents'), {
+      check: 'agents',
+      status: 'note',
+      detail: 'not known here: another process runs them',
+      next: 'svc doctor test',
+    })
+  })
+
+  test('report a spent budget as a fault and a nearly spent one as a note', async (t) => {
+    const on = await testHost(t, engine)
+    await on.groups('main', 'team')
+    const day = on.host.clock.now()
+    const spend = (cents: number) =>
+      on.host.engine.transaction((tx) =>
+        dailyCosts.upsert(tx, {
+          payer: 'folder',
+          name: 'team',
+          day: new Date(day).toISOString().slice(0, 10),
+          cents,
+        }),
+      )
+    await on.cli.call(groupsResource.verbs.set_budget, { folder: 'team', daily: 100 })
+    assert.equal((await check(on)).get('budgets')?.detail, 'none is nearly spent (1)')
+    await spend(85)
+    const near = (await check(on)).get('budgets')
+    assert.deepEqual([near?.status, near?.detail], ['note', 'team has spent 85 of 100 cents today'])
+    await spend(101)
+    assert.equal((await check(on)).get('budgets')?.status, 'wrong')
+  })
+})
+
+suite('checks of a running instance', () => {
+  test('report what the process cannot do, and settings that wait for a restart', async (t) => {
+    const on = await testHost(t)
+    mkdirSync(on.host.layout?.groups ?? '', { recursive: true })
+    const found = await check(on, {
+      health: async () => refuse('unavailable', 'the disk of the store is full'),
+      current: [source({ ...KEY, LOG_LEVEL: 'debug' })],
+    })
+    assert.equal(found.get('store')?.detail, 'the disk of the store is full')
+    assert.deepEqual(found.get('settings'), {
+      check: 'settings',
+      status: 'note',
+      detail: 'LOG_LEVEL has changed since the start',
+      next: 'restart svc to use them',
+    })
+    const bad = await check(on, { current: [source({ ...KEY, LOG_LEVEL: 'loud' })] })
+    assert.equal(bad.get('settings')?.status, 'wrong')
+  })
+
+  test('a check that does not end does not delay the others', async (t) => {
+    const on = await testHost(t)
+    const found = await check(on, { health: () => new Promise(() => {}), limitMs: 1 })
+    assert.deepEqual(found.get('store'), {
+      check: 'store',
+      status: 'note',
+      detail: 'not known: the check took longer than 0.001 s',
+      next: 'svc doctor test',
+    })
+  })
+
+  test('adapters that fail and platforms without an adapter are faults, unknown health is a note', () => {
+    const adapter = (health: 'healthy' | 'failing' | 'unknown') => ({ name: 'bridge', health, seen_at: '' })
+    const platform = { platform: 'slack', delivered_by: 'nothing', waiting: 0, failed: 0 } as const
+    const states: [AdapterState, string, string][] = [
+      [NO_ADAPTERS, 'ok', 'none is registered'],
+      [{ adapters: [adapter('healthy')], platforms: [] }, 'ok', 'all answer (1)'],
+      [{ adapters: [adapter('failing')], platforms: [] }, 'wrong', 'bridge does not answer'],
+      [{ adapters: [adapter('unknown')], platforms: [] }, 'note', 'bridge was not checked lately: routd does not run'],
+      [
+        { adapters: [], platforms: [{ ...platform, waiting: 2 }] },
+        'wrong',
+        '2 messages wait for slack, which has no adapter',
+      ],
+      [{ adapters: [], platforms: [{ ...platform, failed: 3 }] }, 'note', 'slack: 3 not delivered'],
+    ]
+    for (const [state, status, detail] of states) {
+      const finding = checkAdapters(state, 'demo')
+      assert.deepEqual([finding.status, finding.detail], [status, detail])
+    }
+  })
+})

@@ -1,0 +1,136 @@
+// The checks of `svc doctor` that a running process can make of its own instance, for the dashboard. They run at once, each
+// with a time limit, and change nothing.
+import { groups } from '../../core/groups/groups.ts'
+import { budgetStatus, sumSpentToday } from '../../core/turns/costs.ts'
+import { timestamp } from '../../lib/clock.ts'
+import { readSettings, type SettingSource } from '../../lib/settings.ts'
+import type { InstanceHost } from '../../registry/context.ts'
+import type { Tx } from '../../store/engine.ts'
+import { readProviderSettings } from '../provider-settings.ts'
+import { INSTANCE_SETTINGS, LINK_SETTINGS, mustBeServable } from '../settings.ts'
+import { listSettingsInForce } from '../settings-in-force.ts'
+import { type AdapterState, checkAdapters } from './adapter-check.ts'
+import { checkAgents } from './agent-check.ts'
+import { asNote, type DoctorFinding, makeFinding, runCheck } from './findings.ts'
+import { checkStoreContents, readStoreContents } from './store-checks.ts'
+
+export interface InstanceCheckOptions {
+  readonly host: InstanceHost
+  /** Of the start, and as they are now. */
+  readonly sources: readonly SettingSource[]
+  readonly current: readonly SettingSource[]
+  /** Throws if the store does not work. */
+  readonly health: () => Promise<void>
+  /** Whether agents run in this process, whose settings and machine are then theirs. */
+  readonly hasAgents: boolean
+  /** As the caller may see them. */
+  readonly adapters: () => Promise<AdapterState>
+  readonly limitMs?: number
+}
+
+const LIMIT_MS = 5000
+
+type Check = readonly [name: string, run: () => Promise<readonly DoctorFinding[]>]
+
+/** In a fixed order. */
+export async function checkInstance(options: InstanceCheckOptions): Promise<DoctorFinding[]> {
+  const { limitMs = LIMIT_MS, host } = options
+  const found = await Promise.all(
+    checksOf(options).map(([name, run]) => withTimeLimit(name, run, { limitMs, instance: host.instance })),
+  )
+  return found.flat()
+}
+
+function checksOf(options: InstanceCheckOptions): readonly Check[] {
+  const { host, sources, current, health, hasAgents, adapters } = options
+  const { layout, instance, engine, clock } = host
+  return [
+    ['store', one('store', () => checkHealth(health))],
+    ['settings', one('settings', async () => checkSettings(sources, current))],
+    [
+      'agents',
+      one('agents', async () =>
+        hasAgents && layout ? checkAgents({ layout, sources }) : elsewhere('agents', `svc doctor ${instance}`),
+      ),
+    ],
+    ['adapters', one('adapters', async () => checkAdapters(await adapters(), instance))],
+    ['budgets', one('budgets', () => engine.read((tx) => checkBudgets(tx, instance, timestamp(clock.now()))))],
+    ['rows', () => checkRows(options)],
+  ]
+}
+
+function one(name: string, work: () => Promise<DoctorFinding>): Check[1] {
+  return async () => [await runCheck(name, work)]
+}
+
+async function withTimeLimit(
+  name: string,
+  run: Check[1],
+  { limitMs, instance }: { readonly limitMs: number; readonly instance: string },
+): Promise<readonly DoctorFinding[]> {
+  const late = Promise.withResolvers<readonly DoctorFinding[]>()
+  const detail = `not known: the check took longer than ${limitMs / 1000} s`
+  const timer = setTimeout(
+    () => late.resolve([{ check: name, status: 'note', detail, next: `svc doctor ${instance}` }]),
+    limitMs,
+  )
+  const running = run()
+  // A check that fails after its limit has no reader.
+  running.catch(() => {})
+  try {
+    return await Promise.race([running, late.promise])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function elsewhere(check: string, next: string): DoctorFinding {
+  return { check, status: 'note', detail: 'not known here: another process runs them', next }
+}
+
+async function checkHealth(health: () => Promise<void>): Promise<DoctorFinding> {
+  await health()
+  return { check: 'store', status: 'ok', detail: 'can be read and written' }
+}
+
+function checkSettings(sources: readonly SettingSource[], current: readonly SettingSource[]): DoctorFinding {
+  mustBeServable(current)
+  readProviderSettings(current)
+  const changed = listSettingsInForce(sources, current).filter(({ needsRestart }) => needsRestart)
+  const faults = changed.map(({ key }) => `${key} has changed since the start`)
+  return asNote(makeFinding('settings', faults, 'all are valid', 'restart svc to use them'))
+}
+
+/** Turns of a folder whose budget is spent wait until the next day. */
+async function checkBudgets(tx: Tx, instance: string, now: string): Promise<DoctorFinding> {
+  const faults: { folder: string; fault: string; isSpent: boolean }[] = []
+  let count = 0
+  for (const { folder, cost_cap_cents_per_day: cap } of await groups.list(tx)) {
+    if (cap === undefined) continue
+    count++
+    const spent = await sumSpentToday(tx, 'folder', folder, now)
+    const status = budgetStatus(spent, cap)
+    if (status === 'ok') continue
+    const isSpent = status === 'EXHAUSTED'
+    const fault = `${folder} has spent ${spent} of ${cap} cents today${isSpent ? ': its messages are refused' : ''}`
+    faults.push({ folder, fault, isSpent })
+  }
+  faults.sort((a, b) => Number(b.isSpent) - Number(a.isSpent))
+  const finding = makeFinding(
+    'budgets',
+    faults.map(({ fault }) => fault),
+    count === 0 ? 'no folder has a daily budget' : `none is nearly spent (${count})`,
+    `svc budget ${instance} set folder ${faults[0]?.folder} --daily <cents>`,
+  )
+  return faults[0]?.isSpent ? finding : asNote(finding)
+}
+
+async function checkRows({ host, sources }: InstanceCheckOptions): Promise<DoctorFinding[]> {
+  const { layout, engine, instance, clock } = host
+  if (!layout) return [elsewhere('rows', `svc doctor ${instance}`)]
+  const { LINK_QUOTA, FOLDER_QUOTA } = readSettings(LINK_SETTINGS, sources)
+  const { DATABASE_URL, SECRETS_KEY } = readSettings(INSTANCE_SETTINGS, sources)
+  const rows = await engine.read((tx) => readStoreContents(tx, { chat: LINK_QUOTA, folder: FOLDER_QUOTA }))
+  const isShared = DATABASE_URL !== undefined
+  return checkStoreContents({ ...rows, instance, layout, secretsKey: SECRETS_KEY, nowMs: clock.now(), isShared })
+}

@@ -1,0 +1,274 @@
+// Checks of `svc doctor` for the rows of a store: references to missing groups, grants that can never match, secrets that
+// cannot be decrypted. All checks read one snapshot.
+import { stat } from 'node:fs/promises'
+import { acl, aclMembership } from '../../core/access/acl.ts'
+import { OPERATOR_ROLE, unmatchableReason } from '../../core/access/policy.ts'
+import { describeReferences, findOrphanedReferences } from '../../core/groups/folder-references.ts'
+import { groups } from '../../core/groups/groups.ts'
+import { groupDirs, type Layout } from '../../core/layout.ts'
+import { verifyContext } from '../../core/links/route-tokens.ts'
+import { findNearlyFull, QUOTA_SETTINGS, type StorageQuotas } from '../../core/links/storage-use.ts'
+import { memberFault } from '../../core/people/role-membership.ts'
+import { findRouteOverlaps } from '../../core/routing/route-overlap.ts'
+import { parseRouteTarget, routes } from '../../core/routing/routes.ts'
+import { scheduledTasks } from '../../core/schedule/tasks.ts'
+import { type Keyring, openKeyring } from '../../core/secrets/keyring.ts'
+import { secretContext } from '../../core/secrets/secrets.ts'
+import { Refusal } from '../../lib/refusal.ts'
+import { audit } from '../../registry/audit.ts'
+import { secretsResource } from '../../resources/secrets.ts'
+import type { Tx } from '../../store/engine.ts'
+import { bytes, integer, optional, query, text } from '../../store/statement.ts'
+import { asNote, type DoctorFinding, makeFinding } from './findings.ts'
+
+interface StoreContents {
+  readonly instance: string
+  readonly layout: Layout
+  readonly folders: ReadonlySet<string>
+  readonly grants: Awaited<ReturnType<typeof acl.list>>
+  readonly members: Awaited<ReturnType<typeof aclMembership.list>>
+  readonly routes: Awaited<ReturnType<typeof routes.list>>
+  readonly tasks: Awaited<ReturnType<typeof scheduledTasks.list>>
+  readonly secrets: Awaited<ReturnType<typeof secretsResource.table.list>>
+  /** Links that accept only signed requests. */
+  readonly signedLinks: Awaited<ReturnType<typeof readSignedLinks>>
+  /** Chats of links and folders whose storage is full or nearly full. */
+  readonly nearlyFull: Awaited<ReturnType<typeof findNearlyFull>>
+  readonly leftovers: Awaited<ReturnType<typeof findOrphanedReferences>>
+  /** Number of messages without a final state, by folder. */
+  readonly unfinishedCounts: ReadonlyMap<string, number>
+  /** Whether other machines may use the store; they may have workspaces that this one lacks. */
+  readonly isShared: boolean
+  readonly newestAuditAt: string | undefined
+  readonly secretsKey: string | undefined
+  readonly nowMs: number
+}
+
+type StoreRows = Omit<StoreContents, 'instance' | 'layout' | 'secretsKey' | 'nowMs' | 'isShared'>
+
+/** Share of a quota from which on its use is reported. */
+const NEARLY_FULL = 0.8
+
+export async function readStoreContents(tx: Tx, quotas: StorageQuotas): Promise<StoreRows> {
+  const [last] = (await audit.page(tx, { order: [['id', 'desc']], limit: 1 })).rows
+  return {
+    folders: new Set((await groups.list(tx)).map(({ folder }) => folder)),
+    grants: await acl.list(tx),
+    members: await aclMembership.list(tx),
+    routes: await routes.list(tx),
+    tasks: await scheduledTasks.list(tx),
+    secrets: await secretsResource.table.list(tx),
+    signedLinks: await readSignedLinks(tx),
+    nearlyFull: await findNearlyFull(tx, quotas, NEARLY_FULL),
+    leftovers: await findOrphanedReferences(tx),
+    unfinishedCounts: await countUnfinished(tx),
+    newestAuditAt: last?.created_at,
+  }
+}
+
+async function countUnfinished(tx: Tx): Promise<ReadonlyMap<string, number>> {
+  const rows = await query(
+    tx,
+    { folder: text, open: integer },
+    `select folder, sum(count) as open from (
+       select folder, waiting as count from conversations where waiting > 0
+       union all select folder, message_count as count from turns where state <> 'done') as each_one group by folder`,
+  )
+  return new Map(rows.map(({ folder, open }) => [folder, open]))
+}
+
+async function readSignedLinks(tx: Tx) {
+  const rows = await query(
+    tx,
+    { jid: text, token_hash: bytes, verify_secret: optional(bytes) },
+    'select jid, token_hash, verify_secret from route_tokens where verify is not null',
+  )
+  return rows.map(({ jid, token_hash, verify_secret: secret = new Uint8Array() }) => ({ jid, token_hash, secret }))
+}
+
+export async function checkStoreContents(contents: StoreContents): Promise<DoctorFinding[]> {
+  return [
+    checkGrants(contents),
+    checkOperators(contents),
+    checkRoutes(contents),
+    checkChats(contents),
+    checkTasks(contents),
+    checkLeftovers(contents),
+    await checkFolders(contents),
+    checkSecrets(contents),
+    checkStorage(contents),
+    checkClock(contents),
+  ]
+}
+
+function checkGrants({ grants, members, instance }: StoreContents): DoctorFinding {
+  const faults = [
+    ...grants.flatMap((row) => unmatchableReason(row) ?? []),
+    ...members.flatMap(({ subject }) => {
+      const fault = memberFault(subject)
+      return fault === undefined ? [] : [`the member "${subject}" ${fault}`]
+    }),
+  ]
+  return makeFinding('grants', faults, `all can match (${grants.length})`, suggestEdit(instance))
+}
+
+/** For rows that only a manifest can change. */
+function suggestEdit(instance: string): string {
+  return `svc export ${instance} config.yaml, correct it, svc apply ${instance} config.yaml`
+}
+
+function checkOperators({ grants, members, instance }: StoreContents): DoctorFinding {
+  const count =
+    members.filter(({ role }) => role === OPERATOR_ROLE).length +
+    grants.filter((row) => row.action === 'admin' && row.scope === '**' && row.effect === 'allow').length
+  if (count > 0) return { check: 'operators', status: 'ok', detail: `${count} granted` }
+  const next = `svc group ${instance} grant <provider>:<id> '**'`
+  return { check: 'operators', status: 'note', detail: 'there is no operator yet', next }
+}
+
+/** Routes to missing groups are faults; routes that never match are notes. */
+function checkRoutes({ routes, folders, instance }: StoreContents): DoctorFinding {
+  const dangling = routes.flatMap((route) => {
+    const target = parseRouteTarget(route.target)
+    const isDangling = target?.kind === 'folder' && !target.name.includes('{sender}') && !folders.has(target.name)
+    return isDangling ? [{ id: route.id, fault: `leads to ${target.name}, which is not a group` }] : []
+  })
+  const { unmatchable, shadowed } = findRouteOverlaps(routes)
+  const unused = [
+    ...unmatchable.map(({ id }) => ({ id, fault: 'never matches: no chat can have that name' })),
+    ...shadowed.map(({ route, before }) => ({
+      id: route.id,
+      fault: `never matches: route ${before.id} (${formatMatch(before.match)}) takes its messages first`,
+    })),
+  ]
+  const faults = [...dangling, ...unused]
+  const finding = makeFinding(
+    'routes',
+    faults.map(({ id, fault }) => `route ${id} ${fault}`),
+    `all lead to groups and can match (${routes.length})`,
+    `svc route ${instance} rm ${faults[0]?.id}`,
+  )
+  return dangling.length > 0 ? finding : asNote(finding)
+}
+
+function formatMatch(match: string): string {
+  return match === '' ? 'every message' : match
+}
+
+/** Of two matching routes with the same seq the older one wins, which `svc route list` does not show. */
+function checkChats({ routes, instance }: StoreContents): DoctorFinding {
+  const { contested } = findRouteOverlaps(routes)
+  const faults = contested.map(
+    ({ route, before }) =>
+      `routes ${before.id} (${formatMatch(before.match)}, to ${before.target}) and ${route.id} (${formatMatch(route.match)}, to ${route.target}) match the same chats with seq ${route.seq}: the older one gets their messages`,
+  )
+  const next = `svc route ${instance} rm ${contested[0]?.route.id}, and add it again with another --seq`
+  return asNote(makeFinding('chats', faults, 'no two routes with the same seq match the same chat', next))
+}
+
+function checkTasks({ tasks, folders, instance }: StoreContents): DoctorFinding {
+  const orphans = tasks.filter(({ owner }) => !folders.has(owner))
+  const faults = [...new Set(orphans.map(({ owner }) => owner))].map(
+    (owner) => `tasks of ${owner}, which is not a group`,
+  )
+  return makeFinding(
+    'tasks',
+    faults,
+    `all belong to groups (${tasks.length})`,
+    `svc task ${instance} rm ${orphans[0]?.id}`,
+  )
+}
+
+/** A new group of the same name would inherit these rows. Routes and tasks have checks of their own. */
+function checkLeftovers({ leftovers, instance }: StoreContents): DoctorFinding {
+  const others = leftovers.filter(({ kind }) => !/^(route|task)s?$/.test(kind))
+  const byFolder = [...Map.groupBy(others, ({ folder }) => folder)]
+  const faults = byFolder.map(([folder, rows]) => `${folder}, which is not a group, has ${describeReferences(rows)}`)
+  const next = `svc group ${instance} rm ${byFolder[0]?.[0]} --purge`
+  return asNote(makeFinding('leftovers', faults, 'no rows of deleted groups', next))
+}
+
+/** Messages to a folder without a workspace wait until it exists. */
+async function checkFolders({
+  folders,
+  layout,
+  instance,
+  unfinishedCounts,
+  isShared,
+}: StoreContents): Promise<DoctorFinding> {
+  const missing: string[] = []
+  for (const folder of folders) if (!(await isDirectory(groupDirs(layout, folder).home))) missing.push(folder)
+  if (!folders.has('main')) return makeFinding('groups', ['there is no group main'], '', `svc create ${instance}`)
+  const faults = missing.map((folder) => {
+    const count = unfinishedCounts.get(folder) ?? 0
+    const waiting = count === 0 ? '' : `, and ${count === 1 ? '1 message waits' : `${count} messages wait`} for it`
+    return `${folder} has no directory on disk${waiting}`
+  })
+  const create = missing.includes('main') ? `svc create ${instance}` : `svc group ${instance} add <jid> ${missing[0]}`
+  const next = `restore ${layout.groups}/${missing[0]}, or create an empty one: ${create}`
+  const finding = makeFinding('groups', faults, `all have a directory (${folders.size})`, next)
+  return isShared ? asNote(finding) : finding
+}
+
+async function isDirectory(path: string): Promise<boolean> {
+  return stat(path).then(
+    (stats) => stats.isDirectory(),
+    () => false,
+  )
+}
+
+function checkSecrets({ secrets, signedLinks, secretsKey, instance }: StoreContents): DoctorFinding {
+  const keyring = openKeyring(secretsKey)
+  const count = secrets.length + signedLinks.length
+  if (secretsKey === undefined && count === 0)
+    return {
+      check: 'secrets',
+      status: 'note',
+      detail: 'SECRETS_KEY is not set: secrets cannot be stored and bearers cannot be issued',
+    }
+  const faults = [
+    ...secrets.flatMap(({ scope_kind, owner, key, value }) =>
+      openFault(keyring, value, secretContext({ scope_kind, owner, key })).map(
+        (fault) => `${key} of ${scope_kind} ${owner}: ${fault}`,
+      ),
+    ),
+    ...signedLinks.flatMap(({ jid, token_hash, secret }) =>
+      openFault(keyring, secret, verifyContext(token_hash)).map((fault) => `signing secret of ${jid}: ${fault}`),
+    ),
+  ]
+  const again = secrets.length > 0 ? `svc secret ${instance} set …` : `svc token ${instance} issue webhook …`
+  const next = `add the former key to SECRETS_KEY after a comma, or set them again: ${again}`
+  return makeFinding('secrets', faults, `all can be decrypted (${count})`, next)
+}
+
+function openFault(keyring: Keyring, sealed: Uint8Array, context: string): string[] {
+  try {
+    keyring.open(sealed, context)
+    return []
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    return [error.message]
+  }
+}
+
+/** Full storage refuses messages and is a fault; nearly full storage is a note. */
+function checkStorage({ nearlyFull }: StoreContents): DoctorFinding {
+  const [first] = nearlyFull
+  if (!first) return { check: 'storage', status: 'ok', detail: 'no link or folder is near its quota' }
+  const faults = nearlyFull.map(({ scope, name, bytes, quota }) => {
+    const percent = Math.floor((bytes / quota) * 100)
+    return `${scope === 'chat' ? `the chat ${name}` : `the folder ${name}`} has used ${percent} % of ${QUOTA_SETTINGS[scope]}`
+  })
+  const finding = makeFinding('storage', faults, '', `raise ${QUOTA_SETTINGS[first.scope]} in .env and restart svc`)
+  return first.bytes >= first.quota ? finding : asNote(finding)
+}
+
+/** Detects a clock that was never set, or that was set back behind the newest row. */
+function checkClock({ newestAuditAt, nowMs }: StoreContents): DoctorFinding {
+  const year = new Date(nowMs).getUTCFullYear()
+  const faults = []
+  if (!(year >= 2025 && year < 2100)) faults.push(`the clock of this machine is at ${new Date(nowMs).toISOString()}`)
+  else if (newestAuditAt !== undefined && Date.parse(newestAuditAt) > nowMs + 60_000)
+    faults.push(`the newest audit row is from ${newestAuditAt}, which is in the future`)
+  return makeFinding('clock', faults, new Date(nowMs).toISOString(), 'timedatectl set-ntp true')
+}
