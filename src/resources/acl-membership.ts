@@ -1,6 +1,6 @@
 // Role memberships. Only the command line and the dashboard write them.
 import { z } from 'zod'
-import { AclMembership, aclMembership } from '../core/access/acl.ts'
+import { AclMembership, aclMembership, RemovalEffects } from '../core/access/acl.ts'
 import { creatorOf } from '../core/access/caller.ts'
 import { findCycle } from '../core/access/policy.ts'
 import { addMembership, memberFault } from '../core/people/role-membership.ts'
@@ -23,11 +23,12 @@ export const aclMembershipResource = defineResource({
   verbs: (table) => ({
     list: defineVerb({
       isReadOnly: true,
-      input: Paging,
+      input: Paging.extend({ subject: AclMembership.shape.subject.optional().describe('Only roles of this member') }),
       output: listSchema(table, 'acl_membership'),
       authorize: requireOperator,
-      run: (ctx, paging) =>
+      run: (ctx, { subject, ...paging }) =>
         listPage(ctx, table, 'acl_membership', {
+          where: subject === undefined ? {} : { subject },
           order: ascending('subject', 'role'),
           ...paging,
         }),
@@ -41,6 +42,20 @@ export const aclMembershipResource = defineResource({
       run: async (ctx, { subject, role }) => ({
         added: await addMembership(ctx.tx, { subject, role, by: creatorOf(ctx.caller), now: ctx.now }),
       }),
+    }),
+
+    /** What `remove` takes away: sentences for the person who asks. */
+    remove_effects: defineVerb({
+      isReadOnly: true,
+      input: MembershipKey,
+      output: RemovalEffects,
+      authorize: requireUnrestrictedOperator,
+      run: async (ctx, { subject, role }) => {
+        const { readRights, removalWarnings } = await import('../core/access/explanation.ts')
+        const before = await readRights(ctx)
+        const memberships = before.memberships.filter((each) => each.subject !== subject || each.role !== role)
+        return { warnings: removalWarnings(before, { ...before, memberships }, undefined) }
+      },
     }),
 
     remove: defineVerb({

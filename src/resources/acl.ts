@@ -1,8 +1,8 @@
 // Access rows. REST and agents may read them; only the command line and the dashboard write them.
 import { z } from 'zod'
-import { Acl, acl } from '../core/access/acl.ts'
+import { Acl, acl, RemovalEffects } from '../core/access/acl.ts'
 import { creatorOf } from '../core/access/caller.ts'
-import { checkAccess, isRestrictedWithin, unmatchableReason } from '../core/access/policy.ts'
+import { type AclRow, checkAccess, isRestrictedWithin, unmatchableReason } from '../core/access/policy.ts'
 import { Folder, line } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import {
@@ -10,13 +10,14 @@ import {
   canOperateUnrestricted,
   INSTANCE_SCOPE,
   mustHaveTool,
+  operatorOn,
   operatorWho,
   readableFolderFilter,
   requireToolForAgents,
   subjectOf,
 } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { ascending, listPage, listSchema, Paging, UNPAGED } from '../registry/crud.ts'
+import { ascending, listPage, listSchema, mustFindGroup, Paging, UNPAGED } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
 const Grant = z.object({
@@ -40,6 +41,8 @@ async function mayGrant(ctx: Context, { action, scope, effect }: z.output<typeof
   return (await canAdministerGlob(ctx, scope)) && checkAccess(policy, subject, { action, scope }).allow
 }
 
+const GRANT_KEY = ['principal', 'action', 'scope', 'effect', 'params', 'predicate'] as const
+
 /** The folder of a scope that names one folder or subtree. */
 function baseOf(scope: string): string | undefined {
   const base = scope.replace(/(^|\/)\*\*?$/, '')
@@ -61,7 +64,10 @@ export const aclResource = defineResource({
       tool: 'list_acl',
       tiers: { max: 1, granted: 1 },
       when: 'See who may do what in a folder.',
-      input: Paging.extend({ scope: line(255).optional().describe('Only rows of exactly this scope') }),
+      input: Paging.extend({
+        scope: line(255).optional().describe('Only rows of exactly this scope'),
+        principal: Acl.shape.principal.optional().describe('Only rows of exactly this principal'),
+      }),
       toolInput: z.strictObject({ folder: Folder }).transform(({ folder }) => ({ ...UNPAGED, scope: folder })),
       toolReply: (reply, { scope }) => ({ folder: scope, acl: reply.acl }),
       output: listSchema(table, 'acl'),
@@ -69,17 +75,43 @@ export const aclResource = defineResource({
         if (ctx.caller.kind === 'agent') await mustHaveTool(ctx, scope ?? ctx.caller.folder)
         else await requireToolForAgents(ctx)
       },
-      run: async (ctx, { scope, limit, after }) => {
+      run: async (ctx, { scope, principal, limit, after }) => {
         const maySee = await readableFolderFilter(ctx)
         // For an agent that names a scope, `authorize` has checked it, which may be outside its own subtree.
         const isAuthorized = ctx.caller.kind === 'agent' && scope !== undefined
         return listPage(ctx, table, 'acl', {
-          where: scope === undefined ? {} : { scope },
+          where: { ...(scope === undefined ? {} : { scope }), ...(principal === undefined ? {} : { principal }) },
           order: ascending('principal', 'action', 'scope', 'params', 'predicate', 'effect'),
           limit,
           after,
           ...(isAuthorized ? {} : { keep: (row) => maySee(baseOf(row.scope) ?? INSTANCE_SCOPE) }),
         })
+      },
+    }),
+
+    /** Rows that concern a folder, also by a glob, with what each means. Only for the command line and the dashboard. */
+    of_folder: defineVerb({
+      isReadOnly: true,
+      input: z.object({ folder: Folder }),
+      output: z.object({
+        grants: z.array(
+          Acl.extend({
+            meaning: z.string(),
+            is_last_admin: z.boolean().describe('Whether only operators administer the folder without it'),
+          }),
+        ),
+      }),
+      authorize: operatorOn(({ folder }) => folder),
+      run: async (ctx, { folder }) => {
+        const { explainGrant, isLastAdministrator, listFolderGrants } = await import('../core/access/folder-grants.ts')
+        await mustFindGroup(ctx, folder)
+        const rows = await listFolderGrants(ctx.tx, folder)
+        const grants = rows.map((row) => ({
+          ...row,
+          meaning: explainGrant(row),
+          is_last_admin: isLastAdministrator(row, rows, folder),
+        }))
+        return { grants }
       },
     }),
 
@@ -99,6 +131,21 @@ export const aclResource = defineResource({
             granted_at: ctx.now,
           }),
         }
+      },
+    }),
+
+    /** What `ungrant` takes away: sentences for the person who asks. */
+    ungrant_effects: defineVerb({
+      isReadOnly: true,
+      input: Grant,
+      output: RemovalEffects,
+      authorize: operatorWho(mayGrant),
+      run: async (ctx, row) => {
+        const { readRights, removalWarnings } = await import('../core/access/explanation.ts')
+        const before = await readRights(ctx)
+        const isOther = (each: AclRow) => GRANT_KEY.some((column) => each[column] !== row[column])
+        const after = { ...before, grants: before.grants.filter(isOther) }
+        return { warnings: removalWarnings(before, after, baseOf(row.scope)) }
       },
     }),
 

@@ -7,6 +7,8 @@ import { INSTANCE_SCOPE, readableFolderFilter, requireToolForAgents } from '../r
 import { listPage, listSchema, Paging, UNPAGED } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
+const EXAMINED_MAX = 20_000
+
 const Filters = z.object({
   folder: Folder.optional().describe('Only calls by callers of this folder and those below it'),
   category: z.enum(['mutation', 'authz']).optional(),
@@ -33,6 +35,8 @@ export const auditResource = defineResource({
         return listPage(ctx, table, 'audit', {
           where: { ...(category ? { category } : {}), ...(actor ? { actor } : {}) },
           order: [['id', 'desc']],
+          // A person at the dashboard can continue; REST clients and agents expect full pages.
+          ...(ctx.face === 'dash' ? { examinedMax: EXAMINED_MAX } : {}),
           keep: (row) =>
             maySee(row.folder ?? INSTANCE_SCOPE) &&
             (folder === undefined || containsFolder(folder, row.folder ?? INSTANCE_SCOPE)),

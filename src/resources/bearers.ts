@@ -1,11 +1,23 @@
 // Bearers: people make their own on a page, the command line makes them for anyone. Shown once, listed and revocable.
 import { z } from 'zod'
 import { creatorOf, principalOf } from '../core/access/caller.ts'
-import { IssuedBearer, type IssuedBearerRow, issuedBearers, revokeBearer } from '../core/access/issued-bearers.ts'
+import {
+  IssuedBearer,
+  type IssuedBearerRow,
+  issuedBearers,
+  revokeAllBearers,
+  revokeBearer,
+} from '../core/access/issued-bearers.ts'
 import { checkAccess } from '../core/access/policy.ts'
 import { groups } from '../core/groups/groups.ts'
 import { refuse } from '../lib/refusal.ts'
-import { canOperateUnrestricted, hasTool, INSTANCE_SCOPE, subjectOf } from '../registry/authorization.ts'
+import {
+  canOperateUnrestricted,
+  hasTool,
+  INSTANCE_SCOPE,
+  requireOperator,
+  subjectOf,
+} from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { listPage, listSchema, mustFindRow, Paging } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
@@ -73,6 +85,14 @@ export const bearersResource = defineResource({
       run: async (ctx, { id }) => {
         if (!(await revokeBearer(ctx.tx, id, ctx.now))) refuse('not_found', 'that bearer has ended already')
       },
+    }),
+
+    revoke_all: defineVerb({
+      input: IssuedBearer.pick({ sub: true }),
+      output: z.object({ revoked: z.int() }),
+      authorize: requireOperator,
+      auditInput: (input, { revoked }) => (revoked === 0 ? undefined : input),
+      run: async (ctx, { sub }) => ({ revoked: await revokeAllBearers(ctx.tx, sub, ctx.now) }),
     }),
   }),
 })

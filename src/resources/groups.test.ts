@@ -5,6 +5,9 @@ import { auditedCalls, breakAudit } from '../../test/support/audit.ts'
 import { agent, isRefusal, onEveryEngine, person, type TestHost, testHost } from '../../test/support/host.ts'
 import type { Caller } from '../core/access/caller.ts'
 import { groups } from '../core/groups/groups.ts'
+import { firstIdAt } from '../core/messages/id-times.ts'
+import { inbox } from '../core/messages/inbox.ts'
+import { conversations } from '../core/turns/conversations.ts'
 import { costLog } from '../core/turns/costs.ts'
 import { aclMembershipResource } from './acl-membership.ts'
 import { groupsResource } from './groups.ts'
@@ -189,5 +192,49 @@ onEveryEngine('groups', (engine) => {
     await breakAudit(at)
     await assert.rejects(at.cli.call(add, { folder: 'new', jid: 'telegram:2' }), /audit/)
     assert.deepEqual(await rowsOf(at), before)
+  })
+})
+
+onEveryEngine('folders with their activity', (engine) => {
+  test('are listed for those who administer them, with messages and costs of today', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main', 'team', 'team/a', 'team/b')
+    await at.cli.call(set_budget, { folder: 'team/a', daily: 50 })
+    await at.grant('github:admin', 'admin', 'team/**')
+    const { activity } = groupsResource.verbs
+    await at.host.engine.transaction(async (tx) => {
+      const message = { jid: 'web:x', topic: '', chat_topic: '', sender: 'x', verb: 'message', updated_at: JAN_1 }
+      const states = ['answered', 'failed', 'answered'] as const
+      for (const [at, state] of states.entries())
+        await inbox.insert(tx, {
+          ...message,
+          // The first one is from the day before.
+          id: `${firstIdAt(Date.parse(JAN_1) + (at === 0 ? -1 : 1))}-7000-8000-00000000000${at}`,
+          message_seq: at + 1,
+          folder: 'team/a',
+          state,
+        })
+      const cost = { turn_id: 't', model: 'm', input_tokens: 1, output_tokens: 1, cost_cents: 7, recorded_at: JAN_1 }
+      await costLog.insert(tx, { ...cost, folder: 'team/a' })
+      await conversations.insert(tx, { folder: 'team/b', topic: '', waiting: 1, observed_seq: 0, updated_at: JAN_1 })
+    })
+    const dash = at.as({ kind: 'person', sub: 'github:admin', session: 'a-session' }, 'dash')
+    const { folders } = await dash.call(activity, {})
+    assert.deepEqual(
+      folders.map((row) => [row.folder, row.messages_today, row.cost_today_cents, row.last_at, row.state]),
+      [
+        ['team', 0, 0, undefined, 'idle'],
+        ['team/a', 2, 7, JAN_1, 'idle'],
+        ['team/b', 0, 0, undefined, 'waiting'],
+      ],
+    )
+    assert.equal(folders[1]?.cost_cap_cents_per_day, 50)
+    const names = async (input: object) => (await dash.call(activity, input)).folders.map(({ folder }) => folder)
+    assert.deepEqual(await names({ parent: 'team' }), ['team/a', 'team/b'])
+    assert.deepEqual(await names({ search: ' TEAM/B ' }), ['team/b'])
+    assert.deepEqual(await names({ search: 'main' }), [])
+    assert.deepEqual(await names({ parent: 'main' }), [])
+    const first = await dash.call(activity, { limit: 1 })
+    assert.deepEqual(await names({ limit: 1, after: first.next }), ['team/a'])
   })
 })

@@ -2,20 +2,36 @@
 import { z } from 'zod'
 import { creatorOf } from '../core/access/caller.ts'
 import { folderBaseName, parentFolderOf, ROOT_FOLDER } from '../core/access/tiers.ts'
+import {
+  AgentFile,
+  AgentFileEntry,
+  AgentFileName,
+  AgentFileText,
+  AgentFileVersion,
+  AgentSkill,
+} from '../core/groups/agent-file.ts'
 import { findFolderReferences, purgeFolderReferences, storeReader } from '../core/groups/folder-references.ts'
 import { changeSetting, GROUP_KEYS, type GroupKey, settingOf } from '../core/groups/group-settings.ts'
-import { Group, groups } from '../core/groups/groups.ts'
-import { addGroup, RoutableJid } from '../core/groups/new-group.ts'
-import { Route } from '../core/routing/routes.ts'
+import { FolderActivity, Group, groups } from '../core/groups/groups.ts'
+import type { Layout } from '../core/layout.ts'
+import { RoutableJid, Route } from '../core/routing/routes.ts'
 import { budgetOf, DailyBudget, DailyCap, sumSpentToday } from '../core/turns/costs.ts'
-import { Folder, multilineText } from '../core/values.ts'
+import { Folder, line, multilineText } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { INSTANCE_SCOPE, operatorOn, requireToolForAgents } from '../registry/authorization.ts'
-import type { Context } from '../registry/context.ts'
-import { listVerb, mustFindGroup } from '../registry/crud.ts'
+import { INSTANCE_SCOPE, operatorOn, operatorWho, requireToolForAgents } from '../registry/authorization.ts'
+import type { Context, InstanceHost } from '../registry/context.ts'
+import { administeredRows, listVerb, mustFindGroup, Paging, readPage } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
 const ReferenceRows = z.object({ folder: z.string(), kind: z.string(), names: z.array(z.string()).readonly() })
+
+const NewGroup = z.object({
+  folder: Folder,
+  jid: RoutableJid.optional(),
+  name: Group.shape.name.optional(),
+  product: Group.shape.product.default('assistant'),
+  move: z.boolean().default(false).describe('Put the route before all routes of the chat to other folders'),
+})
 
 const AddedGroup = z.object({
   added: z.boolean(),
@@ -70,30 +86,59 @@ export const groupsResource = defineResource({
         })),
     }),
 
-    add: defineVerb({
-      input: z.object({
-        folder: Folder,
-        jid: RoutableJid.optional(),
-        name: Group.shape.name.optional(),
-        product: Group.shape.product.default('assistant'),
-        move: z.boolean().default(false).describe('Put the route before all routes of the chat to other folders'),
+    /** The folders that the caller administers, with what happened in them today. */
+    activity: defineVerb({
+      isReadOnly: true,
+      input: Paging.extend({
+        folder: Folder.optional().describe('Only this folder'),
+        parent: Folder.optional().describe('Only folders below this one'),
+        search: line(200).optional().describe('A part of the folder or its name'),
       }),
+      output: z.object({ folders: z.array(FolderActivity), next: z.string().optional() }),
+      authorize: operatorWho(() => true),
+      run: async (ctx, { folder, parent, search = '', ...paging }) => {
+        const { below, keep: mayAdmin } = await administeredRows<z.output<typeof Group>>(ctx, 'folder')
+        const wanted = search.trim().toLowerCase()
+        const { rows, next } = await readPage(ctx, table, {
+          ...paging,
+          ...(folder === undefined ? {} : { where: { folder } }),
+          order: [['folder', 'asc']],
+          below: parent === undefined ? below : { column: 'folder', paths: [parent] },
+          keep: (row) =>
+            (mayAdmin?.(row) ?? true) &&
+            row.folder !== parent &&
+            [row.folder, row.name].some((name) => name.toLowerCase().includes(wanted)),
+        })
+        const { readFolderActivity } = await import('../core/groups/folder-activity.ts')
+        const folders = await readFolderActivity(ctx.tx, rows, ctx.clock.now())
+        return { folders, ...(next === undefined ? {} : { next }) }
+      },
+    }),
+
+    add: defineVerb({
+      input: NewGroup,
       output: AddedGroup,
       // A route may take a chat from any other folder.
       authorize: operatorOn(({ folder, jid }) => (jid === undefined ? parentOf(folder) : INSTANCE_SCOPE)),
-      run: async (ctx, { folder, name = folderBaseName(folder), move, ...rest }) => {
-        const group = { folder, name, ...rest, isFirst: move, by: creatorOf(ctx.caller) }
-        const { added, routing, inherited } = await addGroup(ctx.tx, group, ctx)
-        return {
-          added,
-          routed: (routing?.added.length ?? 0) + (routing?.moved.length ?? 0),
-          ...(routing?.sharedWith === undefined
-            ? {}
-            : { match: routing.added[0]?.match, shared_with: routing.sharedWith }),
-          ...(routing?.inFront.length ? { in_front: [...routing.inFront] } : {}),
-          ...(routing?.overtaken.length ? { overtaken: [...routing.overtaken] } : {}),
-          ...(inherited.length ? { inherited: [...inherited] } : {}),
-        }
+      run: addOne,
+    }),
+
+    /** Like `add`, with the workspace of a new group. */
+    create: defineVerb({
+      input: NewGroup.omit({ jid: true, move: true }),
+      output: AddedGroup,
+      authorize: operatorOn(({ folder }) => parentOf(folder)),
+      prepare: async ({ host }, { folder, product: name }) => {
+        if (await host.engine.read((tx) => table.find(tx, { folder }))) refuseExisting(folder)
+        const { bundledProducts, findProduct, setUpFolder } = await import('../core/groups/products.ts')
+        const product =
+          (await findProduct(bundledProducts, name)) ??
+          refuse('not_found', `there is no product ${JSON.stringify(name)}`)
+        await setUpFolder(layoutOf(host), folder, product)
+      },
+      run: async (ctx, input) => {
+        const result = await addOne(ctx, { ...input, move: false })
+        return result.added ? result : refuseExisting(input.folder)
       },
     }),
 
@@ -147,6 +192,67 @@ export const groupsResource = defineResource({
       auditInput: (input, { before, after }) => (before === after ? undefined : input),
     }),
 
+    /** The files that people may edit. */
+    files: defineVerb({
+      isReadOnly: true,
+      input: Group.pick({ folder: true }),
+      output: z.object({ files: z.array(AgentFileEntry) }),
+      authorize: operatorOn(({ folder }) => folder),
+      prepare: async ({ host }, { folder }) => (await fileAccess()).listAgentFiles(layoutOf(host), folder),
+      run: async (ctx, { folder }, files) => {
+        await mustFindGroup(ctx, folder)
+        // The result of `prepare`.
+        return { files: files as AgentFileEntry[] }
+      },
+    }),
+
+    read_file: defineVerb({
+      isReadOnly: true,
+      input: z.object({ folder: Folder, name: AgentFileName }),
+      output: AgentFile,
+      authorize: operatorOn(({ folder }) => folder),
+      prepare: async ({ host }, { folder, name }) => (await fileAccess()).readAgentFile(layoutOf(host), folder, name),
+      run: async (ctx, { folder }, file) => {
+        await mustFindGroup(ctx, folder)
+        // The result of `prepare`.
+        return file as AgentFile
+      },
+    }),
+
+    /** Replaces the named version, and refuses if the file has another one by now. */
+    write_file: defineVerb({
+      input: z.object({
+        folder: Folder,
+        name: AgentFileName,
+        version: AgentFileVersion.describe('The version that was read; none for a file that did not exist'),
+        content: AgentFileText,
+      }),
+      output: z.object({ version: AgentFileVersion }),
+      authorize: operatorOn(({ folder }) => folder),
+      prepare: async ({ host }, { folder, ...change }) => {
+        await host.engine.read((tx) => mustFindGroup({ tx }, folder))
+        return (await fileAccess()).writeAgentFile(layoutOf(host), folder, change)
+      },
+      run: async (_, __, version) => ({ version: String(version) }),
+      auditInput: ({ folder, name, content }, { version }) => ({ folder, name, version, content }),
+    }),
+
+    skills: defineVerb({
+      isReadOnly: true,
+      input: Group.pick({ folder: true }),
+      output: z.object({ skills: z.array(AgentSkill) }),
+      authorize: operatorOn(({ folder }) => folder),
+      prepare: async ({ host }, { folder }) => {
+        const { listAgentSkills } = await import('../core/groups/agent-skills.ts')
+        return listAgentSkills(layoutOf(host), folder)
+      },
+      run: async (ctx, { folder }, skills) => {
+        await mustFindGroup(ctx, folder)
+        // The result of `prepare`.
+        return { skills: skills as AgentSkill[] }
+      },
+    }),
+
     set_budget: defineVerb({
       input: z.object({ folder: Folder, daily: DailyCap }),
       // The cap of a folder limits its own administrators, too.
@@ -169,6 +275,37 @@ export const groupsResource = defineResource({
     }),
   }),
 })
+
+async function addOne(
+  ctx: Context,
+  { folder, name = folderBaseName(folder), move, ...rest }: z.output<typeof NewGroup>,
+): Promise<z.output<typeof AddedGroup>> {
+  const group = { folder, name, ...rest, isFirst: move, by: creatorOf(ctx.caller) }
+  // Loaded on demand: most commands add no group.
+  const { addGroup } = await import('../core/groups/new-group.ts')
+  const { added, routing, inherited } = await addGroup(ctx.tx, group, ctx)
+  return {
+    added,
+    routed: (routing?.added.length ?? 0) + (routing?.moved.length ?? 0),
+    ...(routing?.sharedWith === undefined ? {} : { match: routing.added[0]?.match, shared_with: routing.sharedWith }),
+    ...(routing?.inFront.length ? { in_front: [...routing.inFront] } : {}),
+    ...(routing?.overtaken.length ? { overtaken: [...routing.overtaken] } : {}),
+    ...(inherited.length ? { inherited: [...inherited] } : {}),
+  }
+}
+
+/** Loaded on demand: most commands need no workspaces. */
+function fileAccess() {
+  return import('../core/groups/agent-files.ts')
+}
+
+function refuseExisting(folder: string): never {
+  refuse('conflict', `there is a group ${folder} already`)
+}
+
+function layoutOf({ layout }: InstanceHost): Layout {
+  return layout ?? refuse('unavailable', 'this process has no files of the instance')
+}
 
 async function removalOf({ tx }: Context, folder: string): Promise<z.output<typeof Removal>> {
   const is_group = (await groups.find(tx, { folder })) !== undefined

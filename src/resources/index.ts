@@ -1,10 +1,15 @@
 // All resources. Their tables are created in this order.
 import type { Resource } from '../registry/resource.ts'
+import { accountsResource } from './accounts.ts'
 import { aclResource } from './acl.ts'
 import { aclMembershipResource } from './acl-membership.ts'
 import { auditResource } from './audit.ts'
 import { bearersResource } from './bearers.ts'
+import { channelRegistrationsResource } from './channel-registrations.ts'
 import { channelSecretsResource } from './channel-secrets.ts'
+import { conversationsResource } from './conversations.ts'
+import { costLogResource } from './cost-log.ts'
+import { folderTurnsResource } from './folder-turns.ts'
 import { groupsResource } from './groups.ts'
 import { identitiesResource } from './identities.ts'
 import { inboxResource } from './inbox.ts'
@@ -16,6 +21,7 @@ import { oauthClientsResource } from './oauth-clients.ts'
 import { onboardingResource } from './onboarding.ts'
 import { onboardingGatesResource } from './onboarding-gates.ts'
 import { passkeysResource } from './passkeys.ts'
+import { pendingActionsResource } from './pending-actions.ts'
 import { proxydRoutesResource } from './proxyd-routes.ts'
 import { routeTokensResource } from './route-tokens.ts'
 import { routesResource } from './routes.ts'
@@ -23,6 +29,7 @@ import { scheduledTasksResource } from './scheduled-tasks.ts'
 import { secretsResource } from './secrets.ts'
 import { sessionsResource } from './sessions.ts'
 import { signingKeysResource } from './signing-keys.ts'
+import { turnsResource } from './turns.ts'
 import { usersResource } from './users.ts'
 import { webHostsResource } from './web-hosts.ts'
 import { webRoutesResource } from './web-routes.ts'
@@ -47,11 +54,18 @@ export const resources: readonly Resource[] = [
   signingKeysResource,
   sessionsResource,
   usersResource,
+  accountsResource,
   identitiesResource,
   inboxResource,
   channelSecretsResource,
+  conversationsResource,
+  channelRegistrationsResource,
   modelKeysResource,
   oauthClientsResource,
   bearersResource,
   passkeysResource,
+  turnsResource,
+  pendingActionsResource,
+  costLogResource,
+  folderTurnsResource,
 ]

@@ -2,10 +2,11 @@
 import { z } from 'zod'
 import { memberText } from '../core/groups/group-config.ts'
 import { groups } from '../core/groups/groups.ts'
-import { ModelKey, modelKeyContext, modelKeys } from '../core/secrets/model-keys.ts'
+import { MODEL_SETTINGS, ModelKey, modelKeyContext, modelKeys } from '../core/secrets/model-keys.ts'
 import { MODEL_FAMILIES } from '../core/secrets/model-variables.ts'
 import { secretContext, secrets } from '../core/secrets/secrets.ts'
 import { EnvValue, Folder } from '../core/values.ts'
+import { editEnvFile, readEnvText } from '../lib/files/env-file.ts'
 import { refuse } from '../lib/refusal.ts'
 import { INSTANCE_SCOPE, operatorOn, requireOperator } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
@@ -47,6 +48,35 @@ export const modelKeysResource = defineResource({
       run: async (ctx, { variable }) => ({ removed: (await table.remove(ctx.tx, { variable })) > 0 }),
     }),
 
+    /** The keys that are set, without their values. */
+    list: defineVerb({
+      isReadOnly: true,
+      input: z.object({}),
+      output: z.object({ keys: z.array(ModelKey.omit({ value: true })) }),
+      authorize: requireOperator,
+      run: async ({ tx }) => ({ keys: (await table.list(tx)).map(({ value: _, ...key }) => key) }),
+    }),
+
+    /** Writes settings of the instance's model to its .env. */
+    set_instance: defineVerb({
+      input: z.object({
+        // A URL may contain credentials, so audit rows only name the variables.
+        changes: z
+          .array(z.object({ variable: z.enum(MODEL_SETTINGS), value: EnvValue.optional() }))
+          .max(20)
+          .meta({ writeOnly: true }),
+      }),
+      authorize: requireOperator,
+      auditInput: ({ changes }) => ({ variables: changes.map(({ variable }) => variable).join(' ') }),
+      prepare: async ({ host, caller }, { changes }) => {
+        const { env } = host.layout ?? refuseEnvFile()
+        // Only the command line may create the file: in a container, a new one would be lost with it.
+        if (caller.kind !== 'host' && (await readEnvText(env)) === undefined) refuseEnvFile()
+        await editEnvFile(env, new Map(changes.map(({ variable, value }) => [variable, value])))
+      },
+      run: async () => undefined,
+    }),
+
     /** Changes endpoint, model and key of a folder in one transaction. */
     set_folder: defineVerb({
       input: FolderModel,
@@ -73,4 +103,12 @@ async function scopeOfModel({ folder, config }: z.output<typeof FolderModel>, { 
   const current = (await groups.find(tx, { folder }))?.config
   const isKept = LAUNCH_SETTINGS.every((key) => memberText(config, key) === memberText(current, key))
   return isKept ? folder : INSTANCE_SCOPE
+}
+
+function refuseEnvFile(): never {
+  refuse(
+    'unavailable',
+    'this process cannot change the settings of the instance',
+    'svc model <instance> sets the model',
+  )
 }

@@ -14,7 +14,7 @@ import { routes } from '../core/routing/routes.ts'
 import { groupsResource } from './groups.ts'
 import { onboardingResource } from './onboarding.ts'
 
-const { list, update, request, own, admit } = onboardingResource.verbs
+const { list, queue, update, request, own, admit } = onboardingResource.verbs
 const JID = 'telegram:42'
 const signedIn = (sub: string): Caller => ({ kind: 'person', sub, session: 's1' })
 
@@ -82,6 +82,22 @@ onEveryEngine('a decision on a chat that asks for a folder', (engine) => {
     await on.cli.call(update, { jid: JID, action: 'refuse' })
     assert.equal(existsSync(groupDirs(layout, 'ada').home), false)
     assert.equal((await on.row(JID))?.prepared, undefined)
+  })
+
+  test('is made from a queue that is paged in the order of the requests', async (t) => {
+    const on = await openOnboardingTest(t, engine)
+    await on.groups('main')
+    for (const n of [3, 1, 2]) await on.ask(`telegram:${n}`, `guests/${n}`)
+    await on.cli.call(update, { jid: 'telegram:1', action: 'refuse' })
+    const first = await on.cli.call(queue, { limit: 1 })
+    const rest = await on.cli.call(queue, { limit: 1, after: first.next })
+    assert.deepEqual(
+      [...first.onboarding, ...rest.onboarding].map(({ jid }) => jid),
+      ['telegram:3', 'telegram:2'],
+    )
+    assert.equal(rest.next, undefined)
+    for (const after of ['W10', 'WyJhIiwxXQ'])
+      await assert.rejects(on.cli.call(queue, { after }), isRefusal('invalid', 'after is not a cursor'))
   })
 
   test('needs the rights of an operator', async (t) => {

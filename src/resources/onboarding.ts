@@ -5,20 +5,27 @@ import { isAccount } from '../core/access/namespaces.ts'
 import { hasGrant } from '../core/access/policy.ts'
 import { recordOutbound } from '../core/delivery/outbox.ts'
 import { groups } from '../core/groups/groups.ts'
-import { RoutableJid } from '../core/groups/new-group.ts'
 import { Onboarding, type OnboardingRow, onboarding, openOnboarding } from '../core/people/onboarding.ts'
 import { admissionFault, admit, discardPreparedFolder, prepareFolder } from '../core/people/onboarding-admission.ts'
 import { PROMPT } from '../core/people/onboarding-chat.ts'
 import { admissionDay, chooseGate, onboardingGates, takeAdmission } from '../core/people/onboarding-gates.ts'
-import { countAhead, requestFolder, unavailableText } from '../core/people/onboarding-requests.ts'
+import {
+  countAhead,
+  listQueued,
+  type QueuePosition,
+  requestFolder,
+  unavailableText,
+} from '../core/people/onboarding-requests.ts'
 import { findChatFolder } from '../core/routing/chat-folder.ts'
+import { RoutableJid } from '../core/routing/routes.ts'
 import { Folder, Jid, line } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { mustBeSignedIn } from '../permissions/signed-in-person.ts'
-import { requireInstanceTool } from '../registry/authorization.ts'
+import { requireInstanceTool, requireOperator } from '../registry/authorization.ts'
 import type { Context, InstanceHost } from '../registry/context.ts'
-import { ascending, listVerb, mustFindRow } from '../registry/crud.ts'
+import { ascending, listSchema, listVerb, mustFindRow, Paging } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
+import { readCursor, writeCursor } from '../store/cursor.ts'
 import type { Tx } from '../store/engine.ts'
 
 const Decision = z.object({
@@ -39,6 +46,20 @@ export const onboardingResource = defineResource({
       authorize: requireInstanceTool,
       order: ascending('created', 'jid'),
       when: 'List the chats that wait for admission.',
+    }),
+
+    /** Those who wait, in the order in which they are admitted. */
+    queue: defineVerb({
+      isReadOnly: true,
+      input: Paging,
+      output: listSchema(table, 'onboarding'),
+      authorize: requireOperator,
+      run: async (ctx, { limit, after }) => {
+        const found = await listQueued(ctx.tx, limit + 1, after === undefined ? undefined : queuePosition(after))
+        const rows = found.slice(0, limit)
+        const last = found.length > limit ? rows.at(-1) : undefined
+        return { onboarding: rows, ...(last ? { next: writeCursor([last.position ?? 0, last.jid]) } : {}) }
+      },
     }),
 
     update: defineVerb({
@@ -121,6 +142,13 @@ export const onboardingResource = defineResource({
     }),
   }),
 })
+
+function queuePosition(cursor: string): QueuePosition {
+  const [position, jid] = readCursor(cursor) ?? []
+  if (Number.isSafeInteger(position) && Jid.safeParse(jid).success)
+    return { position: Number(position), jid: String(jid) }
+  return refuse('invalid', 'after is not a cursor of this list', 'use the `next` of the previous page')
+}
 
 function labelOf(jid: string): string {
   return `chat ${jid} in onboarding`

@@ -4,14 +4,24 @@ import { principalOf } from '../core/access/caller.ts'
 import { checkAccess } from '../core/access/policy.ts'
 import { defaultReach, hasReach, Reach } from '../core/access/reach.ts'
 import { mayReachFolder } from '../core/access/tiers.ts'
+import { isLinkChat } from '../core/delivery/channel.ts'
 import { LinkStats, linkStats } from '../core/links/link-stats.ts'
 import { createToken, hashToken } from '../core/links/link-token.ts'
 import { ensurePersonChat, isPersonSuffix } from '../core/links/person-chats.ts'
 import { isPersonChat, RouteToken, routeTokens, verifyContext } from '../core/links/route-tokens.ts'
 import { storedBytes } from '../core/links/storage-use.ts'
 import { parseSignatureScheme, signatureSchemeFault, signingSecretFault } from '../core/links/webhook-signatures.ts'
+import { envelopes } from '../core/messages/envelopes.ts'
+import {
+  findReceivedMessage,
+  LinkDelivery,
+  listLinkDeliveries,
+  postLinkTest,
+  replayLinkMessage,
+} from '../core/messages/link-deliveries.ts'
+import type { Message } from '../core/messages/messages.ts'
 import { legacyLinkFolder } from '../core/routing/chat-folder.ts'
-import { checkedText, Folder, Jid, LabelSegment, multilineText } from '../core/values.ts'
+import { checkedText, Folder, Jid, LabelSegment, line, multilineText, pageLimit } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import {
   actingFolder,
@@ -173,7 +183,7 @@ export const routeTokensResource = defineResource({
       authorize: async (ctx, { jid }) => {
         if (ctx.caller.kind === 'agent') await mustHaveTool(ctx, ctx.caller.folder)
         const row = await table.find(ctx.tx, { jid })
-        if (!row || isPersonChat(row)) refuse('not_found', `there is no token at ${jid}`)
+        if (!row || isPersonChat(row)) refuse('not_found', noTokenText(jid))
         const { owner_folder } = row
         // The error does not name the folder, which the caller must not learn.
         if (!(await isAdmin(ctx, owner_folder)))
@@ -213,6 +223,50 @@ export const routeTokensResource = defineResource({
         return listSummaries(ctx, { order: NEWEST_FIRST, limit, after, keep })
       },
     }),
+
+    /** Messages that arrived through the links of a JID, newest first. */
+    deliveries: defineVerb({
+      isReadOnly: true,
+      input: z.object({ jid: Jid, limit: pageLimit(20, 200), before: z.int().optional() }),
+      output: z.object({ deliveries: z.array(LinkDelivery) }),
+      authorize: operatorOn(receiverOf),
+      run: async (ctx, { jid, limit, before }) => {
+        const folder = deliveryOf(await mustFindLink(ctx, jid)) ?? ''
+        return { deliveries: await listLinkDeliveries(ctx.tx, { jid, folder, limit, before }) }
+      },
+    }),
+
+    /** Posts a test through the newest link of a JID, as a visitor or its source would. It does not count as a use of the link. */
+    deliver_test: defineVerb({
+      input: z.object({ jid: Jid }),
+      output: z.object({ message_id: z.string() }),
+      authorize: operatorOn(receiverOf),
+      appendsMessages: true,
+      run: async (ctx, { jid }) => {
+        const posted = await postLinkTest(ctx.tx, ctx, await mustFindLink(ctx, jid))
+        if (!posted) refuse('not_found', noTokenText(jid))
+        ctx.afterCommit(() => ctx.signals.emit(posted.keys))
+        return { message_id: posted.id }
+      },
+    }),
+
+    /** Delivers a message of a link again. See docs/decisions.md#tests-and-replays-of-links. */
+    replay: defineVerb({
+      input: z.object({ id: line(256) }),
+      output: z.object({ message_id: z.string() }),
+      authorize: operatorOn(
+        async ({ id }, { tx }) => (await findReceivedMessage(tx, id))?.target_folder ?? INSTANCE_SCOPE,
+      ),
+      appendsMessages: true,
+      run: async (ctx, { id }) => {
+        const message = await findReceivedMessage(ctx.tx, id)
+        if (!message) refuse('not_found', `no message with id ${id} arrived`)
+        await mustBeReplayable(ctx, message)
+        const { id: message_id, keys } = await replayLinkMessage(ctx.tx, ctx, message)
+        ctx.afterCommit(() => ctx.signals.emit(keys))
+        return { message_id }
+      },
+    }),
   }),
 })
 
@@ -246,6 +300,32 @@ async function withStats(ctx: Context, row: z.output<typeof RouteToken>): Promis
 /** Old rows without a target get it from the JID. See docs/decisions.md#legacy-links. */
 function deliveryOf({ jid, target_folder }: { jid: string; target_folder?: string | undefined }): string | undefined {
   return target_folder ?? legacyLinkFolder(jid)
+}
+
+function noTokenText(jid: string): string {
+  return `there is no token at ${jid}`
+}
+
+/** The newest link of a JID. */
+async function mustFindLink(ctx: Pick<Context, 'tx'>, jid: string): Promise<Link> {
+  const [link] = await routeTokens.list(ctx.tx, { jid }, NEWEST_FIRST)
+  return link && !isPersonChat(link) ? link : refuse('not_found', noTokenText(jid))
+}
+
+/** The folder that gets the messages of a JID; the instance if there is no such link. */
+async function receiverOf({ jid }: { readonly jid: string }, { tx }: Context): Promise<string> {
+  const link = await routeTokens.find(tx, { jid })
+  return (link && !isPersonChat(link) ? deliveryOf(link) : undefined) ?? INSTANCE_SCOPE
+}
+
+async function mustBeReplayable(ctx: Context, message: Message): Promise<void> {
+  const { id, jid, target_folder, seq } = message
+  const envelope = await envelopes.find(ctx.tx, { message_seq: seq })
+  if (!isLinkChat(jid) || envelope || target_folder === undefined)
+    refuse('conflict', `message ${id} did not arrive through a link`, 'only messages of links can be replayed')
+  if (isPersonSuffix(jid.slice(jid.lastIndexOf('/') + 1)))
+    refuse('conflict', `message ${id} is from the chat of a person`, 'only that person can send it again')
+  await mustFindGroup(ctx, target_folder)
 }
 
 async function targetOf(ctx: Context, { target_folder }: MintInput): Promise<string> {

@@ -1,6 +1,8 @@
 // Routes: which folder gets a message. The lowest `seq` is tried first, then the oldest row.
 import { z } from 'zod'
 import { ROOT_FOLDER } from '../core/access/tiers.ts'
+import { describeRoutes } from '../core/routing/route-descriptions.ts'
+import { moveRoute } from '../core/routing/route-order.ts'
 import {
   isRouteWithin,
   MATCH_KEYS,
@@ -9,19 +11,21 @@ import {
   routes,
   routeTargetFolder,
 } from '../core/routing/routes.ts'
-import { jsonText } from '../core/values.ts'
+import { Folder, jsonText } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { mustNotTakeOverChats } from '../permissions/route-access.ts'
 import {
   actingFolder,
   adminFilter,
+  INSTANCE_SCOPE,
   mustHaveTool,
   mustHaveToolForRow,
+  operatorOn,
   requireTool,
   requireToolForAgents,
 } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { ascending, listVerb, mustFindRow } from '../registry/crud.ts'
+import { ascending, listVerb, mustFindGroup, mustFindRow } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
 const NewRoute = Route.omit({ id: true }).extend({
@@ -29,6 +33,14 @@ const NewRoute = Route.omit({ id: true }).extend({
   match: Route.shape.match.default(''),
 })
 type NewRoute = z.output<typeof NewRoute>
+const ExplainedRoute = Route.extend({
+  mode: z.string(),
+  explain: z.string(),
+  shadowed_by: z
+    .union([Route, z.literal('another folder')])
+    .optional()
+    .describe('An earlier route that takes all of its messages'),
+})
 const AS_JSON =
   'A JSON object: target (a folder, or folder:<path>, daemon:<name>, builtin:<name>), ' +
   `match (key=glob pairs; keys ${MATCH_KEYS.join(', ')}; empty matches everything), seq (whole number, lower is tried first)`
@@ -50,6 +62,51 @@ export const routesResource = defineResource({
       tool: 'list_routes',
       tiers: { max: 1 },
       toolReply: ({ routes }) => ({ routes }),
+    }),
+
+    /** Routes to a folder with what each means. Only for the command line and the dashboard. */
+    of_folder: defineVerb({
+      isReadOnly: true,
+      input: z.object({ folder: Folder }),
+      output: z.object({ routes: z.array(ExplainedRoute) }),
+      authorize: operatorOn(({ folder }) => folder),
+      run: async (ctx, { folder }) => {
+        await mustFindGroup(ctx, folder)
+        const all = await table.list(ctx.tx, {}, ascending('seq', 'id'))
+        const own = all.filter(({ target }) => isRouteOf(folder, target))
+        const mayAdmin = await adminFilter(ctx)
+        const byId = new Map(all.map((route) => [route.id, route]))
+        const routes = describeRoutes(all, own).map(({ shadowed_by, ...route }) => {
+          const shadow = shadowed_by === undefined ? undefined : byId.get(shadowed_by)
+          if (!shadow) return route
+          // Routes of folders that the person does not administer are not shown.
+          const isVisible = mayAdmin(routeTargetFolder(shadow.target))
+          return { ...route, shadowed_by: isVisible ? shadow : ('another folder' as const) }
+        })
+        return { routes }
+      },
+    }),
+
+    /** Moves a route before or after its neighbour among the routes of its folder. */
+    move: defineVerb({
+      input: Route.pick({ id: true }).extend({ to: z.enum(['up', 'down']) }),
+      authorize: operatorOn(async ({ id }, { tx }) => {
+        const route = await table.find(tx, { id })
+        return route ? routeTargetFolder(route.target) : INSTANCE_SCOPE
+      }),
+      run: async (ctx, { id, to }) => {
+        const route = await mustFindRow(ctx, table, { id }, `route ${id}`)
+        const folder = routeTargetFolder(route.target)
+        const all = await table.list(ctx.tx, {}, ascending('seq', 'id'))
+        const own = all.filter(({ target }) => isRouteOf(folder, target))
+        const changed = moveRoute(own, id, to)
+        if (!changed) refuse('conflict', `route ${id} is ${to === 'up' ? 'first' : 'last'} already`)
+        await mustNotTakeOverChats(
+          ctx,
+          changed.filter(({ seq, id: each }) => seq < (own.find((old) => old.id === each)?.seq ?? seq)),
+        )
+        for (const { id: each, seq } of changed) await table.update(ctx.tx, { id: each }, { seq })
+      },
     }),
 
     create: defineVerb({
@@ -133,6 +190,11 @@ export const routesResource = defineResource({
 /** Routes to daemons and built-in handlers belong to the root. */
 function isIn(folder: string, target: string): boolean {
   return folder === ROOT_FOLDER || isRouteWithin(folder, target)
+}
+
+/** Routes to the folder itself, also with a part for the sender. */
+function isRouteOf(folder: string, target: string): boolean {
+  return parseRouteTarget(target)?.kind === 'folder' && routeTargetFolder(target) === folder
 }
 
 function isOwnDefault({ caller }: Context, { seq, target }: { seq: number; target: string }): boolean {

@@ -15,13 +15,20 @@ import {
   TaskRunLog,
 } from '../core/schedule/tasks.ts'
 import { topicIn } from '../core/turns/turns.ts'
-import { line } from '../core/values.ts'
+import { Folder, line } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { mustReachChat } from '../permissions/chat-access.ts'
 import { mustReachTask, visibleTaskFilter } from '../permissions/task-access.ts'
-import { INSTANCE_SCOPE, mustHaveToolForRow, operatorOn, requireToolForAgents } from '../registry/authorization.ts'
+import {
+  canOperate,
+  INSTANCE_SCOPE,
+  mustHaveToolForRow,
+  operatorOn,
+  operatorWho,
+  requireToolForAgents,
+} from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { listVerb, mustFindRow } from '../registry/crud.ts'
+import { administeredRows, listVerb, mustFindGroup, mustFindRow, Paging, readPage } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 import { signalCommit } from '../registry/tool.ts'
 import type { Patch } from '../store/table.ts'
@@ -32,6 +39,9 @@ const OK = { ok: true }
 /** Number of runs that `show` returns. */
 const NEXT_RUNS = 3
 const LAST_RUNS = 10
+
+/** A task as listed on the dashboard. */
+const TaskSummary = ScheduledTask.extend({ next_runs: z.array(z.string()), last_run: TaskRunLog.optional() })
 
 const Id = z.object({ id: line(320) })
 const TaskId = line(320).describe('As returned by schedule_task and list_tasks')
@@ -75,6 +85,27 @@ export const scheduledTasksResource = defineResource({
       toolReply: ({ scheduled_tasks }) => scheduled_tasks,
     }),
 
+    /** Tasks of a folder, or of all that the person administers, with their next and last runs. Not for tools and REST. */
+    list_of: defineVerb({
+      isReadOnly: true,
+      input: Paging.extend({ folder: Folder.optional(), status: ScheduledTask.shape.status.optional() }),
+      output: z.object({ tasks: z.array(TaskSummary), next: z.string().optional() }),
+      authorize: operatorWho((ctx, { folder }) => folder === undefined || canOperate(ctx, folder)),
+      run: async (ctx, { folder, status, ...paging }) => {
+        if (folder !== undefined) await mustFindGroup(ctx, folder)
+        const { below, keep } = await administeredRows<Task>(ctx, 'owner')
+        const where = {
+          ...(folder === undefined ? {} : { owner: folder }),
+          ...(status === undefined ? {} : { status }),
+        }
+        const order = [['id', 'asc']] as const
+        const { rows, next } = await readPage(ctx, table, { where, order, ...paging, below, ...(keep ? { keep } : {}) })
+        const tasks = []
+        for (const task of rows) tasks.push(await summarize(ctx, task))
+        return { tasks, ...(next === undefined ? {} : { next }) }
+      },
+    }),
+
     /** One task with its runs. Only for the command line and the dashboard. */
     show: defineVerb({
       isReadOnly: true,
@@ -83,9 +114,7 @@ export const scheduledTasksResource = defineResource({
       authorize: operatorOn(folderOfTask),
       run: async (ctx, { id }) => {
         const task = await mustFindTask(ctx, id)
-        // Paused and completed tasks have no next run.
-        const next_runs = task.status === 'active' ? nextRuns(task, ctx.timeZone, NEXT_RUNS) : []
-        return { task, next_runs, runs: await lastRuns(ctx.tx, id, LAST_RUNS) }
+        return { task, next_runs: listNextRuns(ctx, task), runs: await lastRuns(ctx.tx, id, LAST_RUNS) }
       },
     }),
 
@@ -97,9 +126,10 @@ export const scheduledTasksResource = defineResource({
       appendsMessages: true,
       run: async (ctx, { id }) => {
         const task = await mustFindTask(ctx, id)
-        return { message_id: (await runTaskOnce(ctx.tx, ctx, task)).id }
+        const { id: message_id, keys } = await runTaskOnce(ctx.tx, ctx, task)
+        ctx.afterCommit(() => ctx.signals.emit(keys))
+        return { message_id }
       },
-      finish: signalCommit,
     }),
 
     schedule: defineVerb({
@@ -190,6 +220,16 @@ async function ownerOf(ctx: Context, jid: string): Promise<string> {
   // The route may outlive its group, and a task without a group would never run.
   const group = folder === undefined ? undefined : await groups.find(ctx.tx, { folder })
   return group?.folder ?? refuse('not_found', `no group is registered for ${jid}`)
+}
+
+async function summarize(ctx: Context, task: Task): Promise<z.output<typeof TaskSummary>> {
+  const [last_run] = await lastRuns(ctx.tx, task.id, 1)
+  return { ...task, next_runs: listNextRuns(ctx, task), ...(last_run ? { last_run } : {}) }
+}
+
+/** Paused and completed tasks have no next run. */
+function listNextRuns({ timeZone }: Context, task: Task): string[] {
+  return task.status === 'active' ? nextRuns(task, timeZone, NEXT_RUNS) : []
 }
 
 async function folderOfTask({ id }: { readonly id: string }, { tx }: Context): Promise<string> {

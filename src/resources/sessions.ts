@@ -2,16 +2,24 @@
 import { z } from 'zod'
 import { principalOf } from '../core/access/caller.ts'
 import { isAccount } from '../core/access/namespaces.ts'
-import { hasGrant, isOperator } from '../core/access/policy.ts'
+import { administersAny, hasGrant, isOperator } from '../core/access/policy.ts'
 import { Account, accounts, LOCAL_ISSUER, primaryAccount, recordAccount } from '../core/people/accounts.ts'
 import { isInviteOpen } from '../core/people/invites.ts'
-import { createSession, revokeOtherSessions, revokeSession, Session, sessions } from '../core/people/sessions.ts'
+import {
+  createSession,
+  revokeAllSessions,
+  revokeOtherSessions,
+  revokeSession,
+  Session,
+  sessions,
+} from '../core/people/sessions.ts'
 import { createSignInLink, findSignInLink, takeSignInLink } from '../core/people/sign-in-links.ts'
 import { line, Sub } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import {
   hasTool,
   INSTANCE_SCOPE,
+  requireOperator,
   requireToolForAgents,
   requireUnrestrictedOperator,
 } from '../registry/authorization.ts'
@@ -41,19 +49,21 @@ export const sessionsResource = defineResource({
     list: defineVerb({
       http: 'GET /',
       isReadOnly: true,
-      input: Paging,
+      input: Paging.extend({ sub: Session.shape.sub.optional().describe('Only sessions of this person') }),
       output: listSchema(table, 'sessions'),
       authorize: requireToolForAgents,
-      run: async (ctx, paging) =>
-        listPage(ctx, table, 'sessions', {
-          where: (await hasTool(ctx, INSTANCE_SCOPE)) ? {} : { sub: principalOf(ctx.caller) },
+      run: async (ctx, { sub, ...paging }) => {
+        const own = (await hasTool(ctx, INSTANCE_SCOPE)) ? sub : principalOf(ctx.caller)
+        return listPage(ctx, table, 'sessions', {
+          where: own === undefined ? {} : { sub: own },
           // Both in the direction of the index, which can be read backwards.
           order: [
             ['started_at', 'desc'],
             ['family_id', 'desc'],
           ],
           ...paging,
-        }),
+        })
+      },
     }),
 
     delete: defineVerb({
@@ -81,10 +91,19 @@ export const sessionsResource = defineResource({
       }),
     }),
 
+    /** Ends every session of a person, also the one of the request. */
+    delete_all: defineVerb({
+      input: z.object({ sub: Sub }),
+      output: z.object({ deleted: z.int() }),
+      authorize: requireOperator,
+      auditInput: (input, { deleted }) => (deleted === 0 ? undefined : input),
+      run: async (ctx, { sub }) => ({ deleted: await revokeAllSessions(ctx.tx, sub) }),
+    }),
+
     /** A one-time link for a person, known or not: the operator vouches for them. */
     create_link: defineVerb({
       input: z.object({ sub: Sub }),
-      output: z.object({ path: z.string(), has_grant: z.boolean() }),
+      output: z.object({ path: z.string(), has_grant: z.boolean(), has_dashboard: z.boolean() }),
       authorize: requireUnrestrictedOperator,
       run: async (ctx, { sub }) => {
         if (!isAccount(sub))
@@ -95,7 +114,11 @@ export const sessionsResource = defineResource({
           )
         const token = await createSignInLink(ctx.tx, ctx, sub)
         const [policy, person] = [await ctx.policy(), await primaryAccount(ctx.tx, sub)]
-        return { path: `/auth/link/${token}`, has_grant: hasGrant(policy, person) || isOperator(policy, person) }
+        return {
+          path: `/auth/link/${token}`,
+          has_grant: hasGrant(policy, person) || isOperator(policy, person),
+          has_dashboard: administersAny(policy, person),
+        }
       },
     }),
 

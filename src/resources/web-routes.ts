@@ -2,8 +2,11 @@
 import { z } from 'zod'
 import { containsFolder } from '../core/access/tiers.ts'
 import { proxydRoutes } from '../core/links/proxyd-routes.ts'
+import { listPublishedFiles, PageFile, type PublishedFiles } from '../core/links/published-pages.ts'
 import { isReservedPath } from '../core/links/reserved-paths.ts'
+import { webHosts } from '../core/links/web-hosts.ts'
 import { WebPath, WebRoute, webPathFault, webRoutes } from '../core/links/web-routes.ts'
+import { Folder } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import {
   actingFolder,
@@ -11,6 +14,7 @@ import {
   INSTANCE_SCOPE,
   mustHaveTool,
   mustHaveToolForRow,
+  operatorOn,
   requireTool,
   requireToolForAgents,
   requireToolOnOwnFolder,
@@ -81,6 +85,33 @@ export const webRoutesResource = defineResource({
         const fault = redirectFault({ ...route, access, redirect_to })
         if (fault) refuse(patch.access && access !== 'redirect' ? 'invalid' : 'conflict', fault)
         return writeRoute(ctx, { ...route, access, redirect_to })
+      },
+    }),
+
+    /** What a folder publishes: its routes, its files and the host names bound to it. Only for the dashboard. */
+    of_folder: defineVerb({
+      isReadOnly: true,
+      input: z.object({ folder: Folder }),
+      output: z.object({
+        routes: z.array(WebRoute),
+        hosts: z.array(z.string()),
+        files: z.array(PageFile).optional().describe('Absent in a process without the files'),
+        has_more_files: z.boolean(),
+      }),
+      authorize: operatorOn(({ folder }) => folder),
+      prepare: ({ host: { layout } }, { folder }) =>
+        layout ? listPublishedFiles(layout, folder) : Promise.resolve(undefined),
+      run: async (ctx, { folder }, prepared) => {
+        await mustFindGroup(ctx, folder)
+        const published = prepared as PublishedFiles | undefined
+        const routes = await table.list(ctx.tx, { folder })
+        const hosts = (await webHosts.list(ctx.tx, { folder })).map(({ hostname }) => hostname)
+        return {
+          routes,
+          hosts,
+          ...(published ? { files: [...published.files] } : {}),
+          has_more_files: published?.isCut ?? false,
+        }
       },
     }),
 

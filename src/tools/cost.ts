@@ -1,6 +1,6 @@
 // Costs that an agent reports itself, counted against the folder's daily budget.
 import { z } from 'zod'
-import { costLog } from '../core/turns/costs.ts'
+import { recordCost } from '../core/turns/costs.ts'
 import { line } from '../core/values.ts'
 import { actingFolder, requireToolOnOwnFolder } from '../registry/authorization.ts'
 import { defineTool } from '../registry/tool.ts'
@@ -25,7 +25,7 @@ const logExternalCost = defineTool({
   run: async (ctx, { provider, model, cost_usd, input_tokens, output_tokens }) => {
     const turn = await ctx.turn()
     const cost_cents = centsOf(cost_usd)
-    await costLog.insert(ctx.tx, {
+    await recordCost(ctx.tx, ctx.metrics, {
       folder: await actingFolder(ctx),
       // Unique, because the key has to differ for two calls of one model.
       turn_id: `ext-${Buffer.from(ctx.random.bytes(16)).toString('hex')}`,

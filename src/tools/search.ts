@@ -4,6 +4,7 @@ import { isToolDenied } from '../core/access/policy.ts'
 import { mayReachFolder, ROOT_FOLDER } from '../core/access/tiers.ts'
 import { CursorTime, ceilToMillisecond } from '../core/chats/time-cursor.ts'
 import { groups } from '../core/groups/groups.ts'
+import { quoteHint } from '../core/search/query-hint.ts'
 import type { SearchRequest } from '../core/search/search-index.ts'
 import { ChatName, checkedText, Folder, line, multilineText, pageLimit } from '../core/values.ts'
 import { Refusal, refuse } from '../lib/refusal.ts'
@@ -126,10 +127,4 @@ async function search(host: InstanceHost, { scope, reach, except, maySee }: Sear
       )
     throw error
   }
-}
-
-/** The engine treats punctuation within a word as an operator: `foo-bar` refers to a column. */
-function quoteHint(query: string): string | undefined {
-  const word = /(?<=^|\s)[\p{L}\p{N}_]+(?:[^\s"()*\p{L}\p{N}_]+[\p{L}\p{N}_]+)+(?=\s|$)/u.exec(query)?.[0]
-  return word === undefined ? undefined : `put words with punctuation in quotes: "${word.slice(0, 80)}"`
 }

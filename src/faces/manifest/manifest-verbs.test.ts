@@ -29,6 +29,7 @@ import { writeManifest } from './yaml-writer.ts'
 const THEN = '2025-05-05T05:05:05.000Z'
 const TEAM = '  - {folder: team, name: Team, product: assistant, open: true}\n'
 const group = (folder: string): string => `  - {folder: ${folder}, name: ${folder}, product: p, open: true}\n`
+const routeTo = (target: string): string => `  - {seq: 0, match: '', target: ${target}}\n`
 const TASK = { owner: 'main', chat_jid: 'main', prompt: 'go', context_mode: 'group', created_at: THEN } as const
 const MAIN = '  - {folder: main, name: main, product: assistant, open: true}\n'
 
@@ -504,7 +505,80 @@ onEveryEngine('apply', (engine) => {
     const planned = await applyTo(svc, manifest, { dry_run: true })
     assert.deepEqual([await exportOf(svc), await everythingElse(svc.host)], before)
     assert.deepEqual(await audited(svc), [])
-    assert.deepEqual({ ...(await applied(svc, manifest)), kind: 'planned' }, planned)
+    assert.ok(planned.kind === 'planned')
+    const { rows: _, fingerprint: __, ...outcome } = planned
+    assert.deepEqual({ ...(await applied(svc, manifest)), kind: 'planned' }, outcome)
+  })
+
+  test('a dry run shows the values of each row before and after, and no column that a manifest lacks', async (t) => {
+    const svc = await testHost(t, engine)
+    await applied(
+      svc,
+      atVersion(1, `groups:\n${MAIN}${TEAM}${group('old')}routes:\n${routeTo('main')}${routeTo('team')}`),
+    )
+    const other = '  - {folder: team, name: Other, product: assistant, open: true}\n'
+    const body = `groups:\n${MAIN}${other}${group('new')}routes:\n${routeTo('team')}${routeTo('main')}`
+    const planned = await applyTo(svc, atVersion(2, body), { dry_run: true })
+    assert.ok(planned.kind === 'planned')
+    assert.deepEqual(planned.rows, [
+      {
+        resource: 'groups',
+        key: 'team',
+        change: 'changed',
+        fields: [{ name: 'name', before: 'Team', after: 'Other' }],
+      },
+      {
+        resource: 'groups',
+        key: 'new',
+        change: 'added',
+        fields: [
+          { name: 'folder', after: 'new' },
+          { name: 'name', after: 'new' },
+          { name: 'product', after: 'p' },
+          { name: 'open', after: 'true' },
+        ],
+      },
+      {
+        resource: 'groups',
+        key: 'old',
+        change: 'removed',
+        fields: [
+          { name: 'folder', before: 'old' },
+          { name: 'name', before: 'old' },
+          { name: 'product', before: 'p' },
+          { name: 'open', before: 'true' },
+        ],
+      },
+      { resource: 'routes', key: '0 "" main', change: 'moved', fields: [] },
+    ])
+  })
+
+  test('applies a plan that was shown, and refuses it after a change of what it would do', async (t) => {
+    const svc = await testHost(t, engine)
+    await svc.groups('main')
+    const manifest = atVersion(1, `groups:\n${MAIN}${TEAM}`)
+    const plan = async (text: string) => {
+      const planned = await applyTo(svc, text, { dry_run: true })
+      assert.ok(planned.kind === 'planned')
+      return planned.fingerprint
+    }
+    const first = await plan(manifest)
+    svc.clock.advance(3_600_000)
+    assert.equal(await plan(manifest), first)
+    await svc.groups('later')
+    const before = await exportOf(svc)
+    for (const force of [false, true])
+      await assert.rejects(
+        applyTo(svc, manifest, { planned: first, force }),
+        isRefusal('conflict', 'the configuration has changed since this plan was made'),
+      )
+    assert.equal(await exportOf(svc), before)
+    assert.deepEqual(await audited(svc), [])
+    const second = await plan(manifest)
+    await assert.rejects(applyTo(svc, `${manifest}routes: []\n`, { planned: second }), isRefusal('conflict'))
+    const { kind } = await applied(svc, manifest, { planned: second })
+    assert.equal(kind, 'applied')
+    assert.equal((await audited(svc)).length, 1)
   })
 
   test('refuses rows that refer to a missing group, with their lines (Y13)', async (t) => {

@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { bumpConfigVersion, readConfigVersion } from '../../core/config-version.ts'
 import { Bytes, line } from '../../core/values.ts'
+import { refuse } from '../../lib/refusal.ts'
 import { requireOperator, requireUnrestrictedOperator } from '../../registry/authorization.ts'
 import type { Context } from '../../registry/context.ts'
 import { defineVerb, type NamedVerb, type Resource, type Verb } from '../../registry/resource.ts'
@@ -9,6 +10,7 @@ import { planChanges, ResourcePlan, writeChanges } from './change-plan.ts'
 import { GroupEffect, groupEffects } from './group-effects.ts'
 import { type ManifestResource, manifestResources } from './manifest-resource.ts'
 import { operatorWarnings } from './operator-warnings.ts'
+import { describePlannedRows, PlannedRow, planFingerprint } from './planned-rows.ts'
 import { type Manifest, readManifest } from './validator.ts'
 import { writeManifest } from './yaml-writer.ts'
 
@@ -25,7 +27,12 @@ const outcomeFields = {
 
 export const ApplyResult = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('applied'), ...outcomeFields }),
-  z.object({ kind: z.literal('planned'), ...outcomeFields }),
+  z.object({
+    kind: z.literal('planned'),
+    ...outcomeFields,
+    rows: z.array(PlannedRow).describe('The rows of the plan with their values before and after'),
+    fingerprint: z.string().describe('Identifies this plan, for `planned` of the apply that follows'),
+  }),
   z.object({ kind: z.literal('mismatch'), manifest: z.int(), store: z.int() }),
 ])
 export type ApplyResult = z.output<typeof ApplyResult>
@@ -43,6 +50,7 @@ export function manifestVerbs(resources: readonly Resource[]) {
       .meta({ writeOnly: true }),
     force: z.boolean().default(false).describe('Apply even if config_version differs'),
     dry_run: z.boolean().default(false).describe('Report the changes without making them'),
+    planned: line(64).optional().describe('The fingerprint of a plan; a manifest that now has another plan is refused'),
   })
   return {
     export: configVerb(
@@ -78,12 +86,13 @@ interface ApplyInput {
   readonly manifest: Manifest
   readonly force: boolean
   readonly dry_run: boolean
+  readonly planned?: string | undefined
 }
 
 /** Runs in one transaction, so that the version check and the reported plan match the writes. */
 async function apply(
   ctx: Context,
-  { manifest, force, dry_run }: ApplyInput,
+  { manifest, force, dry_run, planned }: ApplyInput,
   exported: readonly ManifestResource[],
 ): Promise<ApplyResult> {
   const from = await readConfigVersion(ctx.tx)
@@ -96,7 +105,13 @@ async function apply(
     effects: await groupEffects(ctx.tx, changes),
     warnings: operatorWarnings((table) => changes.find(({ resource }) => resource.name === table)),
   }
-  if (dry_run) return { kind: 'planned', ...outcome }
+  if (dry_run || planned !== undefined) {
+    const rows = describePlannedRows(changes)
+    const fingerprint = planFingerprint({ ...outcome, rows, sha256: manifest.sha256 })
+    if (planned !== undefined && planned !== fingerprint)
+      refuse('conflict', 'the configuration has changed since this plan was made', 'make a new plan and apply that')
+    if (dry_run) return { kind: 'planned', ...outcome, rows, fingerprint }
+  }
   await writeChanges(ctx.tx, changes)
   await bumpConfigVersion(ctx.tx)
   return { kind: 'applied', ...outcome }

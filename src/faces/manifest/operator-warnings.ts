@@ -1,5 +1,6 @@
 // Warns when a manifest removes the last operator. That is allowed, because the command line on the host can add one.
 import { acl, aclMembership } from '../../core/access/acl.ts'
+import { hasOperatorMember } from '../../core/access/explanation.ts'
 import { OPERATOR_ROLE } from '../../core/access/policy.ts'
 import type { ManifestRow } from './manifest-resource.ts'
 
@@ -39,15 +40,6 @@ function hasOperatorGrant(rows: readonly ManifestRow[]): boolean {
   return rows.some((row) => Object.entries(OPERATOR_GRANT).every(([column, value]) => row[column] === value))
 }
 
-/** Follows roles that are members of the role: the loop also visits roles that it adds to the set. */
 function hasOperator(rows: readonly ManifestRow[]): boolean {
-  const membersOf = Map.groupBy(rows, ({ role }) => role)
-  const roles = new Set<unknown>([OPERATOR_ROLE])
-  for (const role of roles) {
-    for (const { subject } of membersOf.get(role) ?? []) {
-      if (!String(subject).startsWith('role:')) return true
-      roles.add(subject)
-    }
-  }
-  return false
+  return hasOperatorMember(rows.map(({ subject, role }) => ({ subject: String(subject), role: String(role) })))
 }

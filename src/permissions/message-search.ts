@@ -1,0 +1,86 @@
+// Full-text search for people at the dashboard. The index is asked outside the transaction, with the rights of the person;
+// the rows that it found are read, and the rights checked again, in the transaction.
+import { isRestrictedWithin } from '../core/access/policy.ts'
+import { containsFolder } from '../core/access/tiers.ts'
+import { ceilToMillisecond } from '../core/chats/time-cursor.ts'
+import { groups } from '../core/groups/groups.ts'
+import type { ListedMessage, MessageListFilter } from '../core/messages/message-list.ts'
+import { readListedByIds } from '../core/messages/message-list.ts'
+import { quoteHint } from '../core/search/query-hint.ts'
+import type { SearchHit } from '../core/search/search-index.ts'
+import { Refusal, refuse } from '../lib/refusal.ts'
+import { type AdministrationContext, subjectOf } from '../registry/authorization.ts'
+import type { Context, RequestContext } from '../registry/context.ts'
+import { visibleMessages } from './visible-messages.ts'
+
+/** Hits that the index returns at most. The filters that it does not know apply to these. */
+const HITS_MAX = 200
+
+export interface MessageQuery {
+  readonly query: string
+  readonly folder?: string | undefined
+  readonly chat?: string | undefined
+  readonly sender?: string | undefined
+  readonly since?: string | undefined
+}
+
+export interface FoundByText extends ListedMessage {
+  /** A part of the text with the hits in « and ». */
+  readonly snippet: string
+}
+
+export async function findMessages(request: RequestContext, tool: string, query: MessageQuery): Promise<SearchHit[]> {
+  const { host, caller } = request
+  const index =
+    host.search ??
+    refuse('unavailable', 'this process has no search index', 'it needs the data directory of the instance')
+  const policy = await host.engine.read((tx) => host.policies.read(tx))
+  const ctx: AdministrationContext = { caller, tool, params: {}, policy: async () => policy }
+  const { roots, maySee } = await visibleMessages(ctx)
+  const isWhole = caller.kind === 'host' || (!roots && !isRestrictedWithin(policy, subjectOf(caller), '**'))
+  const all = isWhole ? [] : (await host.engine.read((tx) => groups.list(tx))).map(({ folder }) => folder)
+  const except = all.filter((folder) => isWithin(folder, roots) && !maySee(folder))
+  const { folder: below, chat: jid, sender, since } = query
+  try {
+    return await index.search({
+      ...{ query: query.query, below, jid, sender, limit: HITS_MAX, reach: roots, except },
+      since: since === undefined ? undefined : ceilToMillisecond(since),
+    })
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'invalid' && error.hint === undefined)
+      refuse('invalid', error.message, quoteHint(query.query))
+    throw error
+  }
+}
+
+function isWithin(folder: string, roots: readonly string[] | undefined): boolean {
+  return roots?.some((root) => containsFolder(root, folder)) ?? true
+}
+
+/** `is_capped`: there may be further matches, which a narrower query finds. */
+export async function readFoundMessages(
+  ctx: Context,
+  found: unknown,
+  filter: Pick<MessageListFilter, 'until' | 'state' | 'direction'> & { readonly limit: number },
+): Promise<{ messages: FoundByText[]; is_capped: boolean }> {
+  // `findMessages` is the `prepare` of the verb.
+  const hits = found as readonly SearchHit[]
+  const { until = Number.POSITIVE_INFINITY, state, direction, limit } = filter
+  const snippets = new Map(hits.map(({ id, content }) => [id, content]))
+  const { maySee } = await visibleMessages(ctx)
+  const listed = await readListedByIds(
+    ctx.tx,
+    hits.map(({ id }) => id),
+  )
+  const matching = listed.filter(
+    (message) =>
+      maySee(message.folder) &&
+      Date.parse(message.created_at) < until &&
+      (state === undefined || message.state === state) &&
+      (direction === 'all' || message.direction === direction),
+  )
+  return {
+    messages: matching.slice(0, limit).map((message) => ({ ...message, snippet: snippets.get(message.id) ?? '' })),
+    is_capped: matching.length > limit || hits.length === HITS_MAX,
+  }
+}

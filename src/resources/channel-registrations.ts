@@ -1,0 +1,105 @@
+// Registered adapters with their health, and messages that were not delivered. Only for the command line and the dashboard;
+// adapters themselves use /v1/channels of routd.
+import { z } from 'zod'
+import { platformOf } from '../core/delivery/channel.ts'
+import {
+  AdapterHealth,
+  adapterHealth,
+  ChannelRegistration,
+  channelRegistrations,
+} from '../core/delivery/channel-registrations.ts'
+import { builtInChannelOf } from '../core/delivery/platforms.ts'
+import {
+  countUndelivered,
+  listUndelivered,
+  UNDELIVERED_COUNT_MAX,
+  UndeliveredKind,
+  UndeliveredMessage,
+} from '../core/delivery/undelivered.ts'
+import { channelSecrets } from '../core/secrets/channel-secrets.ts'
+import { timestamp } from '../lib/clock.ts'
+import { requireOperator } from '../registry/authorization.ts'
+import { Paging } from '../registry/crud.ts'
+import { defineResource, defineVerb } from '../registry/resource.ts'
+
+const RegisteredAdapter = ChannelRegistration.pick({
+  name: true,
+  url: true,
+  jid_prefixes: true,
+  health_fails: true,
+  registered_at: true,
+  seen_at: true,
+  secret_name: true,
+}).extend({
+  platforms: z.array(z.string()),
+  capabilities: z.array(z.string()).describe('Actions that it supports'),
+  health: AdapterHealth,
+  checked_at: z.string().describe('When routd last checked it'),
+})
+
+const PlatformState = z.object({
+  platform: z.string(),
+  delivered_by: z.enum(['built-in', 'adapter', 'nothing']).describe('nothing: no adapter of it is registered'),
+  adapters: z.array(z.string()),
+  waiting: z.int().describe(`Messages that wait for their next attempt, counted up to ${UNDELIVERED_COUNT_MAX}`),
+  failed: z.int().describe(`Of the latest ${UNDELIVERED_COUNT_MAX} messages that were not delivered`),
+})
+
+export const channelRegistrationsResource = defineResource({
+  of: channelRegistrations,
+  title: 'ChannelRegistrations',
+  servedBy: [],
+  verbs: (table) => ({
+    list: defineVerb({
+      isReadOnly: true,
+      input: z.object({}),
+      output: z.object({ adapters: z.array(RegisteredAdapter), platforms: z.array(PlatformState) }),
+      authorize: requireOperator,
+      run: async ({ tx, clock }) => {
+        const rows = (await table.list(tx)).toSorted((a, b) => (a.name < b.name ? -1 : 1))
+        const adapters = rows.map((row) => ({
+          name: row.name,
+          url: row.url,
+          jid_prefixes: row.jid_prefixes,
+          platforms: platformsOf(row),
+          capabilities: Object.keys(row.capabilities).filter((action) => row.capabilities[action]),
+          health: adapterHealth(row, clock.now()),
+          health_fails: row.health_fails,
+          checked_at: timestamp(row.checked_at),
+          registered_at: row.registered_at,
+          seen_at: row.seen_at,
+          secret_name: row.secret_name,
+        }))
+        const counts = await countUndelivered(tx)
+        const reserved = (await channelSecrets.list(tx)).flatMap(({ platforms }) => platforms)
+        const names = new Set([...rows.flatMap(platformsOf), ...reserved, ...counts.keys()])
+        const platforms = [...names].sort().map((platform) => {
+          const own = adapters.filter((adapter) => adapter.platforms.includes(platform)).map(({ name }) => name)
+          const { waiting = 0, failed = 0 } = counts.get(platform) ?? {}
+          return { platform, delivered_by: delivererOf(platform, own), adapters: own, waiting, failed }
+        })
+        return { adapters, platforms }
+      },
+    }),
+
+    undelivered: defineVerb({
+      isReadOnly: true,
+      input: Paging.extend({ kind: UndeliveredKind.default('failed') }),
+      output: z.object({ undelivered: z.array(UndeliveredMessage), next: z.string().optional() }),
+      authorize: requireOperator,
+      run: async ({ tx }, request) => {
+        const { rows, ...next } = await listUndelivered(tx, request)
+        return { undelivered: rows, ...next }
+      },
+    }),
+  }),
+})
+
+function platformsOf({ jid_prefixes }: Pick<ChannelRegistration, 'jid_prefixes'>): string[] {
+  return [...new Set(jid_prefixes.map(platformOf))].sort()
+}
+
+function delivererOf(platform: string, adapters: readonly string[]): 'built-in' | 'adapter' | 'nothing' {
+  if (builtInChannelOf(platform) !== undefined) return 'built-in'
+  return adapters.length > 0 ? 'adapter' : 'nothing'
+}
