@@ -23,7 +23,12 @@ if (!ownNode) {
   )
   process.exit(1)
 }
+if (process.execve) process.execve(ownNode, [ownNode, ...args], process.env)
 const child = spawn(ownNode, args, { stdio: 'inherit' })
+child.on('error', ({ message }) => {
+  process.stderr.write(`${ownNode} cannot be started: ${message}; install Node 24 or newer\n`)
+  process.exit(1)
+})
 // A terminal sends Ctrl-C to both processes; a supervisor signals only this one.
 process.on('SIGINT', () => {})
 for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))

@@ -2,10 +2,10 @@
 import { isatty } from 'node:tty'
 import { systemClock } from '../lib/clock.ts'
 import { exitWith, processOutput } from '../lib/command-line/process-output.ts'
+import { lazy } from '../lib/lazy.ts'
 import { refuse } from '../lib/refusal.ts'
 import { environment } from '../lib/settings.ts'
 import type { SvcIo } from './command.ts'
-import { Terminal } from './input/terminal.ts'
 import { runSvc } from './main.ts'
 
 export async function runProcess(): Promise<void> {
@@ -36,13 +36,17 @@ function processIo(): SvcIo {
 }
 
 function terminalPrompts(): Pick<SvcIo, 'promptHidden' | 'prompt'> {
-  const terminal = new Terminal(
-    () => process.stdin,
-    (text) => void process.stderr.write(text),
-  )
+  // One for all questions, because it keeps lines that were typed ahead; loaded with the first.
+  const terminal = lazy(async () => {
+    const { Terminal } = await import('./input/terminal.ts')
+    return new Terminal(
+      () => process.stdin,
+      (text) => void process.stderr.write(text),
+    )
+  })
   const requireLine = (line: string | undefined): string => line ?? refuse('invalid', 'stopped: nothing was changed')
   return {
-    promptHidden: async (question) => requireLine(await terminal.promptHidden(question)),
-    prompt: async (question) => requireLine(await terminal.promptLine(question)),
+    promptHidden: async (question) => requireLine(await (await terminal()).promptHidden(question)),
+    prompt: async (question) => requireLine(await (await terminal()).promptLine(question)),
   }
 }

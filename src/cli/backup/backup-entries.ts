@@ -4,9 +4,9 @@ import type { FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Layout } from '../../core/layout.ts'
 import { Directory } from '../../lib/files/directory.ts'
+import { readEnvText } from '../../lib/files/env-file.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { type StoreSnapshot, writeRow } from '../../store/backup-rows.ts'
-import { readEnvText } from '../instance/instance.ts'
 import { type ArchiveEntry, makeDirectoryEntry, makeTextEntry } from './archive.ts'
 import { redactSettings } from './settings-redaction.ts'
 
@@ -18,8 +18,8 @@ const CHUNK_BYTES = 256 * 1024
 const DEPTH_MAX = 128
 const PATH_MAX = 3500
 
-/** Directories of the data directory that contain files of agents and visitors. */
-const DIRECTORIES = ['groups', 'web', 'chats', 'outbox'] as const
+/** Directories of the data directory that contain files of agents and visitors, and skills of packages. */
+const DIRECTORIES = ['groups', 'web', 'chats', 'outbox', 'skills'] as const
 /** Settings files that may contain secrets anywhere, so they are backed up only with --with-keys. */
 const FREE_FORM = ['docker-compose.yml', 'services'] as const
 

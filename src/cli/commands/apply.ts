@@ -1,7 +1,6 @@
 // Applies a manifest to the store, or prints what would change.
-import { existsSync } from 'node:fs'
-import { groupDirs } from '../../core/layout.ts'
 import type { GroupEffect } from '../../faces/manifest/group-effects.ts'
+import type { ApplyResult } from '../../faces/manifest/manifest-verbs.ts'
 import { cell } from '../../lib/command-line/print.ts'
 import { readFileBytes } from '../../lib/files/atomic-file.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
@@ -48,7 +47,7 @@ async function apply(svc: SvcContext, { instance, file, force, dryRun }: ApplyAr
   for (const warning of outcome.warnings) print.warn(warning)
   const lines = outcome.plan.flatMap(({ resource, added, changed, removed }) => [
     ...added.map((key) => `+ ${resource} ${key}`),
-    ...changed.map((key) => `~ ${resource} ${key}`),
+    ...changed.flatMap((key) => [`~ ${resource} ${key}`, ...valueLines(outcome, resource, key)]),
     ...removed.map((key) => `- ${resource} ${key}`),
   ])
   for (const line of lines) print.line(cell(line))
@@ -61,6 +60,13 @@ async function apply(svc: SvcContext, { instance, file, force, dryRun }: ApplyAr
   return 0
 }
 
+/** The values of a changed row before and after; only a dry run has them. */
+function valueLines(outcome: ApplyResult, resource: string, key: string): string[] {
+  if (outcome.kind !== 'planned') return []
+  const row = outcome.rows.find((each) => each.resource === resource && each.key === key)
+  return (row?.fields ?? []).map(({ name, before = '-', after = '-' }) => `    ${name}: ${before} -> ${after}`)
+}
+
 function* effectLines(instance: string, { folder, ends, stays, inherits }: GroupEffect): Generator<string> {
   const purge = `svc group ${instance} rm ${folder} --purge`
   if (ends !== undefined) yield `  group ${folder}: deleted with it: ${ends}`
@@ -69,16 +75,12 @@ function* effectLines(instance: string, { folder, ends, stays, inherits }: Group
     yield `  group ${folder}: inherited from a deleted group: ${inherits}; ${purge} before apply deletes them`
 }
 
-/** A manifest only creates rows, so this creates the missing directories of groups. */
 async function setUpFolders(svc: SvcContext): Promise<void> {
-  const [{ bundledProducts, findProduct, setUpFolder }, { groupsResource }] = await Promise.all([
+  const [{ setUpMissingFolders }, { groupsResource }] = await Promise.all([
     import('../../core/groups/products.ts'),
     import('../../resources/groups.ts'),
   ])
   const { layout } = await svc.open()
-  for (const { folder, product } of await svc.listAll(groupsResource.verbs.list, 'groups', {})) {
-    if (existsSync(groupDirs(layout, folder).home)) continue
-    await setUpFolder(layout, folder, await findProduct(bundledProducts, product))
-    svc.print.say(`created the directory of ${folder}`)
-  }
+  const groups = await svc.listAll(groupsResource.verbs.list, 'groups', {})
+  for (const folder of await setUpMissingFolders(layout, groups)) svc.print.say(`created the directory of ${folder}`)
 }

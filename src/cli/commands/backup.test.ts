@@ -3,7 +3,7 @@ import { execFileSync, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import * as fs from 'node:fs'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { suite, type TestContext, test } from 'node:test'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
@@ -72,6 +72,7 @@ onEveryEngine('a backup', (engine) => {
     assert.deepEqual([made.engine, made.left_out, made.notes], [engine, [], []])
     assert.equal(fs.statSync(file).mode & 0o777, 0o600)
     assert.equal(made.bytes, fs.statSync(file).size)
+    assert.match(fs.readFileSync(join(cli.root, 'store', 'last-backup'), 'utf8'), /^\d{4}-.*Z\n$/)
     const store = await emptyStore(t, engine)
     const flags = 'url' in store ? ['--database', store.url] : []
     const copy = await restoreCopy(t, file, flags)
@@ -126,7 +127,6 @@ onEveryEngine('a restored instance', (engine) => {
     adapter.behave({ status: 503 })
     const [home, sound] = [join(cli.root, ...FOLDER), join(cli.root, 'speech', 'x.ogg')]
     for (const name of ['report.txt', 'older.txt', 'cat.png']) fs.writeFileSync(join(home, name), `this is ${name}`)
-    fs.mkdirSync(dirname(sound))
     fs.writeFileSync(sound, 'good morning')
     const speech = { synthesize: async () => ({ path: sound, mime: 'audio/ogg' }) }
     const list = createToolList(standaloneTools([...fileTools, ...voiceTools]))

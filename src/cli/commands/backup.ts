@@ -1,6 +1,9 @@
 // Writes a whole instance to one archive, even while it is served, and restores an instance from such an archive.
+import type { Layout } from '../../core/layout.ts'
+import { timestamp } from '../../lib/clock.ts'
 import { isPlainText, printer } from '../../lib/command-line/print.ts'
-import { refuse } from '../../lib/refusal.ts'
+import { writeAtomic } from '../../lib/files/atomic-file.ts'
+import { Refusal, refuse } from '../../lib/refusal.ts'
 import { defineSvcCommand, type SvcContext, type SvcIo } from '../command.ts'
 import { openProgress } from '../output/progress.ts'
 
@@ -22,6 +25,7 @@ export const backupCommands = [
       const nowMs = svc.io.clock.now()
       const options = { file, output, hasKeys: withKeys, isForced: force, nowMs, onProgress: progress.show }
       const result = await backup(configured, options).finally(progress.end)
+      await recordBackup(configured.layout, nowMs)
       const { stderr, environment } = svc.io
       const { json } = svc.print
       // If the archive goes to stdout, the result goes to stderr.
@@ -35,6 +39,13 @@ export const backupCommands = [
     },
   }),
 ]
+
+/** The archive is complete, whether or not its time can be noted. */
+async function recordBackup({ lastBackup }: Layout, nowMs: number): Promise<void> {
+  await writeAtomic(lastBackup, `${timestamp(nowMs)}\n`, 0o644).catch((error: unknown) => {
+    if (!(error instanceof Refusal)) throw error
+  })
+}
 
 function requirePipedOutput(io: SvcIo, instance: string): SvcIo['writeBytes'] {
   if (io.stdout.isTerminal)

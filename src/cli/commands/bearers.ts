@@ -37,6 +37,15 @@ export const bearersCommands = [
       svc.print.line(`revoked the bearer ${id}`)
     },
   }),
+  defineSvcCommand({
+    usage: 'bearers <instance> revoke-all <sub>',
+    about: 'revoke every bearer of a person or service; they are refused at once',
+    example: 'bearers demo revoke-all github:42',
+    run: async (svc, { sub }) => {
+      const { revoked } = await svc.call(bearers.revoke_all, { sub })
+      svc.print.line(`bearers of ${sub} revoked: ${revoked}`)
+    },
+  }),
 ]
 
 function stateAt(now: string, revokedAt: string | undefined, expiresAt: string): string {

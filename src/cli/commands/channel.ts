@@ -1,8 +1,11 @@
 // Secrets of channel adapters.
+import { channelRegistrationsResource } from '../../resources/channel-registrations.ts'
 import { channelSecretsResource } from '../../resources/channel-secrets.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
 
 const secrets = channelSecretsResource.verbs
+
+const registrations = channelRegistrationsResource.verbs
 
 const SHARED = '(shared)'
 
@@ -64,5 +67,55 @@ export const channelCommands = [
       if (svc.print.json) svc.print.record({}, { name, ended })
       else svc.print.line(`removed the secret of ${name}${adapters}`)
     },
+  }),
+  defineSvcCommand({
+    usage: 'channel <instance> status [--json]',
+    about: 'show registered adapters with their health, and how many messages wait or failed on each platform',
+    example: 'channel demo status',
+    run: async (svc) => {
+      const { adapters, platforms } = await svc.call(registrations.list, {})
+      if (svc.print.json) return svc.print.record({}, { adapters, platforms })
+      svc.print.table({
+        rows: adapters,
+        columns: {
+          ADAPTER: ({ name }) => name,
+          PLATFORMS: (adapter) => adapter.platforms.join(','),
+          HEALTH: ({ health }) => health,
+          CHECKED_AT: ({ checked_at }) => checked_at,
+          SEEN_AT: ({ seen_at }) => seen_at,
+        },
+        empty: 'no adapter is registered',
+      })
+      if (platforms.length > 0)
+        svc.print.table({
+          rows: platforms,
+          columns: {
+            PLATFORM: ({ platform }) => platform,
+            'DELIVERED BY': ({ delivered_by, adapters: names }) => names.join(',') || delivered_by,
+            WAITING: ({ waiting }) => waiting,
+            FAILED: ({ failed }) => failed,
+          },
+          empty: '',
+        })
+    },
+  }),
+  defineSvcCommand({
+    usage: 'channel <instance> undelivered [--waiting] [--json]',
+    about: 'list messages that were not delivered, newest first; with --waiting those that will be tried again',
+    example: 'channel demo undelivered',
+    run: async (svc, { waiting }) =>
+      svc.print.table({
+        rows: await svc.listAll(registrations.undelivered, 'undelivered', { kind: waiting ? 'waiting' : 'failed' }),
+        columns: {
+          ID: ({ id }) => id,
+          CHAT: ({ jid }) => jid,
+          FOLDER: ({ folder }) => folder ?? '-',
+          STATE: ({ state }) => state,
+          ATTEMPTS: ({ attempts }) => attempts,
+          CREATED_AT: ({ created_at }) => created_at,
+          ERROR: ({ error }) => error ?? '-',
+        },
+        empty: waiting ? 'no messages wait for delivery' : 'no messages failed',
+      }),
   }),
 ]

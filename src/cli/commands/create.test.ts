@@ -43,11 +43,14 @@ test('creates directories, keys and store that other users cannot read', async (
   }
   assert.notEqual(env.get('CHANNEL_SECRET'), env.get('SECRETS_KEY'))
   assert.deepEqual(
-    ['.env', 'store', 'store/svc.db', 'groups', 'logs', 'web/priv'].map((path) => readMode(join(cli.root, path))),
+    ['.env', 'store', 'store/svc.db', 'groups', 'logs', 'web/priv', 'ipc', 'outbox', 'speech'].map((path) =>
+      readMode(join(cli.root, path)),
+    ),
     // If root runs svc, the group of the agents may enter the workspaces.
-    [0o600, 0o700, 0o600, process.getuid?.() === 0 ? 0o710 : 0o700, 0o700, 0o700],
+    [0o600, 0o700, 0o600, process.getuid?.() === 0 ? 0o710 : 0o700, 0o700, 0o700, 0o700, 0o700, 0o700],
   )
-  assert.deepEqual(readdirSync(cli.root).sort(), ['.env', 'chats', 'groups', 'logs', 'store', 'web'])
+  const directories = ['cells', 'chats', 'groups', 'ipc', 'logs', 'outbox', 'skills', 'speech', 'store', 'web']
+  assert.deepEqual(readdirSync(cli.root).sort(), ['.env', ...directories])
   assert.match(output, /^next:\n(.*\n)*? {2}svc serve demo/m)
 })
 

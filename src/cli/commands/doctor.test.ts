@@ -410,6 +410,11 @@ suite('svc doctor about agents', () => {
     assert.deepEqual([demo?.status, command?.status], ['note', 'wrong'])
     assert.equal(command?.detail, 'agents cannot run in cells: bubblewrap is not installed')
     assert.match(command?.next ?? '', /^apt-get install bubblewrap perl-base, or set SANDBOX=none/)
+    const engine = { SANDBOX: 'container', ENGINE_SOCKET: '/no/engine.sock', AGENT_RUNTIME: 'command' }
+    const { status, detail, next } = (await checkAgents(cli, engine)) ?? {}
+    assert.equal(status, 'wrong')
+    assert.equal(detail, 'agents cannot run in cells: there is no container engine at /no/engine.sock')
+    assert.match(next ?? '', /^start it \(systemctl start docker\), set ENGINE_SOCKET/)
   })
 
   test('refuses to run agents as root', async (t) => {

@@ -1,19 +1,22 @@
-// Checks an instance and suggests a command for each fault. Changes nothing, not even the schema.
+// Checks an instance and suggests a command for each fault. Without --fix it changes nothing, not even the schema.
+
 import { access, constants, stat } from 'node:fs/promises'
-import { CELL_SETTINGS } from '../../cell/settings.ts'
+import { checkAgents } from '../../daemons/doctor/agent-check.ts'
+import { type DoctorFinding, makeFinding, runCheck } from '../../daemons/doctor/findings.ts'
+import { checkStoreContents, readStoreContents } from '../../daemons/doctor/store-checks.ts'
 import { readProviderSettings } from '../../daemons/provider-settings.ts'
-import { ALL_SETTINGS, LINK_SETTINGS } from '../../daemons/settings.ts'
+import { LINK_SETTINGS, mustBeServable } from '../../daemons/settings.ts'
+import { engineSocketOf } from '../../deploy/compose-command.ts'
 import { readText } from '../../lib/files/atomic-file.ts'
-import { Refusal } from '../../lib/refusal.ts'
+import { ENV_MAX_BYTES } from '../../lib/files/env-file.ts'
+import { refuse } from '../../lib/refusal.ts'
 import { readSettings } from '../../lib/settings.ts'
-import { RUNTIME_SETTINGS } from '../../runtimes/settings.ts'
 import type { Engine } from '../../store/engine.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
-import { type DoctorFinding, makeFinding, runCheck } from '../doctor/findings.ts'
-import { checkStoreContents, readStoreContents } from '../doctor/store-checks.ts'
+import { checkDeployment } from '../doctor/deployment-checks.ts'
+import { checkDirectories, checkLeftoverFiles, envModeFix, privacyFix } from '../doctor/file-checks.ts'
 import {
   type ConfiguredInstance,
-  ENV_MAX_BYTES,
   type InstanceLocation,
   loadInstanceConfig,
   locateInstance,
@@ -27,21 +30,35 @@ const DESCRIPTORS_MIN = 4096
 
 export const doctorCommands = [
   defineSvcCommand({
-    usage: 'doctor <instance> [--online] [--json]',
+    usage: 'doctor <instance> [--online] [--sandbox] [--fix] [--yes|-y] [--json]',
     about:
-      'check directory, settings, models, store, rows and machine; --online also calls each model once; exits with 1 if something is wrong',
+      'check directory, settings, models, store, rows and machine; --online also calls each model once; --sandbox only starts the sandbox of agents; --fix corrects modes and directories and asks before it removes leftover files, --yes does not ask; exits with 1 if something is wrong',
     example: 'doctor demo --online',
-    run: async (svc, { instance, online }) => {
+    run: async (svc, { instance, online, sandbox, fix, yes }) => {
+      if (yes && !fix) refuse('invalid', '--yes confirms what --fix removes', 'add --fix')
+      if (sandbox && (fix || online)) refuse('invalid', `--sandbox does not go with --${fix ? 'fix' : 'online'}`)
       await svc.mustBeLocal()
-      const findings = await runChecks(svc, locateInstance(instance, svc.io.environment), online)
+      const location = locateInstance(instance, svc.io.environment)
+      const findings = sandbox
+        ? [await runCheck('agents', async () => checkAgents(await svc.findInstance()))]
+        : [...(fix ? await fixAll(svc, location, yes) : []), ...(await runChecks(svc, location, online))]
       showFindings(svc, findings)
       return hasFault(findings) ? 1 : 0
     },
   }),
 ]
 
+async function fixAll(svc: SvcContext, location: InstanceLocation, isConfirmed: boolean): Promise<DoctorFinding[]> {
+  const { applyFixes } = await import('../doctor/fixes.ts')
+  return applyFixes(svc, await runChecks(svc, location, false), isConfirmed)
+}
+
 function showFindings({ print }: SvcContext, findings: readonly DoctorFinding[]): void {
-  if (print.json) print.record({}, findings)
+  if (print.json)
+    print.record(
+      {},
+      findings.map(({ fix: _fix, ...shown }) => shown),
+    )
   else
     for (const { check, status, detail, next } of findings) {
       const [mark, colour] = MARKS[status]
@@ -61,7 +78,10 @@ async function runChecks(svc: SvcContext, location: InstanceLocation, isOnline: 
   const configured = await loadInstanceConfig(location, svc.io.environment)
   findings.push(
     await checkTimeZone(configured),
+    await runCheck('directories', () => checkDirectories(configured.layout)),
     await runCheck('privacy', () => checkPrivacy(configured)),
+    await runCheck('files', () => checkLeftoverFiles(configured, svc.io.clock.now())),
+    ...(await checkDeployment(configured, engineSocketOf(svc.io.environment.get('DOCKER_HOST')))),
     await runCheck('agents', () => checkAgents(configured)),
     ...(await runStoreChecks(configured, svc.io.clock.now())),
   )
@@ -99,7 +119,7 @@ async function checkEnv({ layout: { env } }: InstanceLocation): Promise<DoctorFi
     return { check: '.env', status: 'note', detail: `there is no ${env}: all settings come from the environment` }
   if ((mode & 0o077) === 0) return { check: '.env', status: 'ok', detail: env }
   const detail = `${env} contains secrets and other users can access it (mode ${mode.toString(8)})`
-  return { check: '.env', status: 'wrong', detail, next: `chmod 600 ${env}` }
+  return { check: '.env', status: 'wrong', detail, next: `chmod 600 ${env}`, fix: envModeFix(env) }
 }
 
 async function checkPrivacy({ layout }: ConfiguredInstance): Promise<DoctorFinding> {
@@ -107,12 +127,18 @@ async function checkPrivacy({ layout }: ConfiguredInstance): Promise<DoctorFindi
   const open: string[] = []
   for (const path of privateDirectories(layout)) if (await isOpenToOthers(layout, path)) open.push(path)
   const faults = open.length === 0 ? [] : [`other users of this machine can read ${open.join(' and ')}`]
-  return makeFinding('privacy', faults, 'other users cannot read the workspaces', `chmod 700 ${open.join(' ')}`)
+  const finding = makeFinding(
+    'privacy',
+    faults,
+    'other users cannot read the workspaces',
+    `chmod 700 ${open.join(' ')}`,
+  )
+  return open.length === 0 ? finding : { ...finding, fix: privacyFix(layout, open) }
 }
 
 async function checkSettings(location: InstanceLocation, svc: SvcContext): Promise<DoctorFinding> {
   const { sources, warnings } = await loadInstanceConfig(location, svc.io.environment)
-  readSettings(ALL_SETTINGS, sources)
+  mustBeServable(sources)
   readProviderSettings(sources)
   const unknown = warnings.filter((warning) => warning.includes('unknown key'))
   if (unknown.length > 0) return { check: 'settings', status: 'note', detail: unknown.join('; ') }
@@ -146,26 +172,6 @@ async function checkDescriptors(): Promise<DoctorFinding> {
   if (isEnough) return { check: 'descriptors', status: 'ok', detail: limit ?? 'limit unknown' }
   const detail = `only ${limit} files can be open at once; ${DESCRIPTORS_MIN} are recommended`
   return { check: 'descriptors', status: 'note', detail, next: `ulimit -Hn ${DESCRIPTORS_MIN}` }
-}
-
-/** Reports the user, files and network of agents, and whether this machine supports cells. */
-async function checkAgents({ layout, sources }: ConfiguredInstance): Promise<DoctorFinding> {
-  const settings = readSettings({ ...CELL_SETTINGS, AGENT_RUNTIME: RUNTIME_SETTINGS.AGENT_RUNTIME }, sources)
-  const { describeCells } = await import('../../cell/describe.ts')
-  const { openCell } = await import('../../cell/open-cell.ts')
-  try {
-    const cell = await openCell({ settings, ...layout })
-    cell.close()
-  } catch (error) {
-    if (!(error instanceof Refusal) || error.code !== 'unavailable') throw error
-    // Only the demo runs without a cell.
-    const status = settings.AGENT_RUNTIME === 'demo' ? 'note' : 'wrong'
-    return { check: 'agents', status, detail: `agents cannot run in cells: ${error.message}`, next: error.hint ?? '' }
-  }
-  const { user, files, network } = describeCells(settings)
-  const detail = `run as ${user}; see ${files}; reach ${network}`
-  if (settings.SANDBOX === 'bwrap' && settings.NETWORK === 'rules') return { check: 'agents', status: 'ok', detail }
-  return { check: 'agents', status: 'note', detail, next: 'remove SANDBOX=none and NETWORK=open from .env' }
 }
 
 async function runStoreChecks(configured: ConfiguredInstance, nowMs: number): Promise<DoctorFinding[]> {

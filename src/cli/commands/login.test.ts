@@ -14,7 +14,7 @@ onEveryEngine('svc login with a person', (engine) => {
     assert.match(stdout, /^http:\/\/localhost:8080\/auth\/link\/[\w-]{43}\n$/)
     assert.equal(
       stderr,
-      'valid for 15 minutes, once\n' +
+      'valid for 15 minutes, once; it leads to the account page\n' +
         'warning: local:ada may do nothing yet: svc group demo grant local:ada <folder> lets them administer a folder\n' +
         'demo is not being served on this machine: svc serve demo\n',
     )

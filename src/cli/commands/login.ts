@@ -62,7 +62,7 @@ export const logoutCommands = [
 ]
 
 async function printLink(svc: SvcContext, instance: string, sub: string): Promise<void> {
-  const { path, has_grant } = await svc.call(sessionsResource.verbs.create_link, { sub })
+  const { path, has_grant, has_dashboard } = await svc.call(sessionsResource.verbs.create_link, { sub })
   const [{ host, layout }, { localhostUrl }, { servingProcesses }] = await Promise.all([
     svc.open(),
     import('../link/localhost-url.ts'),
@@ -70,7 +70,7 @@ async function printLink(svc: SvcContext, instance: string, sub: string): Promis
   ])
   const { print } = svc
   print.line(`${localhostUrl(host.webBase)}${path}`)
-  print.say('valid for 15 minutes, once')
+  print.say(`valid for 15 minutes, once; it leads to the ${has_dashboard ? 'dashboard' : 'account page'}`)
   const quoted = shellQuote(sub)
   if (!has_grant)
     print.warn(

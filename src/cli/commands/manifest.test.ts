@@ -37,6 +37,16 @@ onEveryEngine('svc export and apply', (engine) => {
     assert.match(await cli.ok('group demo list'), /^team\t/m)
   })
 
+  test('a dry run prints the values of changed rows before and after', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    await cli.ok('gate demo add team 5')
+    const stdin = 'config_version: 1\nonboarding_gates:\n  - {spec: team, daily_limit: 7, enabled: true}\n'
+    assert.equal(
+      await cli.ok('apply demo - --dry-run', { stdin }),
+      '~ onboarding_gates team\n    daily_limit: 5 -> 7\nwould apply -; config_version: 1 -> 2\n',
+    )
+  })
+
   test('apply exits with 2 for another version, which --force ignores', async (t) => {
     const cli = await demoCliOn(t, engine)
     const manifest = 'config_version: 7\nonboarding_gates: []\n'

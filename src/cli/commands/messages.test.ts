@@ -101,6 +101,33 @@ onEveryEngine('svc messages', (engine) => {
     assert.deepEqual([code, stderr], [1, 'svc: there is no message whose id starts with absent\n'])
   })
 
+  test('retries a failed message, once', async (t) => {
+    const { cli, ids } = await createWithMessages(t, engine)
+    const [, failed = ''] = ids
+    assert.equal((await cli.run(`messages demo retry ${failed}`)).stderr, `message ${failed} waits for main\n`)
+    assert.match(
+      await cli.ok(`messages demo show ${failed}`),
+      /^state: waiting$[\s\S]*^retries: 1$[\s\S]*failed: the model is asleep$/m,
+    )
+    const { code, stderr } = await cli.run(`messages demo retry ${failed}`)
+    assert.deepEqual(
+      [code, stderr],
+      [1, `svc: message ${failed} is waiting\nhint: only messages that are failed or refused can be retried\n`],
+    )
+  })
+
+  test('searches messages by text and explains a wrong query', async (t) => {
+    const { cli } = await createWithMessages(t, engine)
+    assert.match(
+      await cli.ok(['messages', 'demo', 'search', 'now']),
+      /\tfailed\tmain\ttelegram:1\ttelegram:7\tand «now»\?\n$/,
+    )
+    assert.equal((await cli.run(['messages', 'demo', 'search', 'nothing'])).stderr, 'no message matches\n')
+    const { code, stderr } = await cli.run(['messages', 'demo', 'search', '"now'])
+    assert.equal(code, 1)
+    assert.match(stderr, /^svc: /)
+  })
+
   test('lists a unique prefix of each id, routed or not, and show accepts it', async (t) => {
     const { cli, ids } = await createWithMessages(t, engine)
     const shorts = (await cli.ok('messages demo'))

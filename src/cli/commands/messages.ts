@@ -1,15 +1,13 @@
 // Lists inbound messages and their states. See docs/decisions.md#final-state-of-every-message.
 import type { InboxState } from '../../core/messages/inbox.ts'
-import type { MessageDetails } from '../../core/messages/message-states.ts'
 import { cell } from '../../lib/command-line/print.ts'
-import { inboxResource } from '../../resources/inbox.ts'
+import { collapseWhitespace } from '../../lib/text/whitespace.ts'
+import { inboxResource, type MessageStory } from '../../resources/inbox.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { resolveIdPrefix } from '../input/id-prefix.ts'
 import { parseInteger } from '../input/integer-argument.ts'
 import { type MessageFilter, messageTable } from '../output/message-table.ts'
 import { formatCents } from '../output/text-format.ts'
-
-type Answer = MessageDetails['answers'][number]
 
 export const messagesCommands = [
   defineSvcCommand({
@@ -35,15 +33,87 @@ export const messagesCommands = [
       'show all details of a message: its turn, the whole answer and its delivery, and the cost; a unique prefix of the id is enough',
     example: 'messages demo show 019c8a53-7f9e',
     run: async (svc, { id: typed }) => {
-      const { ids } = await svc.call(inboxResource.verbs.ids, { prefix: typed })
-      showMessage(svc, await svc.call(inboxResource.verbs.details, { id: resolveIdPrefix('message', typed, ids) }))
+      const story = await svc.call(inboxResource.verbs.details, { id: await resolveId(svc, typed) })
+      if (story.direction === 'in') showReceived(svc, story)
+      else showSent(svc, story)
+    },
+  }),
+  defineSvcCommand({
+    usage: 'messages <instance> search <query> [--folder|-d <folder>] [--limit|-n <n>] [--json]',
+    about:
+      'search received and sent messages by text, best match first; words, "a phrase", a OR b, a NOT b, prefix*; --folder includes those below it',
+    example: `messages demo search 'invoice NOT paid'`,
+    run: async (svc, { query, folder, limit }) => {
+      const { messages, is_capped } = await svc.call(inboxResource.verbs.search, {
+        query,
+        folder,
+        ...(limit === undefined ? {} : { limit: parseInteger('--limit', limit) }),
+      })
+      svc.print.table({
+        rows: messages,
+        columns: {
+          TIME: ({ created_at }) => created_at,
+          ID: ({ id }) => id,
+          STATE: ({ state }) => state,
+          FOLDER: ({ folder = '-' }) => folder,
+          CHAT: ({ chat }) => chat,
+          SENDER: ({ sender }) => sender,
+          MATCH: ({ snippet }) => collapseWhitespace(snippet),
+        },
+        empty: 'no message matches',
+      })
+      if (is_capped) svc.print.say('there may be more matches: narrow the query')
+    },
+  }),
+  defineSvcCommand({
+    usage: 'messages <instance> retry <id> [--json]',
+    about:
+      'hand a failed or refused message to its folder again, or deliver a message again whose delivery failed; a unique prefix of the id of a received message is enough',
+    example: 'messages demo retry 019c8a53-7f9e',
+    run: async (svc, { id: typed }) => {
+      const retried = await svc.call(inboxResource.verbs.retry, { id: await resolveId(svc, typed) })
+      const { id, kind, folder, state } = retried
+      if (svc.print.json) svc.print.record({ id, kind, state, ...(folder === undefined ? {} : { folder }) }, retried)
+      else
+        svc.print.say(kind === 'message' ? `message ${id} waits for ${folder}` : `message ${id} waits for its delivery`)
     },
   }),
 ]
 
-function showMessage(svc: SvcContext, message: MessageDetails): void {
+const WHOLE_ID = /^[0-9a-f-]{36}$/
+
+/** Only ids of received messages can be abbreviated. */
+async function resolveId(svc: SvcContext, typed: string): Promise<string> {
+  const { ids } = await svc.call(inboxResource.verbs.ids, { prefix: typed })
+  return ids.length === 0 && WHOLE_ID.test(typed) ? typed : resolveIdPrefix('message', typed, ids)
+}
+
+type Story<D extends 'in' | 'out'> = Extract<MessageStory, { direction: D }>
+type Answer = Story<'in'>['answers'][number]
+
+function showSent({ print }: SvcContext, story: Story<'out'>): void {
+  print.record(
+    omitUndefined({
+      id: story.id,
+      time: story.created_at,
+      state: story.state,
+      error: story.error,
+      folder: story.folder,
+      chat: story.chat,
+      action: story.action,
+      attempts: story.attempts,
+      'platform id': story.platform_id,
+      turn: story.turn_id,
+      answers: story.answered.map(({ id }) => id).join(' ') || undefined,
+      text: story.text,
+    }),
+    story,
+  )
+}
+
+function showReceived(svc: SvcContext, message: Story<'in'>): void {
   const { print } = svc
-  const { turn, envelope, round, answers, costs } = message
+  const { turn, envelope, round, answers, costs, retries, routing, tool_calls } = message
   print.record(
     omitUndefined({
       id: message.id,
@@ -56,6 +126,8 @@ function showMessage(svc: SvcContext, message: MessageDetails): void {
       chat: message.chat,
       sender: message.sender,
       verb: envelope?.verb,
+      routing: routing?.sentence,
+      retries: retries.length || undefined,
       reach: message.reach,
       event: message.event,
       task: envelope?.task_id,
@@ -77,6 +149,10 @@ function showMessage(svc: SvcContext, message: MessageDetails): void {
     message,
   )
   if (print.json) return
+  for (const { ended_at, state, reason = 'no reason' } of retries)
+    print.line(cell(`earlier attempt, ended ${ended_at}: ${state}: ${reason}`))
+  for (const { created_at, action, outcome, error_msg, params_summary } of tool_calls)
+    print.line(cell(`call of ${created_at}: ${action} ${params_summary}, ${error_msg ?? outcome}`))
   for (const answer of answers) showAnswer(svc, answer)
   if (costs.length > 0)
     print.table({

@@ -278,7 +278,7 @@ test('audits who set a model, without the key', async (t) => {
   const rows = db.prepare(`select action, params_summary from audit where resource = 'model_keys' order by id`).all()
   assert.deepEqual(
     rows.map(({ action }) => action),
-    ['model_keys.set', 'model_keys.set_folder'],
+    ['model_keys.set', 'model_keys.set_instance', 'model_keys.set_folder'],
   )
   assert.doesNotMatch(JSON.stringify(rows), new RegExp(KEY))
 })

@@ -1,21 +1,15 @@
 // Sets, shows and tests the model of an instance or a folder.
-import { groups } from '../../core/groups/groups.ts'
+
+import type { ModelTestResult } from '../../daemons/models/model-api.ts'
+import { changeModel, readCurrentModel } from '../../daemons/models/model-change.ts'
+import { describeModel, formatModelCommand, hasEndpoint, type ModelConfig } from '../../daemons/models/model-config.ts'
+import { findModelFaults } from '../../daemons/models/model-faults.ts'
+import { type ModelAnswers, readKey } from '../../daemons/models/model-selection.ts'
 import { throwUsageError } from '../../lib/command-line/program.ts'
-import { refuse } from '../../lib/refusal.ts'
 import type { RuntimeName } from '../../runtimes/settings.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { readStdinText } from '../input/stdin.ts'
-import type { ModelTestResult } from '../model/model-api.ts'
-import {
-  describeModel,
-  formatModelCommand,
-  hasEndpoint,
-  type ModelConfig,
-  readModelConfig,
-} from '../model/model-config.ts'
-import { findModelFaults } from '../model/model-faults.ts'
 import { promptForModel, terminalPrompter } from '../model/model-prompts.ts'
-import { applyWantedModel, chooseRuntime, type ModelAnswers, readKey, resolveModel } from '../model/model-selection.ts'
 
 const KEY_MAX_BYTES = 65_536
 
@@ -35,34 +29,31 @@ export const modelCommands = [
     usage: 'model <instance> show [--json]',
     about: 'show runtime, endpoint and model of the instance and where each is set, but never the key',
     example: 'model demo show',
-    run: async (svc) => showModel(svc, await readCurrentModel(svc)),
+    run: async (svc) => showModel(svc, await readModel(svc)),
   }),
   defineSvcCommand({
     usage: 'model <instance> test [--json]',
     about: 'make one real call with the model of the instance and print the answer and the time',
     example: 'model demo test',
-    run: async (svc) => showTest(svc, await readCurrentModel(svc)),
+    run: async (svc) => showTest(svc, await readModel(svc)),
   }),
   defineSvcCommand({
     usage: 'model <instance> <folder> show [--json]',
     about: 'show the model that the runs of a folder use',
     example: 'model demo main show',
-    run: async (svc, { folder }) => showModel(svc, await readCurrentModel(svc, folder)),
+    run: async (svc, { folder }) => showModel(svc, await readModel(svc, folder)),
   }),
   defineSvcCommand({
     usage: 'model <instance> <folder> test [--json]',
     about: 'make one real call with the model that the runs of a folder use',
     example: 'model demo main test',
-    run: async (svc, { folder }) => showTest(svc, await readCurrentModel(svc, folder)),
+    run: async (svc, { folder }) => showTest(svc, await readModel(svc, folder)),
   }),
 ]
 
-async function readCurrentModel(svc: SvcContext, folder?: string, runtime?: RuntimeName): Promise<ModelConfig> {
+async function readModel(svc: SvcContext, folder?: string, runtime?: RuntimeName): Promise<ModelConfig> {
   const { host, sources } = await svc.open()
-  return host.engine.read(async (tx) => {
-    if (folder !== undefined && !(await groups.find(tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
-    return readModelConfig(tx, { keyring: host.keyring, sources, folder, runtime })
-  })
+  return readCurrentModel({ host, sources, folder }, runtime)
 }
 
 interface ModelFlags extends Omit<ModelAnswers, 'key'> {
@@ -85,9 +76,9 @@ async function readAnswers(svc: SvcContext, flags: ModelFlags, folder: string | 
       'nothing to set: prompts need a terminal, so pass flags instead',
       `svc model ${target} --runtime openai --base-url http://127.0.0.1:11434/v1 --model <name>, with --key - if the endpoint requires a key`,
     )
-  await readCurrentModel(svc, folder)
+  await readModel(svc, folder)
   prompter.say(`Which model ${folder === undefined ? `do the agents of ${instance} use` : `does ${folder} use`}?\n`)
-  return promptForModel(prompter, (runtime) => readCurrentModel(svc, folder, runtime))
+  return promptForModel(prompter, (runtime) => readModel(svc, folder, runtime))
 }
 
 async function setModel(
@@ -96,16 +87,10 @@ async function setModel(
   answers: ModelAnswers,
   isTested: boolean,
 ): Promise<void> {
-  const runtime = chooseRuntime(answers, await readCurrentModel(svc, folder))
-  const before = await readCurrentModel(svc, folder, runtime)
-  const wanted = await resolveModel(runtime, answers, before)
-  const after = applyWantedModel(before, wanted)
-  const tested = isTested && runtime !== 'demo' ? await callWithNotice(svc, after) : undefined
-  const { writeFolderModel, writeInstanceModel } = await import('../model/model-writer.ts')
-  const written =
-    folder === undefined
-      ? await writeInstanceModel(svc, wanted)
-      : await writeFolderModel(svc, folder, wanted, { config: before.config, currentKey: before.key })
+  const { host, sources, layout } = await svc.open()
+  const access = { host, sources, layout, folder, call: svc.call }
+  const test = (config: ModelConfig): Promise<ModelTestResult> => callWithNotice(svc, config)
+  const { after, tested, written } = await changeModel(access, answers, isTested ? test : undefined)
   if (svc.print.json) return svc.print.record({}, { ...toModelRecord(after), written, ...tested })
   if (tested) printTested(svc, after, tested)
   svc.print.line(`set ${describeModel(after)} for ${folder ?? 'the instance'}: ${written}`)
@@ -115,7 +100,7 @@ async function setModel(
 /** Prints a notice on a terminal, because a server may have to load the model first. */
 async function callWithNotice(svc: SvcContext, config: ModelConfig): Promise<ModelTestResult> {
   const { host, layout } = await svc.open()
-  const { testModel } = await import('../model/test-call.ts')
+  const { testModel } = await import('../../daemons/models/test-call.ts')
   if (svc.io.stderr.isTerminal) svc.print.say(`calling ${describeModel(config)} …`)
   return testModel(host, layout, config)
 }

@@ -167,3 +167,39 @@ suite('svc budget refuses', () => {
       assert.match(stderr, sentence)
     })
 })
+
+onEveryEngine('svc people and svc access', (engine) => {
+  test('list people, explain their rights and end their sessions', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    assert.equal((await cli.run('people demo list --search nothing')).stderr, 'no person matches "nothing"\n')
+    await cli.ok(['group', 'demo', 'grant', 'github:42', 'main/**'])
+    await cli.ok(['group', 'demo', 'grant', 'local:op', '**'])
+    await cli.ok(['identity', 'demo', 'link', 'github:42', '--name', 'Ada'])
+    assert.equal(
+      await cli.ok('people demo list --search ada'),
+      'SUB\tNAME\tOTHER_SUBS\tROLES\tGRANTS\tSESSIONS\tSIGNED_IN\tSPENT_TODAY\ngithub:42\tAda\t-\t-\t1\t0\t-\t0 cents\n',
+    )
+    assert.match(await cli.ok('people demo show github:42'), /^sub: github:42\nname: Ada\n.*\nsigned in: never\n/s)
+    assert.equal((await cli.run('people demo show github:1')).stderr, 'svc: there is no person github:1\n')
+    assert.equal(
+      await cli.ok('access demo explain github:42 main --tool interact'),
+      'ACTION\tALLOWED\tREASON\ninteract\tyes\tallowed by acl: github:42 admin on main/**\n',
+    )
+    assert.match(
+      await cli.ok('access demo explain folder:main main --tool send'),
+      /\nsend\tyes\t\* is the last matching rule/,
+    )
+    assert.equal((await cli.run('access demo explain github:42 main -t none')).stderr, 'there is no tool none\n')
+    assert.equal(
+      await cli.ok('access demo who main'),
+      `PRINCIPAL\tNAME\tMAY\tREASON
+github:42\tAda\tadminister\tallowed by acl: github:42 admin on main/**
+local:op\t-\tadminister\tallowed by acl: role:operator * on **
+`,
+    )
+    await cli.ok('bearer demo github:42')
+    assert.equal(await cli.ok('bearers demo revoke-all github:42'), 'bearers of github:42 revoked: 1\n')
+    assert.equal(await cli.ok('bearers demo revoke-all github:42'), 'bearers of github:42 revoked: 0\n')
+    assert.equal(await cli.ok('session demo revoke-all github:42'), 'sessions of github:42 revoked: 0\n')
+  })
+})

@@ -35,6 +35,20 @@ onEveryEngine('svc route', (engine) => {
     assert.deepEqual([again.code, again.stderr], [1, `svc: there is no route ${id}\n`])
   })
 
+  test('moves a route among those of its folder', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    for (const room of ['a', 'b']) await cli.ok(['route', 'demo', 'add', `room=${room}`, 'main'])
+    const read = async (): Promise<{ id: number; match: string }[]> =>
+      JSON.parse(await cli.ok('route demo list --json'))
+    const [, second] = await read()
+    assert.equal(await cli.ok(`route demo move ${second?.id} up`), `moved route ${second?.id} up\n`)
+    assert.deepEqual(
+      (await read()).map(({ match }) => match),
+      ['room=b', 'room=a'],
+    )
+    assert.match((await cli.run(`route demo move ${second?.id} left`)).stderr, /"left" is neither up nor down/)
+  })
+
   test('the command that doctor suggests removes a route to a missing group', async (t) => {
     const cli = await demoCliOn(t, engine)
     assert.equal(

@@ -1,5 +1,6 @@
 // Routes: the folders that get the messages of a chat.
 import { MATCH_KEYS, parseRouteTarget } from '../../core/routing/routes.ts'
+import { refuse } from '../../lib/refusal.ts'
 import { groupsResource } from '../../resources/groups.ts'
 import { routesResource } from '../../resources/routes.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
@@ -45,6 +46,17 @@ export const routeCommands = [
       const route = await svc.call(routes.create, { match, target, seq: parseInteger('--seq', seq) })
       svc.print.line(`added ${formatRoute(route)}`)
       await warnAboutMissingGroup(svc, route.target)
+    },
+  }),
+  defineSvcCommand({
+    usage: 'route <instance> move <id> <up|down>',
+    about: 'move a route before or after the next route to the same folder',
+    example: 'route demo move 3 up',
+    run: async (svc, { id: typed, 'up|down': to }) => {
+      if (to !== 'up' && to !== 'down') refuse('invalid', `"${to}" is neither up nor down`)
+      const id = parseInteger('id', typed)
+      await svc.call(routes.move, { id, to })
+      svc.print.line(`moved route ${id} ${to}`)
     },
   }),
   defineSvcCommand({

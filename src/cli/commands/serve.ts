@@ -1,6 +1,7 @@
 // Runs the daemons of an instance until a termination signal.
 import type { OpenHost } from '../../daemons/process/host.ts'
 import type { ServingProcess } from '../../daemons/process/presence.ts'
+import type { Log } from '../../lib/log/log.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
 import type { ConfiguredInstance } from '../instance/instance.ts'
@@ -33,9 +34,17 @@ async function runStoreless({ io, print }: SvcContext, { settings, sources }: Co
     import('../../lib/log/log.ts'),
   ])
   const { serveStoreless } = await storelessTimed()
-  const close = await serveStoreless({ sources, print: print.line, log: await openLog({ level: settings.LOG_LEVEL }) })
+  const log = await openLog({ level: settings.LOG_LEVEL })
+  const close = await serveStoreless({ sources, print: print.line, log })
+  await reportReady(log)
   await stopped
   await close()
+}
+
+/** For `systemctl start`, which waits for it. */
+async function reportReady(log: Log): Promise<void> {
+  const { notifyReady } = await import('../../daemons/process/ready-notification.ts')
+  notifyReady((error) => log.warn({ err: error }, 'systemd was not notified'))
 }
 
 interface RunDaemonsOptions {
@@ -79,6 +88,7 @@ export async function runDaemons(
       },
     }),
   )
+  await reportReady(log)
   const runUntilStopped = async (): Promise<void> => {
     await options.onReady?.(host, served.urls.proxyd)
     await stopped

@@ -10,9 +10,8 @@ export const sessionCommands = [
     about: 'list the sessions of signed-in people, or of <sub>, newest first',
     example: 'session demo list local:operator',
     run: async (svc, { sub }) => {
-      const rows = await svc.listAll(sessions.list, 'sessions', {})
       svc.print.table({
-        rows: sub === undefined ? rows : rows.filter((row) => row.sub === sub),
+        rows: await svc.listAll(sessions.list, 'sessions', { sub }),
         columns: {
           ID: ({ family_id }) => family_id,
           SUB: (row) => row.sub,
@@ -34,6 +33,15 @@ export const sessionCommands = [
     run: async (svc, { id }) => {
       await svc.call(sessions.delete, { family_id: id })
       svc.print.line(`revoked session ${id}`)
+    },
+  }),
+  defineSvcCommand({
+    usage: 'session <instance> revoke-all <sub>',
+    about: 'end every session of a person at once, in browsers and clients',
+    example: 'session demo revoke-all github:42',
+    run: async (svc, { sub }) => {
+      const { deleted } = await svc.call(sessions.delete_all, { sub })
+      svc.print.line(`sessions of ${sub} revoked: ${deleted}`)
     },
   }),
 ]

@@ -84,7 +84,7 @@ function showNext({ print }: SvcContext, root: string, { chat, hook, signIn }: S
     '',
     `  ${chat}`,
     '',
-    'Sign in as the operator (this link works once, for 15 minutes):',
+    'Open the dashboard as the operator (this sign-in link works once, for 15 minutes):',
     '',
     `  ${signIn}`,
     '',

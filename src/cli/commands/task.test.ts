@@ -28,6 +28,19 @@ onEveryEngine('svc task', (engine) => {
     assert.equal(Date.parse(third) - Date.parse(second), day)
   })
 
+  test('adds a task and changes it', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    const added = await cli.ok(['task', 'demo', 'add', 'main', 'Report.', '--cron', '0 9 * * *', '--isolated'])
+    const [, id = ''] = /^added task (\S+)\n$/.exec(added) ?? []
+    assert.match(
+      await cli.ok(`task demo show ${id}`),
+      /cron: 0 9 \* \* \*\n[\s\S]*context: isolated\n[\s\S]*prompt: Report\.\n/,
+    )
+    assert.equal(await cli.ok(['task', 'demo', 'change', id, '-p', 'Other.', '-c', '60000']), `changed task ${id}\n`)
+    assert.match(await cli.ok(`task demo show ${id}`), /cron: 60000\n[\s\S]*prompt: Other\.\n/)
+    assert.match((await cli.run(`task demo change ${id}`)).stderr, /nothing to change/)
+  })
+
   test('pauses and resumes a task and reports when nothing changed', async (t) => {
     const cli = await demoCliOn(t, engine)
     assert.equal(await cli.ok('task demo pause main-mem-1'), 'task main-mem-1: active -> paused\n')

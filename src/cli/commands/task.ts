@@ -1,10 +1,11 @@
 // Scheduled tasks: prompts that are sent to an agent on a schedule.
 import type { TaskRunLog } from '../../core/schedule/tasks.ts'
 import { refuse } from '../../lib/refusal.ts'
+import { collapseWhitespace } from '../../lib/text/whitespace.ts'
 import { scheduledTasksResource } from '../../resources/scheduled-tasks.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { resolveIdPrefix } from '../input/id-prefix.ts'
-import { collapseWhitespace, truncateColumns } from '../output/message-table.ts'
+import { truncateColumns } from '../output/message-table.ts'
 
 const tasks = scheduledTasksResource.verbs
 
@@ -38,6 +39,28 @@ export const taskCommands = [
     about: 'show a task, its next runs and the results of its last ones; a unique prefix of the id is enough',
     example: 'task demo show main-mem-0',
     run: async (svc, { id }) => showTask(svc, await resolveTaskId(svc, id)),
+  }),
+  defineSvcCommand({
+    usage: 'task <instance> add <chat> <prompt> [--cron|-c <schedule>] [--isolated]',
+    about:
+      'schedule a prompt; <chat> is where it answers, or a folder; --cron is five fields, milliseconds or an RFC 3339 time, default: once, now; --isolated runs it in a fresh session each time',
+    example: "task demo add main 'Summarize yesterday.' --cron '0 9 * * *'",
+    run: async (svc, { chat, prompt, cron, isolated }) => {
+      const contextMode = isolated ? 'isolated' : 'group'
+      const { taskId } = await svc.call(tasks.schedule, { targetJid: chat, prompt, cron, contextMode })
+      svc.print.line(`added task ${taskId}`)
+    },
+  }),
+  defineSvcCommand({
+    usage: 'task <instance> change <id> [--prompt|-p <text>] [--cron|-c <schedule>]',
+    about: 'change the prompt or the schedule of a task; a completed task with a new schedule runs again',
+    example: "task demo change main-mem-0 --cron '0 8 * * 1-5'",
+    run: async (svc, { id: typed, prompt, cron }) => {
+      if (prompt === undefined && cron === undefined) refuse('invalid', 'nothing to change', 'give --prompt or --cron')
+      const id = await resolveTaskId(svc, typed)
+      await svc.call(tasks.update, { id, prompt, cron })
+      svc.print.line(`changed task ${id}`)
+    },
   }),
   defineSvcCommand({
     usage: 'task <instance> pause <id>',

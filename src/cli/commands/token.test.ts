@@ -61,6 +61,19 @@ onEveryEngine('svc token', (engine) => {
     assert.deepEqual([unknown.code, unknown.stderr], [1, 'svc: there is no group nope\n'])
   })
 
+  test('test posts through a link, and replay posts that message again', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    await cli.ok('token demo issue webhook main ci')
+    const [, id = ''] =
+      /^sent test message (\S+) through hook:main\/ci\n$/.exec(await cli.ok('token demo test hook:main/ci')) ?? []
+    const [, again = ''] = /^sent message (\S+)\n$/.exec(await cli.ok(`token demo replay ${id}`)) ?? []
+    assert.ok(id && again && id !== again)
+    for (const each of [id, again])
+      assert.match(await cli.ok(`messages demo show ${each}`), /This is a test of this link/)
+    const unknown = await cli.run('token demo test hook:main/none')
+    assert.deepEqual([unknown.code, unknown.stderr], [1, 'svc: there is no token at hook:main/none\n'])
+  })
+
   test('revoke deletes all links of a JID', async (t) => {
     const cli = await demoCliOn(t, engine)
     for (const _ of [1, 2]) await cli.ok('token demo issue chat main')

@@ -2,8 +2,10 @@
 import { defaultReach, type Reach } from '../../core/access/reach.ts'
 import { parseSignatureScheme } from '../../core/links/webhook-signatures.ts'
 import { refuse } from '../../lib/refusal.ts'
+import { inboxResource } from '../../resources/inbox.ts'
 import { routeTokensResource } from '../../resources/route-tokens.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
+import { resolveIdPrefix } from '../input/id-prefix.ts'
 import { readStdinText } from '../input/stdin.ts'
 
 const tokens = routeTokensResource.verbs
@@ -76,6 +78,28 @@ export const tokenCommands = [
       if (owner_folder !== undefined) await mustOwn(svc, jid, owner_folder)
       const { deleted } = await svc.call(tokens.revoke, { jid })
       svc.print.line(`revoked ${jid} (${deleted} ${deleted === 1 ? 'token' : 'tokens'})`)
+    },
+  }),
+  defineSvcCommand({
+    usage: 'token <instance> test <jid>',
+    about: 'post a test message through the newest link of a JID, as its visitors or its source would',
+    example: 'token demo test hook:main/github',
+    run: async (svc, { instance, jid }) => {
+      const { message_id } = await svc.call(tokens.deliver_test, { jid })
+      svc.print.line(`sent test message ${message_id} through ${jid}`)
+      svc.print.say(`svc messages ${instance} show ${message_id} shows the result`)
+    },
+  }),
+  defineSvcCommand({
+    usage: 'token <instance> replay <message_id>',
+    about:
+      'deliver a message of a link again, as a new message with the context and reach of the first; a unique prefix of the id is enough',
+    example: 'token demo replay 0199a1b2-c3d4-7e5f',
+    run: async (svc, { instance, message_id: prefix }) => {
+      const { ids } = await svc.call(inboxResource.verbs.ids, { prefix })
+      const { message_id } = await svc.call(tokens.replay, { id: resolveIdPrefix('message', prefix, ids) })
+      svc.print.line(`sent message ${message_id}`)
+      svc.print.say(`svc messages ${instance} show ${message_id} shows the result`)
     },
   }),
 ]

@@ -5,12 +5,17 @@ import { groupDirs } from '../../core/layout.ts'
 import { openKeyring } from '../../core/secrets/keyring.ts'
 import { MODEL_FAMILIES } from '../../core/secrets/model-variables.ts'
 import { secrets } from '../../core/secrets/secrets.ts'
+import { type DoctorFinding, makeFinding, runCheck } from '../../daemons/doctor/findings.ts'
+import {
+  describeModel,
+  type ModelConfig,
+  type ModelConfigQuery,
+  readModelConfig,
+} from '../../daemons/models/model-config.ts'
+import { findModelFaults } from '../../daemons/models/model-faults.ts'
 import type { Engine, Tx } from '../../store/engine.ts'
 import type { OpenedInstance } from '../command.ts'
 import type { ConfiguredInstance } from '../instance/instance.ts'
-import { describeModel, type ModelConfig, type ModelConfigQuery, readModelConfig } from '../model/model-config.ts'
-import { findModelFaults } from '../model/model-faults.ts'
-import { type DoctorFinding, makeFinding, runCheck } from './findings.ts'
 
 /** Groups with the same model configuration. */
 interface SharedModel {
@@ -42,7 +47,7 @@ export async function checkModels(
 
 /** Makes one real call for each configuration. */
 export async function checkModelCalls({ name, layout, sources, host }: OpenedInstance): Promise<DoctorFinding[]> {
-  const { testModel } = await import('../model/test-call.ts')
+  const { testModel } = await import('../../daemons/models/test-call.ts')
   const shared = await host.engine.read((tx) => readSharedModels(tx, { keyring: host.keyring, sources }))
   const check = 'model call'
   const findings: DoctorFinding[] = []

@@ -1,4 +1,5 @@
 // Creates an instance: its directory, .env, store and the group main. Safe to repeat: existing parts stay unchanged.
+
 import { randomBytes } from 'node:crypto'
 import { link, open, readdir, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -6,8 +7,10 @@ import { ROOT_FOLDER } from '../../core/access/tiers.ts'
 import { securePrivateDirectories } from '../../core/groups/private-directories.ts'
 import { bundledProducts, findProduct, listProducts, type Product, setUpFolder } from '../../core/groups/products.ts'
 import { INSTANCE_SETTINGS } from '../../daemons/settings.ts'
+import { makeMountedDirectories } from '../../deploy/mounted-directories.ts'
 import { type Clock, type Random, systemRandom } from '../../lib/clock.ts'
 import { errnoCode, makeDirectory, readText, refuseDisk, writeAtomic } from '../../lib/files/atomic-file.ts'
+import { ENV_MAX_BYTES } from '../../lib/files/env-file.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { readSettings, type SettingSource, sourceOf } from '../../lib/settings.ts'
 import { formatDotenv, parseDotenv } from '../../lib/text/dotenv.ts'
@@ -16,7 +19,6 @@ import { groupsResource } from '../../resources/groups.ts'
 import { hostCaller } from '../command.ts'
 import {
   type ConfiguredInstance,
-  ENV_MAX_BYTES,
   type InstanceLocation,
   loadInstanceConfig,
   openInstance,
@@ -68,6 +70,8 @@ export async function createInstance(
     const used = (existing && (await findProduct(bundledProducts, existing.product))) ?? product
     await setUpFolder(configured.layout, ROOT_FOLDER, used)
     await securePrivateDirectories(configured.layout)
+    // The rest of what containers mount; `svc generate` gives it to their user.
+    await makeMountedDirectories(configured.layout, undefined)
     const context = { host, caller: hostCaller(), face: 'cli' as const }
     const { added } = await callVerb(context, groupsResource.verbs.add, { folder: ROOT_FOLDER, product: used.name })
     return { configured, written, hadEnv, isGroupNew: added, product: used }

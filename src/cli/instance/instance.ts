@@ -21,15 +21,15 @@ import {
   webBaseUrl,
 } from '../../daemons/settings.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { errnoCode, readText, refuseDisk } from '../../lib/files/atomic-file.ts'
-import { Refusal, refuse } from '../../lib/refusal.ts'
+import { errnoCode, refuseDisk } from '../../lib/files/atomic-file.ts'
+import { readEnvText } from '../../lib/files/env-file.ts'
+import { refuse } from '../../lib/refusal.ts'
 import { readSettings, type SettingSource, sourceOf, unknownKeys } from '../../lib/settings.ts'
 import { parseDotenv } from '../../lib/text/dotenv.ts'
 import { nearest } from '../../lib/text/nearest-word.ts'
 import type { StoreAddress } from '../../store/index.ts'
 import { shellQuote } from '../output/text-format.ts'
 
-export const ENV_MAX_BYTES = 1_048_576
 const READABLE_BY_OTHERS = 0o004
 
 /** Name and paths of an instance, which need not exist. */
@@ -145,7 +145,7 @@ export async function loadInstanceConfig(
   const sources = [sourceOf(env, entries), environment]
   const settings = readSettings(INSTANCE_SETTINGS, sources)
   const { AGENT_UID } = readSettings({ AGENT_UID: CELL_SETTINGS.AGENT_UID }, sources)
-  const warnings = [...(await permissionWarnings(env)), ...(await unknownKeyWarnings(env, entries))]
+  const warnings = [...(await permissionWarnings(env)), ...(await unknownKeyWarnings(location.layout, entries))]
   return { ...location, layout: layout(location.layout.root, agentUser(AGENT_UID)), settings, sources, warnings }
 }
 
@@ -219,16 +219,6 @@ export async function readEnv(path: string): Promise<ReadonlyMap<string, string>
   return parseDotenv((await readEnvText(path)) ?? '', path)
 }
 
-/** Undefined if the file does not exist. */
-export async function readEnvText(path: string): Promise<string | undefined> {
-  try {
-    return await readText(path, ENV_MAX_BYTES)
-  } catch (error) {
-    if (error instanceof Refusal && error.code === 'not_found') return undefined
-    throw error
-  }
-}
-
 async function permissionWarnings(path: string): Promise<string[]> {
   const mode = await stat(path).then(
     (stats) => stats.mode,
@@ -238,12 +228,21 @@ async function permissionWarnings(path: string): Promise<string[]> {
   return [`${path} contains secrets and every user of this machine can read it: chmod 600 ${path}`]
 }
 
-async function unknownKeyWarnings(path: string, entries: ReadonlyMap<string, string>): Promise<string[]> {
+async function unknownKeyWarnings(
+  { env: path, services }: Layout,
+  entries: ReadonlyMap<string, string>,
+): Promise<string[]> {
   const unknown = unknownKeys(ALL_SETTINGS, entries, isOpenIdKey)
   if (unknown.length === 0) return []
-  const { bundledProducts, listProducts } = await import('../../core/groups/products.ts')
-  // Keys on the checklist of a product are not typing errors, even if nothing in this process reads them.
-  const listed = new Set((await listProducts(bundledProducts)).flatMap(({ env }) => env.map(({ key }) => key)))
+  const [{ bundledProducts, listProducts }, { listValidFragments }] = await Promise.all([
+    import('../../core/groups/products.ts'),
+    import('../../deploy/valid-fragments.ts'),
+  ])
+  // Keys on the checklist of a product and those of packages are not typing errors, even if nothing in this process reads them.
+  const listed = new Set([
+    ...(await listProducts(bundledProducts)).flatMap(({ env }) => env.map(({ key }) => key)),
+    ...(await listValidFragments(services)).flatMap(({ settings }) => settings),
+  ])
   return unknown
     .filter(({ key }) => !listed.has(key))
     .map(

@@ -1,12 +1,13 @@
 // The prompts of `svc model` on a terminal.
+
+import { detectServers, LOCAL_SERVERS, listModels, similarNames } from '../../daemons/models/model-api.ts'
+import type { ModelConfig } from '../../daemons/models/model-config.ts'
+import { findProgram, isLoopback } from '../../daemons/models/model-faults.ts'
+import { isSameEndpoint, type ModelAnswers, readBaseUrl, readKey } from '../../daemons/models/model-selection.ts'
 import { cell } from '../../lib/command-line/print.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { ANTHROPIC_PUBLIC_URL, OPENAI_PUBLIC_URL } from '../../runtimes/settings.ts'
 import type { SvcContext } from '../command.ts'
-import { detectServers, LOCAL_SERVERS, listModels, similarNames } from './model-api.ts'
-import type { ModelConfig } from './model-config.ts'
-import { findProgram, isLoopback } from './model-faults.ts'
-import { isSameEndpoint, type ModelAnswers, readBaseUrl, readKey } from './model-selection.ts'
 
 interface Prompter {
   prompt(question: string): Promise<string>

@@ -1,7 +1,9 @@
 // The table of messages and their states, one line each.
+
 import type { InboxState } from '../../core/messages/inbox.ts'
 import type { MessageState } from '../../core/messages/message-states.ts'
 import type { PrintedTable } from '../../lib/command-line/print.ts'
+import { collapseWhitespace } from '../../lib/text/whitespace.ts'
 import type { SvcContext } from '../command.ts'
 
 export interface MessageFilter {
@@ -40,10 +42,6 @@ export function messageTable(
     },
     empty: `no messages${scope}${state === undefined ? '' : ` in state ${state}`}`,
   }
-}
-
-export function collapseWhitespace(text: string): string {
-  return text.replace(/\s+/g, ' ').trim()
 }
 
 export function truncateColumns(text: string, columns: number): string {
