@@ -19,9 +19,13 @@ export class CellBenchScope extends BenchScope {
     chmodSync(this.root, 0o711)
   }
 
-  async openInstance({ openBenchInstance }: Version, name: string): Promise<Instance> {
+  async openInstance(
+    { openBenchInstance }: Pick<Version, 'openBenchInstance'>,
+    name: string,
+    settings: Readonly<Record<string, string>> = {},
+  ): Promise<Instance> {
     const folder = join(this.root, name)
-    const instance = await openBenchInstance(folder, SETTINGS)
+    const instance = await openBenchInstance(folder, { ...SETTINGS, ...settings })
     chmodSync(folder, 0o711)
     return instance
   }

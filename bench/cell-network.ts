@@ -1,12 +1,12 @@
 // Network of a run: connections through the socket that a cell hands to the proxy, against connections through the proxy's
 // TCP listener. Client, origin and proxy are the same.
-import { type ChildProcess, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { PROXY_PORT } from '../src/cell/bubblewrap/init-program.ts'
-import { launch } from '../src/cell/launch.ts'
+import type { Readable, Writable } from 'node:stream'
+import { PROXY_PORT } from '../src/cell/init-perl.ts'
 import { openCell } from '../src/cell/open-cell.ts'
 import { CELL_SETTINGS } from '../src/cell/settings.ts'
 import { type EgressProxy, startProxy } from '../src/egress/proxy.ts'
@@ -91,29 +91,33 @@ function summarize(rounds: Round[], figure: (load: Load) => number, unit: string
 const LOOP = 'while read -r arguments; do "$1" $arguments || exit; done'
 
 /** A process that runs the load generator repeatedly, in the network that it was started in. */
+interface LoadProcess {
+  readonly stdin: Writable
+  readonly stdout: Readable
+  readonly ended: Promise<unknown>
+}
+
 class Client {
-  readonly #child: ChildProcess
+  readonly #process: LoadProcess
   readonly #port: number
   readonly #lines: AsyncIterator<string>
 
-  constructor(child: ChildProcess, port: number) {
-    if (!child.stdout) throw new Error('the load generator has no output')
-    this.#child = child
+  constructor(process: LoadProcess, port: number) {
+    this.#process = process
     this.#port = port
-    this.#lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
+    this.#lines = createInterface({ input: process.stdout })[Symbol.asyncIterator]()
   }
 
   async run(mode: Mode, options: Options): Promise<Load> {
-    this.#child.stdin?.write(`${argsOf(mode, { proxy: this.#port, ...options }).join(' ')}\n`)
+    this.#process.stdin.write(`${argsOf(mode, { proxy: this.#port, ...options }).join(' ')}\n`)
     const { value, done } = await this.#lines.next()
     if (done) throw new Error('the load generator failed')
     return readLoad(value)
   }
 
   async end(): Promise<void> {
-    const ended = this.#child.exitCode === null && this.#child.signalCode === null && once(this.#child, 'exit')
-    this.#child.stdin?.end()
-    await ended
+    this.#process.stdin.end()
+    await this.#process.ended
   }
 }
 
@@ -125,7 +129,7 @@ function openHere(scope: BenchScope, { forward }: EgressProxy, program: string):
     env: {},
     detached: true,
   })
-  const client = new Client(child, forward.port)
+  const client = new Client({ stdin: child.stdin, stdout: child.stdout, ended: once(child, 'exit') }, forward.port)
   scope.defer(() => client.end())
   return client
 }
@@ -144,9 +148,9 @@ async function openInCell(scope: BenchScope, proxy: EgressProxy, program: string
   }
   const source = await proxy.openSource(ALLOWED)
   const place = { folder: 'bench', home, openHome, socket: '/dev/null', handover: source.handover }
-  const { child } = await launch(cell, place, ['/bin/sh', '-c', LOOP, 'sh', program], {})
+  const child = await cell.start(place, ['/bin/sh', '-c', LOOP, 'sh', program], {})
   source.release()
-  child.stderr?.pipe(process.stderr)
+  child.stderr.pipe(process.stderr)
   const client = new Client(child, PROXY_PORT)
   scope.defer(() => client.end())
   return client

@@ -1,12 +1,12 @@
 // Cost per turn of cells with their own network, user, system-call filter and network rules, against the version before
 // them.
-import { SseDecoder, type SseEvent } from '../src/lib/http/sse-reader.ts'
 import { openVersions } from './baseline.ts'
 import { BASELINE, CellBenchScope, NAMES, type Name } from './cell-bench-scope.ts'
 import { mustHave } from './egress/peers.ts'
 import { median, type Result } from './result.ts'
 import { compare, shuffled } from './rounds.ts'
 import { childrenMicros, cpuOf, type Server } from './server.ts'
+import { TurnChat } from './turn-chat.ts'
 
 const TURNS = 250
 const WARM_TURNS = 20
@@ -21,7 +21,7 @@ export async function benchCellTurns(): Promise<Result[]> {
     const instance = await scope.openInstance(versions[name], name)
     const path = await instance.open(mintChat)
     const server = await scope.start(instance.serve())
-    agents.set(name, { server, chat: await Chat.open(server.url + path) })
+    agents.set(name, { server, chat: await TurnChat.open(server.url + path) })
   }
   await takeTurns(agents, WARM_TURNS)
   const before = cpuOfAgents(agents)
@@ -48,7 +48,7 @@ export async function benchCellTurns(): Promise<Result[]> {
 
 interface Agent {
   readonly server: Server
-  readonly chat: Chat
+  readonly chat: TurnChat
 }
 
 /** Each round has one turn of each version, in random order. */
@@ -67,46 +67,4 @@ function cpuOfAgents(agents: ReadonlyMap<Name, Agent>): Record<Name, number> {
   const cpu = { now: 0, before: 0 }
   for (const [name, { server }] of agents) cpu[name] = (cpuOf(server).all + childrenMicros(server)) / 1000
   return cpu
-}
-
-/** A chat link and its event stream. */
-class Chat {
-  readonly #url: string
-  readonly #events: AsyncGenerator<SseEvent, void>
-
-  private constructor(url: string, body: ReadableStream<Uint8Array>) {
-    this.#url = url
-    // Lock the stream at once: fetch cancels an unlocked stream when its response is garbage-collected.
-    this.#events = eventsOf(body.values())
-  }
-
-  static async open(url: string): Promise<Chat> {
-    const { body } = await fetch(`${url}events`)
-    if (!body) throw new Error('the link has no stream')
-    return new Chat(url, body)
-  }
-
-  /** Time from the post to the end of its round. */
-  async turnMs(): Promise<number> {
-    const started = performance.now()
-    const headers = { 'Content-Type': 'application/json' }
-    const response = await fetch(this.#url, { method: 'POST', headers, body: '{"content":"hello"}' })
-    if (!response.ok) throw new Error(`${response.status}: ${await response.text()}`)
-    await response.arrayBuffer()
-    let answer = ''
-    for (;;) {
-      const { value, done } = await this.#events.next()
-      if (done) throw new Error('the stream ended')
-      if (value.event === 'message') answer = JSON.parse(value.data).content
-      if (value.event === 'round_done') break
-    }
-    const ms = performance.now() - started
-    if (answer !== 'ok') throw new Error(`the turn was answered with ${answer}`)
-    return ms
-  }
-}
-
-async function* eventsOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<SseEvent, void> {
-  const decoder = new SseDecoder()
-  for await (const chunk of chunks) yield* decoder.push(chunk)
 }

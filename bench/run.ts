@@ -5,6 +5,8 @@ import { benchBytesWritten } from './bytes-written.ts'
 import { benchCellNetwork } from './cell-network.ts'
 import { benchCellTurns } from './cells.ts'
 import { benchColdStart } from './cold-start.ts'
+import { benchColdRun, benchImageSize } from './container-stack.ts'
+import { benchContainerTurns } from './containers.ts'
 import { benchExport } from './export.ts'
 import {
   benchHooks,
@@ -52,8 +54,11 @@ const BENCHES: Benches = {
   fairness: benchFairness,
   written: benchBytesWritten,
   'cell-turns': benchCellTurns,
+  'container-turns': benchContainerTurns,
   'cell-network': benchCellNetwork,
   'idle-folders': benchIdleFolders,
+  'image-size': benchImageSize,
+  'cold-run': benchColdRun,
 }
 
 const isNumber = (word: string): boolean => /^[\d.]+$/.test(word)
