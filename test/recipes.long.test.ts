@@ -14,7 +14,7 @@ import { until } from './support/until.ts'
 const ROOT = dirname(import.meta.dirname)
 const TSCONFIG =
   '{"extends": "./tsconfig.json", "include": ["src"], "exclude": ["src/web/browser", "**/*.test.ts", "**/*.contract.ts"]}'
-const COPIED = ['src', 'bin', 'products', 'package.json', 'tsconfig.json', 'test/golden', 'test/support']
+const COPIED = ['src', 'bin', 'packages', 'products', 'package.json', 'tsconfig.json', 'test/golden', 'test/support']
 
 interface Recipe {
   readonly file: string

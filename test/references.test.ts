@@ -72,7 +72,7 @@ function commentsOf(text: string): string {
 }
 
 function ourFiles(): Files {
-  const paths = globSync(['*.*', 'LICENSE', '{.ci,.github,bench,bin,docker,docs,products,src,test}/**/*.*'], {
+  const paths = globSync(['*.*', 'LICENSE', '{.ci,.github,bench,bin,docs,packages,products,src,test}/**/*.*'], {
     cwd: ROOT,
   })
   const isText = (path: string): boolean => /\.(ts|js|md)$/.test(path) && !NOT_READ.test(path)

@@ -3,7 +3,6 @@ import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
 import { type TestContext, test } from 'node:test'
 import { handleSubmitStatus } from '../src/agent-socket/submit-status.ts'
-import { readStoreContents } from '../src/cli/doctor/store-checks.ts'
 import { followAnswer } from '../src/cli/output/sandbox-room.ts'
 import type { Caller } from '../src/core/access/caller.ts'
 import { recordDenials } from '../src/core/access/network-denials.ts'
@@ -11,13 +10,16 @@ import { readChatPage } from '../src/core/chats/chat-page.ts'
 import { resolveChatJid } from '../src/core/chats/folder-chat.ts'
 import { bumpConfigVersion } from '../src/core/config-version.ts'
 import { claimHealthChecks } from '../src/core/delivery/channel-registrations.ts'
-import { claimOutbox, hasOutboundInTopic } from '../src/core/delivery/outbox.ts'
+import { claimOutbox, hasOutboundInTopic, outbox } from '../src/core/delivery/outbox.ts'
 import { postInRoom } from '../src/core/delivery/sandbox-rooms.ts'
 import { childNames, countDescendants, groups } from '../src/core/groups/groups.ts'
 import { deleteIdempotencyKeys } from '../src/core/links/idempotency-keys.ts'
 import { findNearlyFull, subtractMovedBytes } from '../src/core/links/storage-use.ts'
 import { storeFetchedMessages } from '../src/core/messages/fetched-messages.ts'
+import { recordInbound } from '../src/core/messages/inbound.ts'
+import { readArrivalFrom, readListedByIds } from '../src/core/messages/message-list.ts'
 import { listIdsWithPrefix, listMessageStates, readMessageDetails } from '../src/core/messages/message-states.ts'
+import { MessageTracer } from '../src/core/messages/message-tracer.ts'
 import { viewMessages } from '../src/core/messages/message-view.ts'
 import { receiveFromPlatform } from '../src/core/messages/platform-inbound.ts'
 import { linkedAccounts } from '../src/core/people/accounts.ts'
@@ -35,9 +37,14 @@ import { takeBudgetNotice } from '../src/core/turns/budget.ts'
 import { forceNewSession } from '../src/core/turns/conversations.ts'
 import { writeContextOf } from '../src/core/turns/rounds.ts'
 import { claimTurn, listFoldersWithOpenBreaker } from '../src/core/turns/turn-claim.ts'
-import { releaseTurn, stopTurns } from '../src/core/turns/turns.ts'
+import { releaseTurn, stopTurns, type Turn } from '../src/core/turns/turns.ts'
+import { readStoreContents } from '../src/daemons/doctor/store-checks.ts'
 import { routeBatch } from '../src/daemons/routd/router.ts'
 import { timestamp } from '../src/lib/clock.ts'
+import { accountsResource } from '../src/resources/accounts.ts'
+import { bearersResource } from '../src/resources/bearers.ts'
+import { groupsResource } from '../src/resources/groups.ts'
+import { inboxResource } from '../src/resources/inbox.ts'
 import { invitesResource } from '../src/resources/invites.ts'
 import { oauthClientsResource } from '../src/resources/oauth-clients.ts'
 import { runBusyInstance } from './support/busy-instance.ts'
@@ -52,7 +59,7 @@ const ROOM = 'telegram:group/1'
 const ONBOARDING_ROW = { status: 'awaiting_message', created: '2026-01-01T00:00:00.000Z', attempts: 0 } as const
 
 /** Statements for only one engine. */
-const ONLY_ON: Readonly<Record<EngineName, RegExp>> = { sqlite: /'pragma /, postgres: /notifySql|lockSql/ }
+const ONLY_ON: Readonly<Record<EngineName, RegExp>> = { sqlite: /'pragma /, postgres: /notifySql|lockSql|sizeSql/ }
 
 async function useCommandLine(t: TestContext, engine: EngineName): Promise<void> {
   const cli = await demoCliOn(t, engine)
@@ -60,6 +67,8 @@ async function useCommandLine(t: TestContext, engine: EngineName): Promise<void>
   await cli.ok('sandbox demo rooms')
   await cli.ok('export demo -')
   await cli.run('doctor demo')
+  await cli.ok('channel demo status')
+  for (const which of ['', ' --waiting']) await cli.ok(`channel demo undelivered${which}`)
   await cli.run('send demo main hello')
 }
 
@@ -79,6 +88,8 @@ async function callDirectly(t: TestContext, engine: EngineName, on: TestHost): P
   await read((tx) => countDescendants(tx, 'main'))
   await read((tx) => childNames(tx, 'main'))
   await read((tx) => linkedAccounts(tx, 'local:me'))
+  await on.cli.call(accountsResource.verbs.list, { search: 'me' })
+  await on.cli.call(bearersResource.verbs.revoke_all, { sub: 'local:me' })
   await read((tx) => findIdentityName(tx, 'local:me'))
   await write((tx) => deleteIdempotencyKeys(tx, at))
   await write((tx) => claimHealthChecks(tx, { now, everyMs: 1 }))
@@ -117,6 +128,10 @@ async function callDirectly(t: TestContext, engine: EngineName, on: TestHost): P
   await on.operator('telegram:user/1')
   await write((tx) => receiveFromPlatform(tx, context, message))
   await write((tx) => routeBatch(tx, { host, assistantName: 'svc' }))
+  const post = { jid: 'hook:main/ci', sender: 'ci', target_folder: 'main', content: 'posted', reach: 'work' } as const
+  await write((tx) => recordInbound(tx, context, post))
+  const tracer = new MessageTracer({ add: () => {} })
+  await write((tx) => routeBatch(tx, { host: { ...host, tracer }, assistantName: 'svc' }))
 
   await callTurns(talk)
   const receipt = await write((tx) => postInRoom(tx, context, { room: 'lobby', person: 'mia', content: 'hello' }))
@@ -146,6 +161,7 @@ async function callTurns({ host, clock, ...talk }: ConversationHost): Promise<vo
     write((tx) => claimTurn(tx, host.rules, { now: clock.now() + shiftMs, leaseMs: LEASE_MS, workspaces }))
 
   await talk.groups('team')
+  await talk.cli.call(groupsResource.verbs.activity, {})
   await talk.ask()
   await claim(0, { has: () => false, missing: () => ['elsewhere'] })
   const { turn } = await talk.mustClaim()
@@ -167,8 +183,36 @@ async function callTurns({ host, clock, ...talk }: ConversationHost): Promise<vo
   await handleSubmitStatus(host, inRoom.turn.folder, inRoom.turn, { turn_id: inRoom.turn.id, text: 'half' })
   await talk.say(inRoom.turn, 'hello', { jid: ROOM })
   for (const id of [inRoom.turn.id, 'unknown']) await read((tx) => readMessageDetails(tx, id))
+  await useMessages({ ...talk, host, clock }, inRoom.turn)
   for (const shiftMs of [-DAY_MS, DAY_MS])
     await write((tx) => claimOutbox(tx, { now: clock.now() + shiftMs, forMs: 1, limit: 5 }))
+}
+
+/** The list, the story and the retries of messages. */
+async function useMessages(talk: ConversationHost, turn: Turn): Promise<void> {
+  const { list, details, retry } = inboxResource.verbs
+  for (const filter of [
+    {},
+    { sender: 'nobody' },
+    { direction: 'all', until: '2001-01-01T00:00:00Z' },
+    { state: 'failed' },
+  ])
+    await talk.cli.call(list, filter)
+  await talk.grant('github:admin', 'admin', 'main/**')
+  await talk.as({ kind: 'person', sub: 'github:admin', session: 'a' }, 'dash').call(list, {})
+  await talk.cli.call(details, { id: turn.id })
+  await talk.read((tx) => readListedByIds(tx, [turn.id]))
+  await talk.read((tx) => readArrivalFrom(tx, turn.last_seq))
+  const { id } = await talk.say(turn, 'again', { jid: ROOM })
+  await talk.write((tx) => outbox.update(tx, { id }, { state: 'failed' }))
+  await talk.cli.call(retry, { id })
+  await talk.cli.call(list, { direction: 'out' })
+  await talk.ask('why not?', { conversation: 'retried' })
+  const unlimited = { turnsMax: 99, turnsPerFolder: 99 }
+  let next = await talk.mustClaim(unlimited)
+  while (next.turn.topic !== 'retried') next = await talk.mustClaim(unlimited)
+  await talk.end(next.turn, { outcome: 'failed', reason: 'it broke' })
+  await talk.cli.call(retry, { id: next.turn.id })
 }
 
 async function useOnboarding(t: TestContext, engine: EngineName): Promise<void> {

@@ -196,6 +196,7 @@ function mayChange(table: string, row: Record<string, unknown>, seqs: ReadonlySe
   if (table === 'cost_log') return row.folder === 'team' && row.chat_jid === OWN
   // Sums of `cost_log`.
   if (table === 'daily_costs') return row.payer === 'folder' ? row.name === 'team' : true
+  if (table === 'daily_spend') return row.folder === 'team'
   if (table === 'turns') return row.id === 'visit'
   if (table === 'scheduled_tasks') return row.chat_jid === OWN && row.reach === 'chat'
   if ('message_seq' in row && !('jid' in row)) return seqs.has(Number(row.message_seq))

@@ -8,7 +8,7 @@ import { needs } from '../support/needs.ts'
 import { instance } from '../support/svc.ts'
 import { until } from '../support/until.ts'
 
-const ROUNDS = 20
+const ROUNDS = 12
 const SETTINGS = { AGENT_RUNTIME: 'command', SANDBOX: 'none', WEBHOOK_RATE_WEB: '0', LOG_LEVEL: 'warn' }
 
 interface Round {

@@ -224,7 +224,9 @@ suite('concurrent commands', () => {
       assert.equal((await waitForExit(child)).code, 0, errors)
     }
     assert.equal(run('group', 'demo', 'list').stdout, 'main\tmain\n')
-    assert.deepEqual(readdirSync(root).sort(), ['.env', 'chats', 'groups', 'logs', 'store', 'web'])
+    assert.deepEqual(readdirSync(root).sort(), [
+      ...['.env', 'cells', 'chats', 'groups', 'ipc', 'logs', 'outbox', 'skills', 'speech', 'store', 'web'],
+    ])
     assert.equal(run('doctor', 'demo').code, 0)
   })
   test('a command waits for another writer', async (t) => {

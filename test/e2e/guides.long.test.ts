@@ -32,8 +32,7 @@ const SKIPPED: Readonly<Record<string, string>> = {
   'curl -x http://127.0.0.1:3128 https://example.com': 'needs the Internet',
   'curl -x http://127.0.0.1:3128 https://example.org': 'fails, as the guide says',
   'egress-proxy run --allow example.com -- curl https://example.com': 'needs the Internet',
-  'npm pack && docker build -f docker/egress-proxy.Dockerfile -t egress-proxy:latest .':
-    'needs a base image from a registry',
+  'docker build -t egress-proxy:latest .': 'needs a base image from a registry',
 }
 
 const withoutComment = (command: string): string => command.replace(/\s+# .*$/, '')
@@ -43,8 +42,16 @@ const SERVED = ['export SVC_DATA_DIR=$PWD/data', 'svc create demo > /dev/null', 
 const MODEL_SERVER = `${process.execPath} ${join(ROOT, 'test/support/model-server.ts')} > /dev/null & others+=($!)
 until curl -s localhost:11434 > /dev/null; do sleep 0.1; done`
 const OPTIONS: Readonly<Record<string, Partial<GuideOptions>>> = {
-  'README.md': { before: [] },
+  // Tests with a container engine and with systemd run that section.
+  'README.md': { before: [], leftOutSection: '## Run it on a server' },
+  // The test with systemd runs it.
+  'docs/server.md': { before: [], leftOut: () => true },
   'docs/egress.md': { before: ['export EGRESS_ADMIN_SECRET='] },
+  'docs/kubernetes.md': {
+    // There is no cluster; a test of its own runs the pods.
+    before: ['kubectl() { printf "kubectl %s\\n" "$*"; }'],
+    files: { 'demo.env': settingsOf(read('docs/kubernetes.md'))[0] ?? '' },
+  },
   'docs/security.md': { before: [...SERVED, TEAM] },
   'docs/runtimes.md': {
     before: [...SERVED, TEAM, 'install -m 755 agent.py data/svc_demo/groups/team/', MODEL_SERVER],

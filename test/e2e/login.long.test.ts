@@ -93,7 +93,7 @@ async function served(t: TestContext): Promise<{ demo: Instance; base: string; b
   await demo.run('group', 'demo', 'grant', 'local:operator', '**')
   const browser = new Browser(base)
   const { stdout, stderr } = await demo.run('login', 'demo', 'local:operator')
-  assert.equal(stderr, 'valid for 15 minutes, once\n')
+  assert.equal(stderr, 'valid for 15 minutes, once; it leads to the dashboard\n')
   const { origin, pathname } = new URL(stdout.trim())
   assert.equal(origin, base)
   // Looking at the page does not use the link up.

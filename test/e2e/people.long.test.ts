@@ -86,7 +86,8 @@ suite('people on a fresh instance', needs('browser'), () => {
     // The printed link, once, and then a passkey.
     const operator = await openDevice(t, link)
     await button(operator, 'Sign in').click()
-    await operator.waitForURL(`${base}/auth/me`)
+    await operator.waitForURL(`${base}/dash/`)
+    await operator.goto(`${base}/auth/me`)
     await operator.getByRole('link', { name: 'Add a passkey' }).click()
     await operator.getByLabel('Name', { exact: true }).last().fill('Laptop')
     await button(operator, 'Add a passkey').click()
@@ -94,7 +95,7 @@ suite('people on a fresh instance', needs('browser'), () => {
     await operator.goto(`${base}/auth/me`)
     await button(operator, 'Sign out').click()
     await button(operator, 'Sign in with a passkey').click()
-    await operator.waitForURL(`${base}/auth/me`)
+    await operator.waitForURL(`${base}/dash/`)
 
     // Another directory signs in through the same browser, and works over REST.
     const login = svc(t, laptop, ['login', 'demo', '--url', base])

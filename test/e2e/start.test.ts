@@ -193,10 +193,12 @@ function nestedLaunches(pid: number): string[] {
   return children.filter((child) => commandLineOf(child).some((word) => word.endsWith('svc.js')))
 }
 
+const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
 const LAUNCHERS: Record<string, readonly string[]> = {
   'a shell': [SVC],
   'an explicit Node': [process.execPath, SVC],
-  'npm start': [process.execPath, join(ROOT, 'bin/node.js'), SVC],
+  'npm start': ['sh', '-c', String(scripts.start).replace(/ start$/, ' "$@"'), 'sh'],
+  'bin/node.js': [process.execPath, join(ROOT, 'bin/node.js'), SVC],
 }
 for (const [launcher, [program = '', ...words]] of Object.entries(LAUNCHERS))
   test(`started by ${launcher}, serve is one process on the bundled Node with a small young generation`, {
@@ -205,7 +207,11 @@ for (const [launcher, [program = '', ...words]] of Object.entries(LAUNCHERS))
     const dir = tempDir(t)
     spawnSync(process.execPath, [SVC, 'create', 'demo'], { env: envOf(dir) })
     const env = { ...envOf(dir), LOG_LEVEL: 'error' }
-    const child = spawn(program, [...words, 'serve', 'demo', 'webd'], { env, stdio: ['ignore', 'pipe', 'inherit'] })
+    const child = spawn(program, [...words, 'serve', 'demo', 'webd'], {
+      cwd: ROOT,
+      env,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
     t.after(() => void child.kill('SIGKILL'))
     const lines: string[] = []
     for await (const line of createInterface({ input: child.stdout })) {

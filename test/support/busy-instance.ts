@@ -5,6 +5,7 @@ import { groups } from '../../src/core/groups/groups.ts'
 import { removeMessages, removeSessions, removeTurns } from '../../src/core/messages/retention.ts'
 import { DAEMON_NAMES } from '../../src/daemons/settings.ts'
 import { timestamp } from '../../src/lib/clock.ts'
+import { inboxResource } from '../../src/resources/inbox.ts'
 import { routeTokensResource } from '../../src/resources/route-tokens.ts'
 import { routesResource } from '../../src/resources/routes.ts'
 import { CHANNEL_SECRET } from './channel-api.ts'
@@ -19,6 +20,19 @@ import { until } from './until.ts'
 
 const FOLDER = 'main'
 const ROOM = 'telegram:group/1'
+
+/** What the list of messages is filtered by; each has an index, or matches the newest messages. */
+const MESSAGE_FILTERS = [
+  {},
+  { folder: FOLDER, direction: 'all' },
+  { chat: 'web:main' },
+  { state: 'failed', direction: 'all' },
+  { state: 'refused', folder: FOLDER },
+  { state: 'waiting' },
+  { state: 'running' },
+  { state: 'delegated' },
+  { since: '2020-01-01T00:00:00Z', until: '2099-01-01T00:00:00Z' },
+] as const
 
 /** Runs all frequent operations over a store with `turns` old turns and returns the statements. */
 export async function runBusyInstance(t: TestContext, engine: EngineName, turns: number) {
@@ -58,6 +72,8 @@ export async function runBusyInstance(t: TestContext, engine: EngineName, turns:
   const frames = await openStream(t, `${s.url('webd')}${link.chat}${turn}/sse`)
   await s.ended(link, turn)
   await frames.over()
+  for (const filter of MESSAGE_FILTERS) await s.cli.call(inboxResource.verbs.list, filter)
+  await s.cli.call(inboxResource.verbs.details, { id: turn })
   const tools = [
     'fetch_history {"chatJid":"web:main"}',
     'inspect_messages {}',

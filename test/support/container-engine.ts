@@ -3,6 +3,7 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
+  chmodSync,
   cpSync,
   existsSync,
   mkdirSync,
@@ -27,14 +28,28 @@ const LOOKUP_LIBRARIES = /^lib(nss_files|nss_dns|resolv)\.so\.2$/
 export interface ContainerEngine {
   /** The environment for `docker`. */
   readonly environment: Readonly<Record<string, string>>
+  readonly socket: string
   docker(...args: string[]): Promise<string>
   /** Runs a command in the network of the engine, whose loopback has these addresses. */
   inside(command: readonly string[]): string[]
+  /** Ends the server, which ends its containers. */
+  terminate(): Promise<void>
   stop(): Promise<void>
 }
 
+export interface EngineOptions {
+  /** Images and containers of an earlier engine; by default a new directory. */
+  readonly dataRoot?: string
+  /** In the network of the machine, with no network of its own: for builds, which install packages. */
+  readonly isBuilder?: boolean
+}
+
 /** Starts the engine. Adds `addresses` to its loopback; the DNS server is 127.0.0.1. */
-export async function openContainerEngine(folder: string, addresses: readonly string[]): Promise<ContainerEngine> {
+export async function openContainerEngine(
+  folder: string,
+  addresses: readonly string[],
+  { dataRoot = join(folder, 'data'), isBuilder = false }: EngineOptions = {},
+): Promise<ContainerEngine> {
   const socket = join(folder, 'docker.sock')
   const resolver = join(folder, 'resolv.conf')
   writeFileSync(resolver, 'nameserver 127.0.0.1\n')
@@ -43,22 +58,27 @@ export async function openContainerEngine(folder: string, addresses: readonly st
   writeFileSync(join(folder, 'daemon.json'), '{}')
   const dockerd = [
     ...['dockerd', '--host', `unix://${socket}`, '--config-file', join(folder, 'daemon.json')],
-    ...['--data-root', join(folder, 'data'), '--exec-root', join(folder, 'exec'), '--pidfile', join(folder, 'pid')],
+    ...['--data-root', dataRoot, '--exec-root', join(folder, 'exec'), '--pidfile', join(folder, 'pid')],
+    ...(isBuilder ? ['--bridge=none', '--iptables=false', '--ip-forward=false'] : []),
+  ]
+  const network = [
+    'ip link set lo up',
+    ...addresses.map((address) => `ip address add ${address} dev lo`),
+    `mount --bind ${resolver} /etc/resolv.conf`,
+    `mount --bind ${hosts} /etc/hosts`,
   ]
   const script = [
     'set -e',
-    'ip link set lo up',
-    ...addresses.map((address) => `ip address add ${address} dev lo`),
+    ...(isBuilder ? [] : network),
     // Hide an engine of the machine and its files.
     'mkdir -p /etc/docker',
     'mount -t tmpfs none /etc/docker',
     'mount -t tmpfs none /run',
-    `mount --bind ${resolver} /etc/resolv.conf`,
-    `mount --bind ${hosts} /etc/hosts`,
     // It ends with the test process, even if that is killed.
     'exec setpriv --pdeathsig TERM "$@"',
   ].join('\n')
-  const server = spawn('unshare', ['--net', '--mount', 'sh', '-c', script, 'sh', ...dockerd], {
+  const spaces = isBuilder ? ['--mount'] : ['--net', '--mount']
+  const server = spawn('unshare', [...spaces, 'sh', '-c', script, 'sh', ...dockerd], {
     detached: true,
     stdio: ['ignore', 'ignore', 'pipe'],
   })
@@ -80,30 +100,43 @@ export async function openContainerEngine(folder: string, addresses: readonly st
     )
   }
   await until(isUp)
+  const terminate = async (): Promise<void> => {
+    server.kill('SIGTERM')
+    await ended
+  }
   return {
     environment,
+    socket,
     docker,
     inside: (command) => ['nsenter', `--net=/proc/${server.pid}/ns/net`, ...command],
+    terminate,
     stop: async () => {
       // A container that does not stop would delay the server.
       const left = await docker('ps', '--all', '--quiet').catch(() => '')
       if (left) await docker('rm', '--force', ...left.split('\n')).catch(() => '')
-      server.kill('SIGTERM')
-      await ended
+      await terminate()
     },
   }
 }
 
-/** Builds an image with `egress-proxy`, Node and a few programs, with their libraries. */
-export async function buildImage(engine: ContainerEngine, folder: string, name: string): Promise<void> {
+/** Builds an image with `egress-proxy`, Node and a few programs and `more`, with their libraries. */
+export async function buildImage(
+  engine: ContainerEngine,
+  folder: string,
+  name: string,
+  more: { readonly programs?: readonly string[]; readonly directories?: readonly string[] } = {},
+): Promise<void> {
   const root = join(folder, 'image')
   for (const path of ['tmp', 'etc', 'usr/local/bin', 'opt/egress-proxy'])
     mkdirSync(join(root, path), { recursive: true })
-  const found = PROGRAMS.map(locate)
+  // An engine gives a file system in memory the mode of the directory below.
+  chmodSync(join(root, 'tmp'), 0o1777)
+  const found = [...PROGRAMS, ...(more.programs ?? [])].map(locate)
   for (const path of found) await copyProgram(root, path, path)
   // As on Debian, where `/bin/sh` of the first line of scripts is `/usr/bin/sh`.
   if (!existsSync(join(root, 'bin'))) symlinkSync('usr/bin', join(root, 'bin'))
   await copyProgram(root, realpathSync(process.execPath), '/usr/local/bin/node')
+  for (const path of more.directories ?? []) cpSync(path, join(root, path), { recursive: true, verbatimSymlinks: true })
   copyTree(join(root, 'opt/egress-proxy'))
   symlinkSync('/opt/egress-proxy/bin/egress-proxy.js', join(root, 'usr/local/bin/egress-proxy'))
   const paths = ['/usr/local/bin', ...new Set(found.map((path) => dirname(path)))]

@@ -8,7 +8,7 @@ import { text } from 'node:stream/consumers'
 import { type CleanupScope, tempDir } from './temp.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
-const COPIED = ['bin', 'src', 'products', 'package.json', 'package-lock.json']
+const COPIED = ['bin', 'src', 'packages', 'products', 'package.json', 'package-lock.json']
 /** Commands that run until they are stopped. */
 const SERVER = /^(?:npx )?svc (?:serve|start)\b|^npm ci && npm start$|^egress-proxy proxy serve/
 /** Commands that follow output endlessly. */
@@ -25,6 +25,15 @@ export function commandsOf(markdown: string): string[] {
   })
 }
 
+/** The part below a heading, up to the next heading of the same or a higher level. */
+export function sectionOf(markdown: string, heading: string): string {
+  const start = markdown.indexOf(`\n${heading}\n`) + 1
+  if (start === 0) throw new Error(`there is no heading ${heading}`)
+  const level = heading.indexOf(' ')
+  const end = new RegExp(`^#{1,${level}} `, 'm').exec(markdown.slice(start + heading.length))
+  return end ? markdown.slice(start, start + heading.length + end.index) : markdown.slice(start)
+}
+
 /** Extracts the code blocks with settings for `.env`. */
 export function settingsOf(markdown: string): string[] {
   return [...markdown.matchAll(/^```dotenv\n(.*?)^```$/gms)].map(([, block = '']) => block)
@@ -35,6 +44,8 @@ export interface GuideOptions {
   readonly before?: readonly string[]
   /** Commands that are skipped. */
   readonly leftOut: (command: string) => boolean
+  /** Heading of a section that is skipped. */
+  readonly leftOutSection?: string
   /** Files of the working directory. */
   readonly files?: Readonly<Record<string, string>>
 }
@@ -50,7 +61,9 @@ export async function runGuide(t: CleanupScope, path: string, options: GuideOpti
   for (const name of COPIED) cpSync(join(ROOT, name), join(checkout, name), { recursive: true })
   symlinkSync(join(ROOT, 'node_modules'), join(checkout, 'node_modules'))
   for (const [name, content] of Object.entries(options.files ?? {})) writeFileSync(join(checkout, name), content)
-  const commands = commandsOf(readFileSync(join(ROOT, path), 'utf8'))
+  const markdown = readFileSync(join(ROOT, path), 'utf8')
+  const { leftOutSection } = options
+  const commands = commandsOf(leftOutSection ? markdown.replace(sectionOf(markdown, leftOutSection), '') : markdown)
   const ran = [...(options.before ?? []), ...commands.filter((command) => !options.leftOut(command))]
   const script = ['set -aeuo pipefail', 'set -m', 'ip link set lo up', STOP, 'trap end EXIT', ...ran.map(stepOf)].join(
     '\n',

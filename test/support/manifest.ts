@@ -25,6 +25,7 @@ export interface ApplyOptions {
   force?: boolean
   dry_run?: boolean
   source?: string
+  planned?: string
 }
 
 export function exportOf({ cli }: TestHost): Promise<string> {

@@ -6,6 +6,7 @@ import type { InboxOutcome } from '../../src/core/messages/inbox.ts'
 import { type ClaimedTurn, DEATHS_MAX } from '../../src/core/turns/turn-claim.ts'
 import { Refusal } from '../../src/lib/refusal.ts'
 import { groupsResource } from '../../src/resources/groups.ts'
+import { inboxResource } from '../../src/resources/inbox.ts'
 import { routesResource } from '../../src/resources/routes.ts'
 import { scheduledTasksResource } from '../../src/resources/scheduled-tasks.ts'
 import { usersResource } from '../../src/resources/users.ts'
@@ -587,6 +588,18 @@ const restart = createAction(
   },
 )
 
+const retryByPerson = createAction(
+  'a person retries a message',
+  fc.record({ at }),
+  async (model, instance, given) => {
+    const message = pick(model.listRetryable(), given.at)
+    await instance.callAsHost(inboxResource.verbs.retry, { id: message.id })
+    model.retry(message)
+    await assert.rejects(instance.callAsHost(inboxResource.verbs.retry, { id: message.id }), Refusal)
+  },
+  (model) => model.listRetryable().length > 0,
+)
+
 const weighted = (weight: number, arbitrary: fc.Arbitrary<Action>): fc.WeightedArbitrary<Action> => ({
   weight,
   arbitrary,
@@ -607,6 +620,7 @@ export const ANY_ACTION: fc.Arbitrary<Action> = fc.oneof(
   weighted(5, spend),
   weighted(8, end),
   weighted(4, retry),
+  weighted(6, retryByPerson),
   weighted(2, renew),
   weighted(12, delegate),
   weighted(8, die),

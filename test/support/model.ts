@@ -24,6 +24,8 @@ export interface ModelMessage {
   topic: string
   turn?: string | undefined
   waitsFor?: string | undefined
+  /** Number of retries by a person. */
+  retries?: number
   /** Texts for the client that waits for it; undefined if the text is not specified. */
   readonly frames: (string | undefined)[]
 }
@@ -223,6 +225,24 @@ export class Model {
     return message
   }
 
+  /** Messages that a person can retry. */
+  listRetryable(): ModelMessage[] {
+    return this.messages.filter(
+      ({ state, folder }) =>
+        (state === 'failed' || state === 'refused') && folder !== undefined && this.groups.has(folder),
+    )
+  }
+
+  /** The message waits at its old place, and the folder no longer pauses. */
+  retry(message: ModelMessage): void {
+    const { folder = '', topic } = message
+    Object.assign(message, { turn: undefined, retries: (message.retries ?? 0) + 1 })
+    this.#wait(message, folder, topic)
+    const order = (id: string): number => this.messages.findIndex((each) => each.id === id)
+    this.conversation(folder, topic).waiting.sort((one, other) => order(one) - order(other))
+    if (this.#failures.has(folder)) this.#failures.set(folder, { count: 0, openUntil: 0 })
+  }
+
   /** The end of a message is also the end for messages that wait for it. */
   #end(message: ModelMessage, outcome: InboxOutcome): ModelMessage {
     message.state = outcome
@@ -354,7 +374,7 @@ export class Model {
     if (!last) throw new Error('nothing waits there')
     const isRefused = this.isExhausted(folder, person, now)
     const turn: OpenTurn = {
-      id: last.id,
+      id: last.retries === undefined ? last.id : `${last.id}.${last.retries}`,
       folder,
       topic,
       jid: last.delegated?.jid ?? last.jid,

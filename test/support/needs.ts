@@ -54,7 +54,14 @@ const PARTS = {
     missing: () => (oldNode() ? undefined : 'there is no Node older than 24 at /usr/bin/node'),
     remedy: 'apt-get install nodejs',
   },
+  'systemd-analyze': { missing: () => commandMissing('systemd-analyze'), remedy: 'apt-get install systemd' },
+  systemd: { missing: systemdMissing, remedy: 'apt-get install systemd bubblewrap iproute2 procps' },
+  nginx: { missing: () => programMissing('nginx'), remedy: 'apt-get install nginx-light' },
+  caddy: { missing: () => commandMissing('caddy'), remedy: 'apt-get install caddy' },
+  logrotate: { missing: () => programMissing('logrotate'), remedy: 'apt-get install logrotate' },
   engine: { missing: engineMissing, remedy: 'apt-get install docker.io iptables iproute2' },
+  compose: { missing: () => commandMissing('docker-compose'), remedy: 'apt-get install docker-compose' },
+  mmdebstrap: { missing: () => commandMissing('mmdebstrap'), remedy: 'apt-get install mmdebstrap' },
 } satisfies Record<string, Part>
 
 export type PartName = keyof typeof PARTS
@@ -78,6 +85,11 @@ export function needs(...names: PartName[]): { skip?: string } {
 function commandMissing(command: string): string | undefined {
   const found = (process.env.PATH ?? '').split(delimiter).some((folder) => existsSync(join(folder, command)))
   return found ? undefined : `there is no ${command}`
+}
+
+/** For programs of the administrator, whose directory is not on every PATH. */
+function programMissing(program: string): string | undefined {
+  return existsSync(join('/usr/sbin', program)) ? undefined : commandMissing(program)
 }
 
 /** The Node of the machine, if it is older than svc requires. */
@@ -113,6 +125,17 @@ function engineMissing(): string | undefined {
   const reason = ['docker', 'dockerd', 'iptables', 'ip'].map(commandMissing).find((each) => each !== undefined)
   if (reason) return reason
   const { status, stderr } = spawnSync('unshare', ['--net', '--mount', 'true'], { encoding: 'utf8' })
+  return status === 0 ? undefined : `there can be no namespaces here: ${stderr.trim()}`
+}
+
+/** A test starts it as the first process of its own namespaces. */
+function systemdMissing(): string | undefined {
+  if (!existsSync('/lib/systemd/systemd')) return 'there is no /lib/systemd/systemd'
+  const reason = ['bwrap', 'ip', 'pgrep'].map(commandMissing).find((each) => each !== undefined)
+  if (reason) return reason
+  const spaces = ['--pid', '--mount', '--net', '--uts', '--ipc', '--cgroup', '--fork']
+  const mount = ['mount', '-t', 'cgroup2', 'none', '/mnt']
+  const { status, stderr } = spawnSync('unshare', [...spaces, ...mount], { encoding: 'utf8' })
   return status === 0 ? undefined : `there can be no namespaces here: ${stderr.trim()}`
 }
 

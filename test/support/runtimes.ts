@@ -15,6 +15,7 @@ export interface OpenRuntimeOptions extends CellNetworkOptions {
   /** The directory of all workspaces. */
   readonly groups?: string
   readonly chats?: string
+  readonly root?: string
   warn?(sentence: string): void
 }
 
@@ -26,6 +27,7 @@ export async function openRuntime(
     allow = [],
     groups = agentDir(t),
     chats = '/nowhere',
+    root,
     warn = (sentence) => assert.fail(sentence),
     ...network
   }: OpenRuntimeOptions = {},
@@ -36,6 +38,7 @@ export async function openRuntime(
     clock: systemClock,
     groups,
     chats,
+    root,
     network: await cellNetwork(t, allow, network),
     warn,
   })

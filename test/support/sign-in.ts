@@ -2,6 +2,9 @@
 import { createSignInLink } from '../../src/core/people/sign-in-links.ts'
 import type { ServedHost } from './served-host.ts'
 
+/** What signing in needs of a served instance. */
+type SignInHost = Pick<ServedHost, 'host' | 'url'>
+
 export interface SignedInBrowser {
   /** The Cookie header. */
   readonly cookie: string
@@ -39,12 +42,12 @@ export function cookiesOf(response: Response): string {
     .join('; ')
 }
 
-export async function signInLink(served: ServedHost, sub: string): Promise<string> {
+export async function signInLink(served: SignInHost, sub: string): Promise<string> {
   const token = await served.host.engine.transaction((tx) => createSignInLink(tx, served.host, sub))
   return `${served.url()}/auth/link/${token}`
 }
 
-export async function signIn(served: ServedHost, sub: string): Promise<SignedInBrowser> {
+export async function signIn(served: SignInHost, sub: string): Promise<SignedInBrowser> {
   const link = await signInLink(served, sub)
   const response = await fetch(link, formRequest(link, {}))
   const cookie = cookiesOf(response)
@@ -54,7 +57,7 @@ export async function signIn(served: ServedHost, sub: string): Promise<SignedInB
 }
 
 /** A browser with this session cookie. */
-export async function browserOf(served: ServedHost, cookie: string): Promise<SignedInBrowser> {
+export async function browserOf(served: SignInHost, cookie: string): Promise<SignedInBrowser> {
   const get = (path: string, headers: Record<string, string> = {}): Promise<Response> =>
     fetch(served.url() + path, { redirect: 'manual', headers: { Accept: 'text/html', Cookie: cookie, ...headers } })
   const me: { csrf: string; session: string } = JSON.parse(

@@ -1,0 +1,123 @@
+// Every page of the dashboard in a real browser: accessible in both themes, on a phone too, without script errors, and for the
+// right people.
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { suite, type TestContext, test } from 'node:test'
+import type { Page } from 'playwright-core'
+import { folderViews } from '../../../src/daemons/dashd/folder/index.ts'
+import { folderPath } from '../../../src/daemons/dashd/page.ts'
+import { pages } from '../../../src/daemons/dashd/pages/index.ts'
+import { groupsResource } from '../../../src/resources/groups.ts'
+import { type Dashboard, serveDashboard } from '../../support/dashboard.ts'
+import { needs } from '../../support/needs.ts'
+
+const PATHS = [
+  ...pages.flatMap(({ path, nav }) => (nav === undefined ? [] : [path])),
+  ...folderViews.map(({ name }) => folderPath('team', name)),
+]
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+const HOSTILE = `"><img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`
+
+const WCAG = ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa']
+/** Of all rules, only this one depends on the theme. */
+const RULES = { light: WCAG, dark: ['color-contrast'] }
+
+/** Rules of WCAG 2.2, levels A and AA, that the page breaks. */
+async function findViolations(page: Page, theme: keyof typeof RULES): Promise<string[]> {
+  return page.evaluate(`axe.run(document, { runOnly: ${JSON.stringify(RULES[theme])} }).then(({ violations }) =>
+    violations.map(({ id, nodes }) => id + ' at ' + nodes[0].html.slice(0, 200)))`)
+}
+
+async function openOperatorPage(
+  t: TestContext,
+  dash: Dashboard,
+  options = {},
+): Promise<{ page: Page; errors: string[] }> {
+  const page = await dash.open(t, dash.operator, '/dash/', options)
+  const errors: string[] = []
+  page.on('console', (message) => {
+    if (message.type() === 'error' && !message.location().url.endsWith('/favicon.ico')) errors.push(message.text())
+  })
+  return { page, errors }
+}
+
+suite('the pages of the dashboard', () => {
+  test('are accessible in both themes and on a phone, and load nothing from elsewhere', needs('browser'), async (t) => {
+    const dash = await serveDashboard(t)
+    for (const folder of ['team', 'other'])
+      await dash.cli.call(groupsResource.verbs.set, { folder, key: 'name', to: HOSTILE })
+    const { page, errors } = await openOperatorPage(t, dash)
+    const elsewhere: string[] = []
+    page.on('request', (request) => {
+      if (!request.url().startsWith(`${dash.base}/`)) elsewhere.push(request.url())
+    })
+    const faults: string[] = []
+    for (const path of PATHS) {
+      const response = await page.goto(dash.base + path, { waitUntil: 'domcontentloaded' })
+      if (response?.status() !== 200) faults.push(`${path} is ${response?.status()}`)
+      // A script element would be stopped by the security policy.
+      await page.evaluate(AXE)
+      for (const colorScheme of ['light', 'dark'] as const) {
+        await page.emulateMedia({ colorScheme })
+        for (const violation of await findViolations(page, colorScheme))
+          faults.push(`${path} (${colorScheme}): ${violation}`)
+      }
+      await page.setViewportSize({ width: 390, height: 800 })
+      const width = await page.evaluate('document.documentElement.scrollWidth')
+      if (Number(width) > 390) faults.push(`${path} is ${width} px wide on a phone`)
+      await page.setViewportSize({ width: 1100, height: 760 })
+      if ((await page.title()) === 'owned') faults.push(`${path} runs a script of its data`)
+    }
+    assert.deepEqual(faults, [])
+    assert.deepEqual(errors, [])
+    assert.deepEqual(elsewhere, [])
+  })
+
+  test('do not exist for people without a grant', async (t) => {
+    const dash = await serveDashboard(t)
+    for (const path of PATHS) {
+      const { status } = await dash.stranger.get(path)
+      assert.equal(status, path === '/dash/me' ? 200 : 404, path)
+    }
+  })
+
+  test(
+    'update themselves, keep what is being typed, and say when they are no longer live',
+    needs('browser'),
+    async (t) => {
+      const dash = await serveDashboard(t)
+      const { page, errors } = await openOperatorPage(t, dash)
+      await page.goto(`${dash.base}/dash/folders`)
+      await page.waitForFunction(`document.querySelector('#connection').textContent === 'Live'`)
+      await page.fill('input[type=search][name=search]', 'typed')
+      await dash.cli.call(groupsResource.verbs.add, { folder: 'fresh' })
+      await page.waitForSelector('#live a[href="/dash/folders/fresh"]')
+      assert.equal(await page.inputValue('input[type=search][name=search]'), 'typed')
+      assert.deepEqual(errors, [])
+      await dash.close()
+      await page.waitForSelector('#connection.lost')
+    },
+  )
+
+  test('work without script: a form changes something and the page says so', needs('browser'), async (t) => {
+    const dash = await serveDashboard(t)
+    const page = await dash.open(t, dash.admin, '/dash/folders/team?view=network', { javaScriptEnabled: false })
+    await page.fill('input[name=target]', 'api.example.com')
+    await page.press('input[name=target]', 'Enter')
+    await page.waitForSelector('.notice.ok')
+    assert.match((await page.textContent('#live')) ?? '', /api\.example\.com/)
+  })
+
+  test('are reached by the keyboard alone', needs('browser'), async (t) => {
+    const dash = await serveDashboard(t)
+    const { page } = await openOperatorPage(t, dash)
+    await page.keyboard.press('Control+k')
+    await page.waitForSelector('#palette-results a')
+    await page.keyboard.type('team/s')
+    await page.waitForSelector('#palette-results a[href="/dash/folders/team/sub"]')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(`${dash.base}/dash/folders/team/sub`)
+    assert.equal(await page.textContent('h1'), 'team/sub')
+  })
+})
