@@ -16,7 +16,7 @@ import { tempDir } from '../support/temp.ts'
 const SVC = join(dirname(dirname(import.meta.dirname)), 'bin/svc.js')
 
 function svc(t: TestContext, dir: string, args: readonly string[], env: Record<string, string> = {}): ChildProcess {
-  const child = spawn(process.execPath, [SVC, ...args], {
+  const child = spawn(SVC, args, {
     env: { PATH: process.env.PATH, HOME: process.env.HOME, SVC_DATA_DIR: dir, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

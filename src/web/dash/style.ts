@@ -149,5 +149,4 @@ dialog li a:hover, dialog li a:focus { background: var(--bubble) }
   td.actions form { margin: 0 }
   .details > div { grid-template-columns: minmax(0, 1fr); gap: 0 }
 }
-@media (prefers-reduced-motion: no-preference) { @view-transition { navigation: auto } }
 `
