@@ -26,6 +26,7 @@ const groupsPage = definePage({
       confirm: ({ folder }) => `Remove ${folder}?`,
       to: () => '/dash/elsewhere',
     },
+    set: { verb: groupsResource.verbs.set, done: 'Changed.' },
     reveal: { run: async () => ({ title: 'Token', main: html`<code>a secret token</code>` }) },
   },
   show: async (view) => {
@@ -72,7 +73,12 @@ const operatorsPage = definePage({
 
 interface TestPages extends Omit<Dashboard, 'ask'> {
   ask(as: SignedInBrowser | undefined, path: string, init?: RequestInit): Promise<Response>
-  submit(as: SignedInBrowser, fields: Record<string, string>, headers?: Record<string, string>): Promise<Response>
+  submit(
+    as: SignedInBrowser,
+    fields: Record<string, string>,
+    headers?: Record<string, string>,
+    query?: string,
+  ): Promise<Response>
 }
 
 async function servePages(
@@ -107,8 +113,8 @@ async function servePages(
         ...init.headers,
       },
     })
-  const submit: TestPages['submit'] = (as, fields, headers = {}) =>
-    ask(as, '/dash/test', {
+  const submit: TestPages['submit'] = (as, fields, headers = {}, query = '') =>
+    ask(as, `/dash/test${query}`, {
       method: 'POST',
       headers: { Origin: dash.base, 'Content-Type': 'application/x-www-form-urlencoded', ...headers },
       body: new URLSearchParams({ csrf: as.csrf, ...fields }).toString(),
@@ -260,6 +266,21 @@ suite('a page of the dashboard', () => {
       ['main', 'other', 'team', 'team/sub'],
     )
     assert.equal((await pages.ask(pages.operator, '/dash/operators?format=csv')).status, 404)
+  })
+
+  test('shows the same part of a list and the same filter after a form', async (t) => {
+    const pages = await servePages(t)
+    const { status, headers } = await pages.submit(pages.operator, setCap, {}, '?after=other&search=t')
+    assert.deepEqual([status, headers.get('Location')], [303, '/dash/test?after=other&search=t'])
+  })
+
+  test('takes a text as it was typed, and JSON only where the verb takes no text', async (t) => {
+    const pages = await servePages(t)
+    const change = { action: 'set', form: 'set', form_key: 'k2', folder: 'team' }
+    const named = await pages.submit(pages.operator, { ...change, key: 'name', to: '["a"]' })
+    assert.equal(named.status, 303, await named.text())
+    const { name } = await pages.cli.call(groupsResource.verbs.show, { folder: 'team' })
+    assert.equal(name, '["a"]')
   })
 
   test('escapes texts of other people', async (t) => {

@@ -247,7 +247,7 @@ async function carryOut(
   return action.to ? { done, to: action.to(...told) } : { done }
 }
 
-/** An empty field is not given. Objects and lists are typed as JSON. */
+/** An empty field is not given. Objects and lists are typed as JSON; a field that takes text gets it unchanged. */
 function formInput({ verb }: Extract<PageAction, { verb: unknown }>, values: Readonly<Record<string, string>>): object {
   const given = Object.fromEntries(
     Object.entries(values)
@@ -256,13 +256,14 @@ function formInput({ verb }: Extract<PageAction, { verb: unknown }>, values: Rea
       .map(([name, value]) => [name, value.replaceAll('\r\n', '\n')]),
   )
   const input = parseTextInput(verb.input, given)
-  return Object.fromEntries(Object.entries(input).map(([name, value]) => [name, structured(value)]))
-}
-
-function structured(value: unknown): unknown {
-  if (typeof value !== 'string' || !/^\s*[[{]/.test(value)) return value
-  const parsed = tryParseJson(value)
-  return isObject(parsed) || Array.isArray(parsed) ? parsed : value
+  const takes = (name: string, value: unknown): boolean => verb.input.shape[name]?.safeParse(value).success ?? false
+  return Object.fromEntries(
+    Object.entries(input).map(([name, value]) => {
+      const parsed = typeof value === 'string' && /^\s*[[{]/.test(value) ? tryParseJson(value) : undefined
+      const isBetter = (isObject(parsed) || Array.isArray(parsed)) && !takes(name, value)
+      return [name, isBetter ? parsed : value]
+    }),
+  )
 }
 
 async function respondTo(
@@ -273,7 +274,9 @@ async function respondTo(
 ): Promise<Response> {
   const { c } = view
   if ('title' in outcome) return sendPage(c, await renderPage(context, view, page, outcome))
-  return redirectTo(outcome.to ?? view.url(), { 'Set-Cookie': noticeCookie(context, view.person, outcome.done) })
+  return redirectTo(outcome.to ?? view.url({ after: view.query.after }), {
+    'Set-Cookie': noticeCookie(context, view.person, outcome.done),
+  })
 }
 
 async function showRefusedForm(
