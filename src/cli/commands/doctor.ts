@@ -87,8 +87,9 @@ async function runChecks(svc: SvcContext, location: InstanceLocation, isOnline: 
   )
   // A call needs the instance open, which a wrong store or time zone prevents.
   if (isOnline && !findings.some(({ check, status }) => status === 'wrong' && PRECONDITIONS.has(check))) {
-    const { checkModelCalls } = await import('../doctor/model-checks.ts')
-    findings.push(...(await checkModelCalls(await svc.open())))
+    const { checkModelCalls } = await import('../../daemons/doctor/model-checks.ts')
+    const opened = await svc.open()
+    findings.push(...(await checkModelCalls(opened.host, opened)))
   }
   return findings
 }
@@ -215,7 +216,11 @@ async function runRowChecks(engine: Engine, configured: ConfiguredInstance, nowM
   const rows = await engine.read((tx) => readStoreContents(tx, { chat: LINK_QUOTA, folder: FOLDER_QUOTA }))
   const isShared = settings.DATABASE_URL !== undefined
   const contents = { ...rows, instance: name, layout, secretsKey: settings.SECRETS_KEY, nowMs, isShared }
-  const { checkModels } = await import('../doctor/model-checks.ts')
-  const models = await runCheck('models', () => checkModels(engine, configured))
+  const { checkModels } = await import('../../daemons/doctor/model-checks.ts')
+  const { openKeyring } = await import('../../core/secrets/keyring.ts')
+  const models = await runCheck('models', async () => {
+    const keyring = openKeyring(settings.SECRETS_KEY)
+    return checkModels(engine, { instance: name, layout, keyring, sources })
+  })
   return [schema, models, ...(await checkStoreContents(contents))]
 }

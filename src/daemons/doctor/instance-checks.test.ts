@@ -86,6 +86,22 @@ suite('checks of a running instance', () => {
     assert.equal(bad.get('settings')?.status, 'wrong')
   })
 
+  test('report a model without its settings, with the command that sets them', async (t) => {
+    const on = await testHost(t)
+    await on.groups('main')
+    const models = async (env: Record<string, string>) =>
+      (await check(on, { hasAgents: true, current: [source({ ...KEY, ...env })] })).get('models')
+    assert.deepEqual(await models({}), {
+      check: 'models',
+      status: 'ok',
+      detail: 'the built-in demo answers; svc model test sets a real model',
+    })
+    const missing = await models({ AGENT_RUNTIME: 'openai', OPENAI_BASE_URL: 'http://127.0.0.1:1/v1' })
+    assert.deepEqual([missing?.status, missing?.next], ['wrong', 'svc model test'])
+    assert.match(missing?.detail ?? '', /^main: .*model/)
+    assert.equal((await check(on)).get('models')?.detail, 'not known here: another process runs them')
+  })
+
   test('a check that does not end does not delay the others', async (t) => {
     const on = await testHost(t)
     const found = await check(on, { health: () => new Promise(() => {}), limitMs: 1 })

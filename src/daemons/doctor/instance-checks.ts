@@ -12,6 +12,7 @@ import { listSettingsInForce } from '../settings-in-force.ts'
 import { type AdapterState, checkAdapters } from './adapter-check.ts'
 import { checkAgents } from './agent-check.ts'
 import { asNote, type DoctorFinding, makeFinding, runCheck } from './findings.ts'
+import { checkModels } from './model-checks.ts'
 import { checkStoreContents, readStoreContents } from './store-checks.ts'
 
 export interface InstanceCheckOptions {
@@ -51,6 +52,14 @@ function checksOf(options: InstanceCheckOptions): readonly Check[] {
       'agents',
       one('agents', async () =>
         hasAgents && layout ? checkAgents({ layout, sources }) : elsewhere('agents', `svc doctor ${instance}`),
+      ),
+    ],
+    [
+      'models',
+      one('models', async () =>
+        hasAgents && layout
+          ? checkModels(engine, { instance, layout, keyring: host.keyring, sources: current })
+          : elsewhere('models', `svc doctor ${instance}`),
       ),
     ],
     ['adapters', one('adapters', async () => checkAdapters(await adapters(), instance))],

@@ -30,7 +30,7 @@ const textOf = async (response: Promise<Response>): Promise<string> => (await re
 const VIEWS = ['overview', 'agent', 'chat', 'budget', 'sessions', 'children', 'remove']
 
 suite('views of a folder', () => {
-  test('are shown to operators and administrators, and to nobody else', async (t) => {
+  test('are shown only to operators and to administrators of the folder', async (t) => {
     const dash = await open(t)
     for (const view of VIEWS) {
       const path = `/dash/folders/team?view=${view}`

@@ -46,7 +46,7 @@ export const webView = defineFolderView({
 const ACCESS_TEXTS: Readonly<Record<WebRoute['access'], string>> = {
   public: 'Everyone may see it.',
   auth: 'People who have signed in may see it.',
-  deny: 'Nobody may see it.',
+  deny: 'Not served to anyone.',
   redirect: 'Redirects',
 }
 

@@ -1,21 +1,16 @@
-// Checks of `svc doctor` for models: whether the settings of each group are complete and, with --online, whether a call succeeds.
+// Checks of models: whether the settings of each group are complete and, for `svc doctor --online`, whether a call succeeds.
 import { selfAndAncestors } from '../../core/access/tiers.ts'
 import { groups } from '../../core/groups/groups.ts'
-import { groupDirs } from '../../core/layout.ts'
-import { openKeyring } from '../../core/secrets/keyring.ts'
+import { groupDirs, type Layout } from '../../core/layout.ts'
+import type { Keyring } from '../../core/secrets/keyring.ts'
 import { MODEL_FAMILIES } from '../../core/secrets/model-variables.ts'
 import { secrets } from '../../core/secrets/secrets.ts'
-import { type DoctorFinding, makeFinding, runCheck } from '../../daemons/doctor/findings.ts'
-import {
-  describeModel,
-  type ModelConfig,
-  type ModelConfigQuery,
-  readModelConfig,
-} from '../../daemons/models/model-config.ts'
-import { findModelFaults } from '../../daemons/models/model-faults.ts'
+import type { SettingSource } from '../../lib/settings.ts'
+import type { InstanceHost } from '../../registry/context.ts'
 import type { Engine, Tx } from '../../store/engine.ts'
-import type { OpenedInstance } from '../command.ts'
-import type { ConfiguredInstance } from '../instance/instance.ts'
+import { describeModel, type ModelConfig, type ModelConfigQuery, readModelConfig } from '../models/model-config.ts'
+import { findModelFaults } from '../models/model-faults.ts'
+import { type DoctorFinding, makeFinding, runCheck } from './findings.ts'
 
 /** Groups with the same model configuration. */
 interface SharedModel {
@@ -23,11 +18,17 @@ interface SharedModel {
   readonly folders: readonly string[]
 }
 
+export interface ModelCheckOptions {
+  readonly instance: string
+  readonly layout: Layout
+  readonly keyring: Keyring
+  readonly sources: readonly SettingSource[]
+}
+
 export async function checkModels(
   engine: Engine,
-  { name, layout, settings, sources }: ConfiguredInstance,
+  { instance, layout, keyring, sources }: ModelCheckOptions,
 ): Promise<DoctorFinding> {
-  const keyring = openKeyring(settings.SECRETS_KEY)
   const shared = await engine.read((tx) => readSharedModels(tx, { keyring, sources }))
   const faults = shared.flatMap(({ config, folders }) =>
     [...config.warnings, ...findModelFaults(config, groupDirs(layout, folders[0] ?? 'main').home)].map((fault) => ({
@@ -40,14 +41,17 @@ export async function checkModels(
   return makeFinding(
     'models',
     [...new Set(faults.map(({ fault }) => fault))],
-    isDemo ? `the built-in demo answers; svc model ${name} sets a real model` : fine,
-    suggestModelCommand(name, faults[0]?.folder),
+    isDemo ? `the built-in demo answers; svc model ${instance} sets a real model` : fine,
+    suggestModelCommand(instance, faults[0]?.folder),
   )
 }
 
 /** Makes one real call for each configuration. */
-export async function checkModelCalls({ name, layout, sources, host }: OpenedInstance): Promise<DoctorFinding[]> {
-  const { testModel } = await import('../../daemons/models/test-call.ts')
+export async function checkModelCalls(
+  host: InstanceHost,
+  { layout, sources }: Pick<ModelCheckOptions, 'layout' | 'sources'>,
+): Promise<DoctorFinding[]> {
+  const { testModel } = await import('../models/test-call.ts')
   const shared = await host.engine.read((tx) => readSharedModels(tx, { keyring: host.keyring, sources }))
   const check = 'model call'
   const findings: DoctorFinding[] = []
@@ -58,7 +62,7 @@ export async function checkModelCalls({ name, layout, sources, host }: OpenedIns
       const { ms } = await testModel(host, layout, { ...config, folder })
       return { check, status: 'ok', detail: `${describeModel(config)} answered in ${(ms / 1000).toFixed(1)} s` }
     }
-    findings.push(await runCheck(check, call, suggestModelCommand(name, config.folder)))
+    findings.push(await runCheck(check, call, suggestModelCommand(host.instance, config.folder)))
   }
   return findings
 }
