@@ -4,7 +4,9 @@ import { hash } from 'node:crypto'
 import { type TestContext, test } from 'node:test'
 import { handleSubmitStatus } from '../src/agent-socket/submit-status.ts'
 import { followAnswer } from '../src/cli/output/sandbox-room.ts'
+import { listDecidedCalls } from '../src/core/access/approvals.ts'
 import type { Caller } from '../src/core/access/caller.ts'
+import { listFolderGrants } from '../src/core/access/folder-grants.ts'
 import { recordDenials } from '../src/core/access/network-denials.ts'
 import { readChatPage } from '../src/core/chats/chat-page.ts'
 import { resolveChatJid } from '../src/core/chats/folder-chat.ts'
@@ -17,6 +19,7 @@ import { deleteIdempotencyKeys } from '../src/core/links/idempotency-keys.ts'
 import { findNearlyFull, subtractMovedBytes } from '../src/core/links/storage-use.ts'
 import { storeFetchedMessages } from '../src/core/messages/fetched-messages.ts'
 import { recordInbound } from '../src/core/messages/inbound.ts'
+import { findReceivedMessage, listLinkDeliveries } from '../src/core/messages/link-deliveries.ts'
 import { readArrivalFrom, readListedByIds } from '../src/core/messages/message-list.ts'
 import { listIdsWithPrefix, listMessageStates, readMessageDetails } from '../src/core/messages/message-states.ts'
 import { MessageTracer } from '../src/core/messages/message-tracer.ts'
@@ -27,16 +30,27 @@ import { findIdentityName } from '../src/core/people/identities.ts'
 import { OPEN_ROWS_MAX, onboarding } from '../src/core/people/onboarding.ts'
 import { countAhead } from '../src/core/people/onboarding-requests.ts'
 import { takeChallenge } from '../src/core/people/passkeys.ts'
+import { describePerson } from '../src/core/people/people.ts'
 import { findEngagedFolder } from '../src/core/routing/chat-owner.ts'
 import { planChatRoutes } from '../src/core/routing/chat-routes.ts'
 import { engage, findLastReplyId } from '../src/core/routing/engagements.ts'
 import { dueTasks, recordTaskTurn } from '../src/core/schedule/task-firing.ts'
 import { expireLeases, leaseDueTasks } from '../src/core/schedule/task-leases.ts'
 import { countTasks, lastRuns, removeOldestCompleted } from '../src/core/schedule/tasks.ts'
+import { readAttention } from '../src/core/turns/attention.ts'
 import { takeBudgetNotice } from '../src/core/turns/budget.ts'
 import { forceNewSession } from '../src/core/turns/conversations.ts'
+import { readDayActivity } from '../src/core/turns/day-activity.ts'
 import { writeContextOf } from '../src/core/turns/rounds.ts'
+import { sumSpend } from '../src/core/turns/spend.ts'
 import { claimTurn, listFoldersWithOpenBreaker } from '../src/core/turns/turn-claim.ts'
+import {
+  findLastAnswer,
+  listOpenTurns,
+  listTurnIdsWithPrefix,
+  listTurnMessages,
+  listTurns,
+} from '../src/core/turns/turn-list.ts'
 import { releaseTurn, stopTurns, type Turn } from '../src/core/turns/turns.ts'
 import { readStoreContents } from '../src/daemons/doctor/store-checks.ts'
 import { routeBatch } from '../src/daemons/routd/router.ts'
@@ -184,8 +198,30 @@ async function callTurns({ host, clock, ...talk }: ConversationHost): Promise<vo
   await talk.say(inRoom.turn, 'hello', { jid: ROOM })
   for (const id of [inRoom.turn.id, 'unknown']) await read((tx) => readMessageDetails(tx, id))
   await useMessages({ ...talk, host, clock }, inRoom.turn)
+  await readPages({ ...talk, host, clock }, inRoom.turn)
   for (const shiftMs of [-DAY_MS, DAY_MS])
     await write((tx) => claimOutbox(tx, { now: clock.now() + shiftMs, forMs: 1, limit: 5 }))
+}
+
+/** What pages of the dashboard read. */
+async function readPages({ host, clock, read, cli }: ConversationHost, { id }: Turn): Promise<void> {
+  const now = clock.now()
+  for (const folders of [undefined, ['main']]) {
+    await read((tx) => readAttention(tx, { folders }, now))
+    await read((tx) => readDayActivity(tx, folders, now))
+    await read((tx) => listTurns(tx, { folders, limit: 5 }))
+    await read((tx) => listOpenTurns(tx, folders, 5))
+  }
+  await read((tx) => sumSpend(tx, { by: 'day', since: '2026-01-01', limit: 5, folders: undefined }))
+  await read((tx) => listTurnMessages(tx, id))
+  await read((tx) => findLastAnswer(tx, id))
+  await read((tx) => listTurnIdsWithPrefix(tx, '0', 5))
+  await read(async (tx) => describePerson(tx, 'local:me', await host.policies.read(tx), now))
+  await cli.call(accountsResource.verbs.list, {})
+  await read((tx) => findReceivedMessage(tx, 'unknown'))
+  await read((tx) => listLinkDeliveries(tx, { jid: 'hook:main/ci', folder: 'main', limit: 5 }))
+  await read((tx) => listDecidedCalls(tx, 5))
+  await read((tx) => listFolderGrants(tx, 'main'))
 }
 
 /** The list, the story and the retries of messages. */
@@ -193,7 +229,7 @@ async function useMessages(talk: ConversationHost, turn: Turn): Promise<void> {
   const { list, details, retry } = inboxResource.verbs
   for (const filter of [
     {},
-    { sender: 'nobody' },
+    { sender: 'telegram:user/2' },
     { direction: 'all', until: '2001-01-01T00:00:00Z' },
     { state: 'failed' },
   ])
