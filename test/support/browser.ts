@@ -1,6 +1,6 @@
 // A real browser: one Chromium per test file, with isolated visitors.
 import { after, type TestContext } from 'node:test'
-import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core'
 
 const FLAGS = [
   '--headless',
@@ -48,6 +48,8 @@ export async function visitor(t: TestContext, options: BrowserContextOptions = {
 }
 
 /** Playwright creates and removes the directory of the profile. */
-function launch(): Promise<Browser> {
+async function launch(): Promise<Browser> {
+  // Loaded on demand: most tests of the dashboard open no browser.
+  const { chromium } = await import('playwright-core')
   return chromium.launch({ executablePath: '/usr/bin/chromium', args: FLAGS })
 }
