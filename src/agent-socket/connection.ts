@@ -15,6 +15,7 @@ import {
   createToolServer,
   plainToolCall,
   type ToolCallParams,
+  type ToolCallReport,
   type ToolServerOptions,
   toolCallFault,
 } from '../faces/mcp.ts'
@@ -53,6 +54,8 @@ export interface BoundTurn {
   readonly offered?: OfferedTools | undefined
   /** Called when a tool failed because the store was unavailable. */
   onOutage?(): void
+  /** Called after each tool call. */
+  onCall?(call: ToolCallReport): void
 }
 
 export interface AgentConnectionOptions {
@@ -135,7 +138,8 @@ export function openAgentConnection(
     mustBeOffered(bound?.offered, folder, tool)
   }
   const isOffered = (tool: string): boolean => bound?.offered?.has(tool) ?? true
-  const tools: ToolServerOptions = { list, requestContext, admit, isOffered, onError }
+  const onCall = bound?.onCall
+  const tools: ToolServerOptions = { list, requestContext, admit, isOffered, onError, ...(onCall ? { onCall } : {}) }
   const serve: McpServerFactory = (context) => {
     if (era !== 'legacy') era = context.era
     return createToolServer(tools)

@@ -12,7 +12,7 @@ import { REFUSALS, Refusal, TransientRefusal } from '../lib/refusal.ts'
 import { isObject } from '../lib/text/json.ts'
 import { packageVersion } from '../lib/version.ts'
 import type { RequestContext } from '../registry/context.ts'
-import { ToolNotListed } from '../registry/tool.ts'
+import { type Tool, ToolNotListed } from '../registry/tool.ts'
 import { type ToolList, toolsVisibleTo } from './tool-list.ts'
 
 export interface ToolServerOptions<A = RequestContext> {
@@ -23,8 +23,17 @@ export interface ToolServerOptions<A = RequestContext> {
   admit?(context: A, tool: string): void
   /** Whether a tool that the caller may use is listed; by default all are. */
   isOffered?(tool: string): boolean
+  /** Called after each call of a tool that exists for the caller. */
+  onCall?(call: ToolCallReport): void
   /** Called for errors that are not refusals; the client gets only `internal error`. */
   onError(error: unknown, what: string): void
+}
+
+export interface ToolCallReport {
+  readonly tool: Pick<Tool<never>, 'name' | 'input'>
+  readonly args: Readonly<Record<string, unknown>>
+  readonly result: CallToolResult
+  readonly ms: number
 }
 
 export const CAPABILITIES = { tools: {} }
@@ -76,21 +85,25 @@ export interface ToolCallParams {
 
 /** The result of a `tools/call` request. Throws `ProtocolError` if there is no such tool for the caller. */
 export async function callTool<A>(
-  { list, requestContext, admit, onError }: ToolServerOptions<A>,
+  { list, requestContext, admit, onCall, onError }: ToolServerOptions<A>,
   { name, arguments: args = {} }: ToolCallParams,
   meta: unknown,
 ): Promise<CallToolResult> {
   const tool = list.tools.get(name)
   if (!tool) throw unknownTool(name)
+  const started = onCall && performance.now()
+  let result: CallToolResult
   try {
     const context = await requestContext(meta)
     admit?.(context, tool.name)
-    return success(await tool.run(context, args))
+    result = success(await tool.run(context, args))
   } catch (error) {
     if (error instanceof ToolNotListed) throw unknownTool(name)
     if (!(error instanceof Refusal)) onError(error, tool.name)
-    return failure(error)
+    result = failure(error)
   }
+  if (started !== undefined) onCall?.({ tool, args, result, ms: performance.now() - started })
+  return result
 }
 
 /** A `tools/call` request with no more than a name, arguments and `_meta`, which `toolCallFault` has checked. */

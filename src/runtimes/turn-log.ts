@@ -1,4 +1,5 @@
-// The log file of one turn: the output of its process, up to a size limit. It is created with the first byte.
+// The log file of one turn: the output of its process and its tool calls, up to a size limit. It is created with the first
+// byte. Several writers may append to it.
 import type { FileHandle } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 import { Directory } from '../lib/files/directory.ts'

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { type Stats, statSync } from 'node:fs'
+import { readFileSync, type Stats, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { type TestContext, test } from 'node:test'
@@ -166,6 +166,24 @@ onEveryEngine('a run', (engine) => {
     )
   })
 })
+
+for (const generation of ['handshake', 'stateless'] as const)
+  test(`the log of a run has its tool calls with arguments and results (${generation})`, async (t) => {
+    const on = await open(t, 'sqlite', agentTools())
+    await on.ask()
+    const claimed = await on.mustClaim()
+    const { job, close } = await on.prepare(claimed)
+    const tools = await openTools(t, job.socket, { generation })
+    await tools.call('reply', { chatJid: 'web:main', text: 'hi' })
+    await tools.call('reply', { chatJid: 'web:other', text: 'hi' })
+    await close()
+    const log = readFileSync(job.logFile, 'utf8')
+    assert.match(log, /^\[tool\] reply \{"chatJid":"web:main","text":"hi"\} ok in \d+ ms: ok$/m)
+    assert.match(
+      log,
+      /^\[tool\] reply \{"chatJid":"web:other","text":"hi"\} failed in \d+ ms: reply: not permitted in web:other/m,
+    )
+  })
 
 test('a run reports that a tool call failed because the store was unavailable', async (t) => {
   const path = join(tempDir(t), 'svc.db')

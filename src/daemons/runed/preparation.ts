@@ -19,14 +19,17 @@ import type { ClaimedMessage, ClaimedTurn } from '../../core/turns/turn-claim.ts
 import { turnLogFile } from '../../core/turns/turn-log-files.ts'
 import { reachOfTurn, type Turn } from '../../core/turns/turns.ts'
 import { isPlainValue } from '../../core/values.ts'
+import type { ToolCallReport } from '../../faces/mcp.ts'
 import { timestamp } from '../../lib/clock.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import type { Runtimes } from '../../runtimes/index.ts'
 import type { TurnMessage } from '../../runtimes/runtime.ts'
+import { TurnLog } from '../../runtimes/turn-log.ts'
 import type { Tx } from '../../store/engine.ts'
 import { saveAttachments } from './attachments.ts'
 import type { CurrentSettings } from './current-settings.ts'
+import { formatToolCall } from './tool-call-line.ts'
 import type { PreparedTurn } from './turn-runner.ts'
 import { workspaceFiles } from './workspace-files.ts'
 
@@ -85,12 +88,18 @@ export function turnPreparation(options: PreparationOptions): (claimed: ClaimedT
       hadOutage = true
     }
     const offered = offeredTools(config)
-    const socket = await sockets.open(folder, { id, fence: turn.fence, reach, offered, onOutage })
+    const logFile = turnLogFile(dirs, id, now)
+    const log = new TurnLog(logFile)
+    const onCall = (call: ToolCallReport): void => log.write(Buffer.from(`${formatToolCall(call)}\n`))
+    const socket = await sockets.open(folder, { id, fence: turn.fence, reach, offered, onOutage, onCall })
     return {
       runtime,
       configMark: configFingerprint(gathered.groupConfig, gathered.levels, mark),
       hadOutage: () => hadOutage,
-      close: () => socket.close(),
+      close: async () => {
+        await socket.close()
+        await log.close()
+      },
       job: {
         turnId: id,
         fence: turn.fence,
@@ -110,7 +119,7 @@ export function turnPreparation(options: PreparationOptions): (claimed: ClaimedT
         openHome: async () => (await openHome(layout, folder)) ?? refuse('not_found', `${folder} has no workspace`),
         chat: children && chatDirectory(options, { folder, jid, children }),
         readText: (name) => readWorkspaceTexts(layout, folder, [name], FILE_BYTES_MAX)[0],
-        logFile: turnLogFile(dirs, id, now),
+        logFile,
         moneyCents: turn.money_cents,
         deadline: now + settings.TURN_DEADLINE,
         hangMs: settings.TURN_HANG,

@@ -155,7 +155,7 @@ function renderCalls({ nowMs }: PageView, { tool_calls }: ReceivedMessage): Html
       },
       { label: 'ms', cell: ({ duration_ms }) => duration_ms, isNumber: true },
     ],
-    empty: { text: 'The turn changed nothing with tools. Calls that only read are not recorded.' },
+    empty: { text: 'The turn changed nothing with tools. Calls that only read are in the log of the turn.' },
   })
 }
 

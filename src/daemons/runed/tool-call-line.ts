@@ -1,0 +1,22 @@
+// A tool call as one line in the log of its turn: arguments, result and duration, without credentials.
+import type { z } from 'zod'
+import type { ToolCallReport } from '../../faces/mcp.ts'
+import { redactJson } from '../../lib/log/redact.ts'
+import { summaryWithContent } from '../../registry/audit.ts'
+
+const RESULT_MAX = 500
+/** Redaction makes a text at most six times shorter, so a credential that is cut here is never in the line. */
+const RESULT_READ_MAX = 8 * RESULT_MAX
+
+export function formatToolCall({ tool, args, result, ms }: ToolCallReport): string {
+  // All tools take an object.
+  const given = summaryWithContent(args, tool.input as z.ZodObject)
+  const outcome = result.isError === true ? 'failed' : 'ok'
+  return `[tool] ${tool.name} ${given} ${outcome} in ${Math.round(ms)} ms: ${shortText(result)}`
+}
+
+function shortText({ content }: ToolCallReport['result']): string {
+  const texts = content.map((part) => (part.type === 'text' ? part.text : `<${part.type}>`))
+  const text = redactJson(texts.join(' ').slice(0, RESULT_READ_MAX)).replace(/\s+/g, ' ')
+  return text.length > RESULT_MAX ? `${text.slice(0, RESULT_MAX)}…` : text
+}
