@@ -91,6 +91,12 @@ async function openAccess(view: PageView): Promise<ModelAccess> {
   return { host, layout, sources: await daemon.currentSources(), folder, call: view.call, keepsRuntime: true }
 }
 
+/** Whether agents of this process answer with the built-in demo, as far as this person may know. */
+export async function usesDemoModel({ host, daemon, isOperator }: PageView): Promise<boolean> {
+  if (!isOperator || !daemon.peers.isLocal('runed')) return false
+  return (await readCurrentModel({ host, sources: await daemon.currentSources() })).runtime === 'demo'
+}
+
 async function testModelOf({ host, layout }: ModelAccess, config: ModelConfig): Promise<ModelTestResult> {
   // Loaded on demand: it starts cells and a proxy.
   const { testModel } = await import('../models/test-call.ts')

@@ -77,7 +77,7 @@ suite('someone who never used the command line', needs('browser', 'bubblewrap', 
     await page.waitForURL(`${base}/dash/`)
 
     // A model.
-    await linkTo(page, 'Model').click()
+    await linkTo(page, 'Connect a model').click()
     await linkTo(page, 'Another address').click()
     const model = { 'Base URL': endpoint.url, Key: 'sk-never-shown', Model: 'small' }
     await submit(page, 'Test and save', model)

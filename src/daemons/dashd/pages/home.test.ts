@@ -49,6 +49,20 @@ async function openBusyDashboard(t: TestContext) {
   return { ...dash, on, team, other }
 }
 
+suite('Home of an instance without a model', () => {
+  const STEP = 'href="/dash/model">Connect a model<'
+  test('shows operators the first steps, and others nothing of them', async (t) => {
+    const dash = await serveDashboard(t)
+    assert.ok((await read(dash.operator, '/dash/')).includes(STEP))
+    assert.ok(!(await read(dash.admin, '/dash/')).includes(STEP))
+  })
+
+  test('shows no first steps once a model is set', async (t) => {
+    const dash = await serveDashboard(t, { settings: { AGENT_RUNTIME: 'command', AGENT_COMMAND: 'cat' } })
+    assert.ok(!(await read(dash.operator, '/dash/')).includes(STEP))
+  })
+})
+
 async function read(browser: SignedInBrowser, path: string): Promise<string> {
   const response = await browser.get(path)
   const body = await response.text()

@@ -18,6 +18,7 @@ import {
 } from '../../../web/dash/parts.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import { approvalActions, decisionButtons, mayDecide } from '../approval-parts.ts'
+import { usesDemoModel } from '../model-section.ts'
 import { definePage, folderPath, type PageView } from '../page.ts'
 import {
   durationText,
@@ -48,9 +49,23 @@ export const homePage = definePage({
       section('day', 'Last 24 hours', renderDay(hours)),
       section('live', 'Live turns', renderLive(view, turns), link('/dash/turns', 'All turns')),
     ]
-    return { title: 'Home', main: html`${parts}`, isLive: true }
+    const top = (await usesDemoModel(view)) ? firstSteps() : EMPTY_HTML
+    return { title: 'Home', top, main: html`${parts}`, isLive: true }
   },
 })
+
+function firstSteps(): Html {
+  const steps = [
+    buttonLink('/dash/model', 'Connect a model'),
+    buttonLink('/dash/folders#new-folder', 'Create a folder'),
+    buttonLink('/dash/folders/main?view=links#new-chat', 'Hand out a chat link'),
+  ]
+  return section(
+    'first-steps',
+    'First steps',
+    html`<p>Agents answer with the built-in demo. Connect a model to get real answers.</p><p class="bar">${steps}</p>`,
+  )
+}
 
 interface AttentionItem {
   readonly id: string
