@@ -14,7 +14,7 @@ COPY . .
 # manuals are half of its size. Everything is one step because a layer with the development packages would take longer to
 # store than to install again.
 RUN npm ci --no-audit --no-fund --cache /tmp/npm \
- && node_modules/.bin/tsc -p tsconfig.build.json --noCheck \
+ && node_modules/.bin/tsc -p tsconfig.build.json \
  && npm prune --omit=dev --no-audit --no-fund --offline --cache /tmp/npm \
  && (cd node_modules && rm -rf .bin .package-lock.json node-*/include node-*/share node-*/*.md && strip node-*/bin/node) \
  && find node_modules -type f '(' -name '*.map' -o -name '*.[cm]ts' -o -name '*.ts' -o -name '*.md' ')' \
