@@ -158,7 +158,7 @@ export async function renderModelSection(view: PageView): Promise<Html> {
     config.runtime === 'demo'
       ? html`<p>Agents answer with the built-in demo. Connect a model to get real answers.</p>`
       : EMPTY_HTML
-  return html`${section('model', 'Model', html`${introduction}${unseen}${missing}${state}`, test)}${change}<p class="hint">In a terminal: ${command}</p>`
+  return html`${section('model', folder === undefined ? 'Current model' : 'Model', html`${introduction}${unseen}${missing}${state}`, test)}${change}<p class="hint">In a terminal: ${command}</p>`
 }
 
 async function renderChange(view: PageView, config: ModelConfig): Promise<Html> {

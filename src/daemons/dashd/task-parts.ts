@@ -77,6 +77,7 @@ export async function taskTable(
     columns: [
       {
         label: 'Task',
+        isProse: true,
         cell: ({ id, prompt }) =>
           html`${link(view.url({ task: id }), id)}<br><span class="muted" dir="auto">${cut(prompt)}</span>`,
         value: ({ id }) => id,
@@ -92,7 +93,11 @@ export async function taskTable(
         : []),
       { label: 'Chat', cell: ({ chat_jid }) => chat_jid },
       { label: 'State', cell: ({ status }) => badge(status, TONES[status]), value: ({ status }) => status },
-      { label: 'Schedule', cell: ({ cron }) => describeSchedule(cron), value: ({ cron }) => cron },
+      {
+        label: 'Schedule',
+        cell: ({ cron }) => html`<span class="nowrap">${describeSchedule(cron)}</span>`,
+        value: ({ cron }) => cron,
+      },
       {
         label: 'Next runs',
         cell: ({ next_runs }) =>

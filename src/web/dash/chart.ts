@@ -1,6 +1,6 @@
 // Small bar charts as SVG, with the values as a list for readers who do not see them. Attributes only: the security policy
 // allows no inline style.
-import { type Html, html } from '../html.ts'
+import { EMPTY_HTML, type Html, html } from '../html.ts'
 
 export interface ChartPoint {
   readonly label: string
@@ -15,11 +15,13 @@ export interface BarChart {
   readonly format?: (value: number) => string
   /** A line across the chart, such as a daily cap. */
   readonly limit?: number | undefined
+  /** As wide as the page, with the first and last label and the largest value below. */
+  readonly isWide?: boolean
 }
 
 const [WIDTH, HEIGHT, GAP] = [240, 48, 2]
 
-export function renderChart({ id, title, points, format = String, limit }: BarChart): Html {
+export function renderChart({ id, title, points, format = String, limit, isWide = false }: BarChart): Html {
   const max = Math.max(...points.map(({ value }) => value), limit ?? 0, 1e-9)
   const step = WIDTH / Math.max(points.length, 1)
   const y = (value: number): number => round(HEIGHT - (value / max) * HEIGHT)
@@ -29,7 +31,13 @@ export function renderChart({ id, title, points, format = String, limit }: BarCh
   })
   const line = limit === undefined ? [] : [html`<line x1="0" x2="${WIDTH}" y1="${y(limit)}" y2="${y(limit)}"></line>`]
   const total = points.map(({ label, value }) => html`<li>${label}: ${format(value)}</li>`)
-  return html`<figure id="${id}" class="chart"><figcaption>${title}</figcaption><svg viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" aria-hidden="true">${bars}${line}</svg><ul class="unseen">${total}</ul></figure>`
+  const axis = isWide ? renderAxis(points, format) : EMPTY_HTML
+  return html`<figure id="${id}" class="${isWide ? 'chart wide' : 'chart'}"><figcaption>${title}</figcaption><svg viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" aria-hidden="true">${bars}${line}</svg>${axis}<ul class="unseen">${total}</ul></figure>`
+}
+
+function renderAxis(points: readonly ChartPoint[], format: (value: number) => string): Html {
+  const largest = Math.max(0, ...points.map(({ value }) => value))
+  return html`<div class="axis" aria-hidden="true"><span>${points[0]?.label ?? ''}</span><span>largest: ${format(largest)}</span><span>${points.at(-1)?.label ?? ''}</span></div>`
 }
 
 function round(value: number): number {

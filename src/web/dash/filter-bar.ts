@@ -14,7 +14,9 @@ export interface FilterBar {
 
 export function renderFilters({ id, path, fields, fixed = {}, query }: FilterBar): Html {
   const kept = Object.entries(fixed).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)
-  const shown = fields.map((field) => renderField(id, { ...field, value: query[field.name] ?? field.value ?? '' }))
+  const shown = fields.map((field) =>
+    renderField(id, { ...field, isUnmarked: true, value: query[field.name] ?? field.value ?? '' }),
+  )
   const isFiltered = fields.some(({ name }) => (query[name] ?? '') !== '')
   const clear = isFiltered ? html`<a class="button quiet" href="${withQuery(path, fixed)}">Clear</a>` : EMPTY_HTML
   return html`<form id="${id}" class="filters" method="get" action="${path}" role="search">${kept}${shown}<button class="quiet">Filter</button>${clear}</form>`

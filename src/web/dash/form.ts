@@ -15,12 +15,17 @@ export interface FormField {
   readonly suggestions?: readonly string[]
   readonly hint?: string | undefined
   readonly isRequired?: boolean
+  /** Not marked as optional: filters all are. */
+  readonly isUnmarked?: boolean
   readonly maxLength?: number | undefined
   readonly min?: number | undefined
   readonly max?: number | undefined
   readonly placeholder?: string
   readonly rows?: number
 }
+
+/** A field with more rows is for a file. */
+const EDITOR_ROWS = 16
 
 export interface FormOptions {
   readonly id: string
@@ -40,7 +45,19 @@ export function renderForm(options: FormOptions): Html {
   const { id, to, fields, hidden, submit, isDangerous = false, fault = EMPTY_HTML, values = {} } = options
   const shown = fields.map((field) => renderField(id, { ...field, value: typedValue(field, values) }))
   const action = to === undefined ? EMPTY_HTML : html` action="${to}"`
-  return html`<form id="${id}" class="form" method="post"${action}>${hiddenInputs(hidden)}${fault}${shown}<button class="${isDangerous ? 'danger' : 'primary'}">${submit}</button></form>`
+  const look = isOneLine(fields) ? 'form one-line' : isEditor(fields) ? 'form editor' : 'form'
+  return html`<form id="${id}" class="${look}" method="post"${action}>${hiddenInputs(hidden)}${fault}${shown}<button class="${isDangerous ? 'danger' : 'primary'}">${submit}</button></form>`
+}
+
+/** Its button is beside the field. */
+function isOneLine(fields: readonly FormField[]): boolean {
+  const [field] = fields
+  return fields.length === 1 && field?.kind !== 'multiline' && field?.kind !== 'checkbox'
+}
+
+/** A form with the text of a file is wider. */
+function isEditor(fields: readonly FormField[]): boolean {
+  return fields.some(({ rows = 0 }) => rows >= EDITOR_ROWS)
 }
 
 /** A form that is only a button. `label` names it for screen readers if its text is not enough. */
@@ -70,7 +87,7 @@ function typedValue({ kind, name, value }: FormField, values: Readonly<Record<st
 
 /** `form` is the id of the form, which makes the ids of its fields unique. */
 export function renderField(form: string, field: FormField): Html {
-  const { name, label, kind = 'text', value = '', hint, isRequired = false } = field
+  const { name, label, kind = 'text', value = '', hint, isRequired = false, isUnmarked = isRequired } = field
   const id = `${form}-${name}`
   const hintId = `${id}-hint`
   const described = hint === undefined ? EMPTY_HTML : html` aria-describedby="${hintId}"`
@@ -79,7 +96,7 @@ export function renderField(form: string, field: FormField): Html {
     const checked = value === 'true' ? html` checked` : EMPTY_HTML
     return html`<p class="field check"><label><input id="${id}" type="checkbox" name="${name}" value="true"${checked}${described}> ${label}</label>${hintLine}</p>`
   }
-  const mark = isRequired ? EMPTY_HTML : html` <span class="muted">(optional)</span>`
+  const mark = isUnmarked ? EMPTY_HTML : html` <span class="muted">(optional)</span>`
   const isFilter = kind === 'search' || kind === 'select'
   return html`<p class="field"><label for="${id}">${label}${isFilter ? EMPTY_HTML : mark}</label>${control(id, field, value, described)}${hintLine}</p>`
 }

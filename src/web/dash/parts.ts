@@ -34,6 +34,11 @@ export function money(cents: number): string {
   return `$${(cents / 100).toFixed(2)}`
 }
 
+/** `12,345`. */
+export function groupDigits(value: number): string {
+  return value.toLocaleString('en')
+}
+
 export function link(href: string, text: string | Html): Html {
   return html`<a href="${linkTarget(href)}">${text}</a>`
 }
@@ -55,12 +60,21 @@ const FOLD_CHARACTERS = 1200
 
 /** Text of several lines. A long one is folded behind its beginning. */
 export function textBlock(id: string, text: string): Html {
+  return foldedBlock(id, text, 'text')
+}
+
+/** The same for output of programs. */
+export function logBlock(id: string, text: string): Html {
+  return foldedBlock(id, text, 'log')
+}
+
+function foldedBlock(id: string, text: string, look: 'text' | 'log'): Html {
   const shown = visibleText(text)
   const lines = shown.split('\n')
   if (lines.length <= FOLD_LINES && shown.length <= FOLD_CHARACTERS)
-    return html`<pre class="text" dir="auto">${shown}</pre>`
+    return html`<pre class="${look}" dir="auto">${shown}</pre>`
   const start = lines.slice(0, 3).join('\n').slice(0, 300)
-  return html`<details id="${id}" class="fold" hx-morph-skip><summary><span class="start" dir="auto">${start}…</span> Show all</summary><pre class="text" dir="auto">${shown}</pre></details>`
+  return html`<details id="${id}" class="fold" hx-morph-skip><summary><span class="start" dir="auto">${start}…</span> Show all</summary><pre class="${look}" dir="auto">${shown}</pre></details>`
 }
 
 /** A text to copy: the script adds the button. */

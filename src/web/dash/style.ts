@@ -37,8 +37,12 @@ main { padding: 18px 24px 64px; max-width: 1400px; min-width: 0 }
 main:focus { outline: none }
 h1 { margin: 0 0 14px; font-size: 22px; line-height: 1.3; overflow-wrap: anywhere }
 h2 { margin: 0; font-size: 16px; line-height: 1.4 }
+#live > h2 { margin: 26px 0 8px }
 h3 { margin: 14px 0 4px; font-size: 14.5px }
 section { margin: 26px 0 }
+h1 + section, .tabs + section, #live > section:first-child { margin-top: 14px }
+.tabs + #live > section:first-child { margin-top: 0 }
+main ul:not([class]) { margin: 0 0 10px; padding-left: 20px }
 p { margin: 0 0 10px; overflow-wrap: anywhere; max-width: 75ch }
 .bar { display: flex; flex-wrap: wrap; align-items: center; gap: 8px 14px; margin: 0 0 8px }
 .nowrap { white-space: nowrap }
@@ -46,7 +50,8 @@ p { margin: 0 0 10px; overflow-wrap: anywhere; max-width: 75ch }
 code, pre { font: 13px/1.5 ${CODE_FONT} }
 code { background: var(--code); padding: .1em .35em; border-radius: 4px; overflow-wrap: anywhere }
 pre { margin: 0 0 10px; padding: 10px 12px; overflow-x: auto; background: var(--code); border: 1px solid var(--line); border-radius: 8px }
-pre.text { white-space: pre-wrap; overflow-wrap: anywhere; font-family: inherit; font-size: 14px }
+pre.text, pre.log { white-space: pre-wrap; overflow-wrap: anywhere }
+pre.text { font-family: inherit; font-size: 14px }
 .copy { display: inline-flex; flex-wrap: wrap; gap: 6px; align-items: center; max-width: 100% }
 .copy code { user-select: all }
 .badge { display: inline-block; padding: 0 8px; border-radius: 99px; background: var(--idle-back); color: var(--text); font-size: 12.5px; line-height: 1.6; white-space: nowrap }
@@ -63,25 +68,44 @@ pre.text { white-space: pre-wrap; overflow-wrap: anywhere; font-family: inherit;
 .tabs a { padding: 6px 0 7px; margin-bottom: -1px; color: var(--muted); text-decoration: none; border-bottom: 2px solid transparent }
 .tabs a:hover { color: var(--text) }
 .tabs a[aria-current] { color: var(--text); font-weight: 600; border-bottom-color: var(--accent) }
-.scroll { overflow-x: auto; margin: 0 0 10px }
-table { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums }
-th { text-align: left; font-size: 12.5px; font-weight: 600; color: var(--muted); white-space: nowrap }
-th, td { padding: 6px 14px 6px 0; border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere }
-td { min-width: 4ch }
+.scroll { position: relative; overflow-x: auto; margin: 0 0 10px }
+table { width: 100%; border-collapse: collapse; font-size: 13.5px; font-variant-numeric: tabular-nums }
+th { text-align: left; font-size: 12.5px; font-weight: 600; color: var(--muted) }
+th, td { padding: 6px 12px 6px 0; border-bottom: 1px solid var(--line); vertical-align: top }
+th { vertical-align: bottom }
+td { overflow-wrap: break-word }
+td.long, td.prose { overflow-wrap: anywhere; min-width: 12ch }
+td.prose { min-width: 18ch }
+td .muted { font-size: inherit }
+td code { overflow-wrap: inherit }
+.number + :not(.number) { padding-left: 12px }
 tbody tr:hover { background: var(--raised) }
 .number { text-align: right; white-space: nowrap }
-td.actions { text-align: right; padding-right: 0; white-space: nowrap }
+td.actions { text-align: right; padding: 2px 0; white-space: nowrap }
+td.actions .button, td.actions .copy { margin-left: 6px }
 td.actions form, .bar form { display: inline-block; margin: 0 0 0 6px }
+td pre, td pre.text { margin: 0; padding: 0; background: none; border: 0; font-size: inherit }
 .more { margin-top: 10px }
-.empty { padding: 22px 20px; border: 1px dashed var(--edge); border-radius: 10px; margin: 0 0 14px }
+.empty { padding: 14px 16px; border: 1px dashed var(--edge); border-radius: 10px; margin: 0 0 14px }
+.empty > :last-child { margin-bottom: 0 }
 .empty .button { margin: 0 4px 6px 0 }
 .details { display: grid; gap: 0; margin: 0 0 14px }
 .details > div { display: grid; grid-template-columns: 160px minmax(0, 1fr); gap: 12px; padding: 5px 0; border-bottom: 1px solid var(--line) }
 .details dt { color: var(--muted) }
 .details dd { margin: 0; overflow-wrap: anywhere }
+.details pre.text { margin: 0; padding: 0; background: none; border: 0; font-size: inherit }
 form { margin: 0 }
 .form { max-width: 560px; margin: 0 0 18px }
-.field { margin: 0 0 12px; max-width: none }
+.form.one-line { display: flex; flex-wrap: wrap; gap: 0 8px; margin: 0 0 12px }
+.one-line .field { flex: 1; min-width: 12em; margin: 0 }
+.one-line > .notice { flex-basis: 100% }
+.one-line > button { align-self: flex-start; margin-top: 24px }
+.form.one-line:has(+ .one-line) > .primary, .one-line + .one-line > .primary { background: var(--back); border-color: var(--edge); color: var(--text) }
+.form.editor { max-width: 900px }
+.editor textarea { font: 13px/1.5 ${CODE_FONT} }
+.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(380px, 100%), 1fr)); gap: 0 32px }
+.field { margin: 0 0 12px; max-width: 560px }
+.editor .field { max-width: none }
 label { display: block; font-weight: 600; font-size: 13.5px; margin: 0 0 3px }
 label .muted { font-weight: 400 }
 .check label { font-weight: 400 }
@@ -96,23 +120,33 @@ button, .button {
 }
 button:hover, .button:hover { border-color: var(--accent) }
 .quiet { min-height: 30px; padding: 2px 10px; font-weight: 500; font-size: 13.5px }
+.list .button, .bar .button, td.actions .button { min-height: 30px; padding: 2px 10px; font-weight: 500; font-size: 13.5px }
 .primary { background: var(--accent); border-color: var(--accent); color: var(--on-accent) }
 .danger { color: var(--fault) }
 .filters { display: flex; flex-wrap: wrap; align-items: end; gap: 8px 10px; margin: 0 0 16px }
 .filters .field { margin: 0; min-width: 120px }
+.filters .quiet { min-height: 32px }
 .filters input, .filters select { min-height: 32px; padding: 3px 8px }
-.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(220px, 1fr)); gap: 12px; margin: 0 0 18px }
+.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(180px, calc(50% - 6px)), 1fr)); gap: 12px; margin: 0 0 18px }
 .card { padding: 12px 14px; border: 1px solid var(--line); border-radius: 10px; background: var(--raised) }
-.card .figure { font-size: 22px; font-weight: 650; font-variant-numeric: tabular-nums }
+.card.wide { grid-column: 1 / -1 }
+.card .figure { margin: 0; font-size: 22px; font-weight: 650; font-variant-numeric: tabular-nums }
 .list { list-style: none; margin: 0 0 14px; padding: 0; border-top: 1px solid var(--line) }
 .list > li { display: flex; flex-wrap: wrap; align-items: center; gap: 4px 14px; padding: 8px 0; border-bottom: 1px solid var(--line) }
+.list > li > .badge:first-child { min-width: 112px; text-align: center }
 .list .what { flex: 1; min-width: 12em; overflow-wrap: anywhere }
+.choices, .plain { list-style: none; margin: 0 0 14px; padding: 0 }
+.choices > li { padding: 4px 0; border-bottom: 1px solid var(--line) }
+.choices > li[aria-current] a { font-weight: 600 }
+td .plain { margin: 0 }
 .timeline { list-style: none; margin: 0 0 14px; padding: 0 0 0 14px; border-left: 2px solid var(--line) }
 .timeline > li { margin: 0 0 10px; overflow-wrap: anywhere }
 .name { display: inline-block; min-width: min(12ch, 100%) }
 .chart { margin: 0 }
 .chart figcaption { font-size: 13px; color: var(--muted); margin: 0 0 4px }
 .chart svg { display: block; width: 100%; height: 48px }
+.chart.wide svg { height: 96px }
+.axis { display: flex; justify-content: space-between; gap: 12px; margin-top: 4px; font-size: 12.5px; color: var(--muted); font-variant-numeric: tabular-nums }
 .chart rect { fill: var(--accent) }
 .chart line { stroke: var(--fault); stroke-width: 1; vector-effect: non-scaling-stroke }
 .fold summary { cursor: pointer; color: var(--accent) }
@@ -135,18 +169,28 @@ dialog li a:hover, dialog li a:focus { background: var(--bubble) }
   .side a { padding: 9px 8px }
   main { padding: 14px 16px 48px }
   .top { padding: 8px 16px }
-  button, .button, .quiet { min-height: 40px }
+  button, .button, .quiet, .list .button, .bar .button, td.actions .button { min-height: 40px }
 }
 @media (max-width: 560px) {
   thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%) }
   table, tbody, tr, td { display: block; width: 100% }
   tr { padding: 8px 0; border-bottom: 1px solid var(--line) }
-  td { display: grid; grid-template-columns: 110px minmax(0, 1fr); gap: 10px; padding: 2px 0; border: 0; text-align: left }
+  td, td.long, td.prose { display: flow-root; min-width: 0; padding: 2px 0 2px 116px; border: 0; text-align: left }
   td.number { text-align: left; white-space: normal }
-  td::before { content: attr(data-label); color: var(--muted); font-size: 13px }
-  td.actions { display: flex; flex-wrap: wrap; gap: 6px; padding-top: 6px }
+  td::before { content: attr(data-label); float: left; width: 106px; margin-left: -116px; color: var(--muted); font-size: 13px }
+  td.actions { display: flex; flex-wrap: wrap; gap: 6px; padding: 6px 0 0 }
   td.actions::before { content: none }
-  td.actions form { margin: 0 }
-  .details > div { grid-template-columns: minmax(0, 1fr); gap: 0 }
+  td.actions form, td.actions .button { margin: 0 }
+  td:empty { display: none }
+  .number + :not(.number) { padding-left: 116px }
+  .number + .actions { padding-left: 0 }
+  .list > li > .badge:first-child { min-width: 0 }
+  .list > li > .muted { margin-left: auto }
+  .list > li > .what { order: 1; flex-basis: 100% }
+  .list > li > form, .list > li > .button { order: 2 }
+  kbd { display: none }
+  .details > div { grid-template-columns: 106px minmax(0, 1fr); gap: 10px }
+  .tools { display: contents }
+  #palette-open { margin-left: auto }
 }
 `

@@ -1,6 +1,6 @@
 // Tables of the dashboard, also as CSV and JSON. On a narrow screen each row becomes a card, so cells name their column.
 import { EMPTY_HTML, type Html, html, linkTarget } from '../html.ts'
-import { type EmptyState, emptyState } from './parts.ts'
+import { type EmptyState, emptyState, groupDigits } from './parts.ts'
 
 type CellContent = Html | string | number | undefined
 
@@ -11,6 +11,17 @@ export interface TableColumn<R> {
   readonly value?: (row: R) => string | number | boolean | undefined
   /** Numbers are aligned at their end. */
   readonly isNumber?: true
+  /** Sentences, which need some width. */
+  readonly isProse?: true
+}
+
+/** A column of counts, with separators on the page and without them in CSV and JSON. */
+export function countColumn<R>(label: string, value: (row: R) => number | undefined): TableColumn<R> {
+  const cell = (row: R): string => {
+    const count = value(row)
+    return count === undefined ? '' : groupDigits(count)
+  }
+  return { label, cell, value, isNumber: true }
 }
 
 export interface DataTable<R> {
@@ -50,11 +61,26 @@ export function renderTable<R>(table: DataTable<R>, nextHref?: string): Html {
 }
 
 function renderRow<R>({ id, columns, rowId, rowActions }: DataTable<R>, row: R): Html {
-  const cells = columns.map(
-    ({ label, cell, isNumber }) => html`<td data-label="${label}"${numberClass(isNumber)}>${cell(row) ?? ''}</td>`,
-  )
+  const cells = columns.map((column) => {
+    const content = column.cell(row) ?? ''
+    return html`<td data-label="${column.label}"${cellClass(column, content)}>${content}</td>`
+  })
   const actions = rowActions ? html`<td class="actions">${rowActions(row)}</td>` : EMPTY_HTML
   return html`<tr id="${rowElementId(id, rowId(row))}">${cells}${actions}</tr>`
+}
+
+function cellClass<R>({ isNumber, isProse }: TableColumn<R>, content: Html | string | number): Html {
+  if (isNumber) return numberClass(isNumber)
+  if (isProse) return html` class="prose"`
+  return hasLongWord(content) ? html` class="long"` : EMPTY_HTML
+}
+
+/** A longer word may break anywhere; others would become columns of a few letters. */
+const WORD_MAX = 26
+
+function hasLongWord(content: Html | string | number): boolean {
+  const text = String(content).replace(/<[^>]*>/g, '')
+  return text.length > WORD_MAX && text.split(/\s+/).some((word) => word.length > WORD_MAX)
 }
 
 /** Ids of elements must not contain white space. */

@@ -2,7 +2,7 @@
 import { AGENT_FILE_MAX_BYTES, AgentFileName, type AgentSkill } from '../../../core/groups/agent-file.ts'
 import { Refusal, refuse } from '../../../lib/refusal.ts'
 import { groupsResource } from '../../../resources/groups.ts'
-import { link, notice, section, textBlock, timeOf, visibleText } from '../../../web/dash/parts.ts'
+import { groupDigits, link, notice, section, textBlock, timeOf, visibleText } from '../../../web/dash/parts.ts'
 import { defineTable, renderTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import { modelActions, renderModelSection } from '../model-section.ts'
@@ -69,7 +69,11 @@ function fileTable(view: PageView, files: readonly FileEntry[]): Html {
             fault === undefined ? link(view.url({ file: name, kind: undefined }), name) : name,
         },
         { label: 'Purpose', cell: ({ about }) => about },
-        { label: 'Size', cell: ({ bytes }) => (bytes === undefined ? 'none yet' : `${bytes} bytes`), isNumber: true },
+        {
+          label: 'Size',
+          cell: ({ bytes }) => (bytes === undefined ? 'none yet' : `${groupDigits(bytes)} bytes`),
+          isNumber: true,
+        },
         {
           label: 'Changed',
           cell: ({ modified_at, fault }) =>
@@ -111,6 +115,7 @@ async function showEditor(view: PageView, folder: string): Promise<Omit<PageCont
     label: exists ? name : `${name} (new)`,
     kind: 'multiline',
     rows: 24,
+    isUnmarked: true,
     value: content,
     hint: `At most ${AGENT_FILE_MAX_BYTES} bytes. The agent can change the file, too.`,
   } as const

@@ -49,6 +49,7 @@ export const budgetView = defineFolderView({
       points,
       format: money,
       limit: cap,
+      isWide: true,
     })
     return {
       main: html`${section('today', 'Today', today)}${section('spend', 'Spending', chart)}`,

@@ -5,7 +5,7 @@ import { routeTokensResource } from '../../../resources/route-tokens.ts'
 import { renderDetails } from '../../../web/dash/detail-pane.ts'
 import type { FormField } from '../../../web/dash/form.ts'
 import { badge, buttonLink, copyText, link, notice, section, textBlock, timeOf } from '../../../web/dash/parts.ts'
-import { type DataTable, defineTable, renderTable } from '../../../web/dash/table.ts'
+import { countColumn, type DataTable, defineTable, renderTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html, trustedHtml } from '../../../web/html.ts'
 import type { FormFields } from '../../http/form-request.ts'
 import { messagePath, stateBadge } from '../message-parts.ts'
@@ -57,7 +57,7 @@ export const linksView = defineFolderView({
     return {
       main: html`${sent === undefined ? EMPTY_HTML : await showSent(view, sent)}${jid === undefined ? EMPTY_HTML : await showDeliveries(view, jid)}`,
       table: defineTable(table),
-      bottom: html`${section('new-chat', 'Create a chat link', chatForm(view, folder))}${section('new-webhook', 'Create a webhook', webhookForm(view, folder))}`,
+      bottom: html`<div class="pair">${section('new-chat', 'Create a chat link', chatForm(view, folder))}${section('new-webhook', 'Create a webhook', webhookForm(view, folder))}</div>`,
       isLive: true,
     }
   },
@@ -94,7 +94,7 @@ async function linkTable(
       { label: 'Delivers to', cell: ({ target_folder }) => target_folder ?? '' },
       { label: 'Tools', cell: ({ tools, jid }) => tools ?? defaultReach(jid) },
       { label: 'Signature', cell: ({ verify }) => verify ?? 'not checked' },
-      { label: 'Context', cell: ({ context = '' }) => cut(context), value: ({ context }) => context },
+      { label: 'Context', isProse: true, cell: ({ context = '' }) => cut(context), value: ({ context }) => context },
       {
         label: 'Created',
         cell: ({ created_at }) => timeOf(created_at, nowMs),
@@ -105,7 +105,7 @@ async function linkTable(
         cell: ({ last_used_at }) => timeOf(last_used_at, nowMs),
         value: ({ last_used_at }) => last_used_at,
       },
-      { label: 'Accepted', cell: ({ accepted }) => accepted, isNumber: true },
+      countColumn('Accepted', ({ accepted }) => accepted),
       {
         label: 'Refused',
         cell: ({ refused }) => describeRefusals(refused),

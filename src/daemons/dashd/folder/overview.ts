@@ -3,6 +3,7 @@ import { GROUP_KEYS, type GroupKey, settingOf } from '../../../core/groups/group
 import { refuse } from '../../../lib/refusal.ts'
 import { groupsResource } from '../../../resources/groups.ts'
 import { renderDetails } from '../../../web/dash/detail-pane.ts'
+import type { FormField } from '../../../web/dash/form.ts'
 import { copyText, link, money, section, timeOf } from '../../../web/dash/parts.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import { folderStateBadge, messageCountText } from '../folder-table.ts'
@@ -13,9 +14,9 @@ const groups = groupsResource.verbs
 type GroupRow = Awaited<ReturnType<typeof groups.show.run>>
 
 /** The model and the programs are set in the view of the agent. */
-const SETTINGS: Readonly<Partial<Record<GroupKey, { readonly label: string; readonly hint: string }>>> = {
+const SETTINGS: Readonly<Partial<Record<GroupKey, Pick<FormField, 'label' | 'hint' | 'options'>>>> = {
   name: { label: 'Name', hint: 'Shown to people.' },
-  open: { label: 'Open', hint: "Whether siblings see each other's ambient messages: true or false." },
+  open: { label: 'Open', hint: "Whether siblings see each other's ambient messages.", options: ['true', 'false'] },
   tools: {
     label: 'Tools',
     hint: 'Names of the tools that runs are offered, with "*" for any characters; empty for all.',
@@ -83,8 +84,16 @@ async function settings(view: PageView, group: GroupRow): Promise<Html> {
   const forms = keys
     .filter((_, at) => may[at])
     .map((key) => {
-      const { label = key, hint } = SETTINGS[key] ?? {}
-      const field = { name: 'to', label, hint, value: settingOf(group, key) ?? '', isRequired: key === 'name' }
+      const { label = key, hint, options } = SETTINGS[key] ?? {}
+      const choice = options === undefined ? {} : ({ kind: 'select', options } as const)
+      const field = {
+        ...choice,
+        name: 'to',
+        label,
+        hint,
+        value: settingOf(group, key) ?? '',
+        isRequired: key === 'name',
+      }
       return view.form({ action: 'set', id: `set-${key}`, fields: [field], submit: 'Save', fixed: { key } })
     })
   if (forms.length === 0) return EMPTY_HTML

@@ -1,7 +1,7 @@
 // Topics of a folder: their sessions, and the turns of one topic with tokens and cost.
 import { conversationsResource } from '../../../resources/conversations.ts'
 import { badge, link, money, section, timeOf, visibleText } from '../../../web/dash/parts.ts'
-import { defineTable } from '../../../web/dash/table.ts'
+import { countColumn, defineTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import type { PageContent, PageView } from '../page.ts'
 import { defineFolderView } from './view.ts'
@@ -135,8 +135,8 @@ async function showHistory(view: PageView, folder: string): Promise<Omit<PageCon
         { label: 'Event', cell: ({ event }) => event },
         { label: 'Turn', cell: turnLink, value: ({ turn_id }) => turn_id },
         { label: 'Messages', cell: ({ message_count }) => message_count, isNumber: true },
-        { label: 'Input tokens', cell: ({ input_tokens }) => input_tokens, isNumber: true },
-        { label: 'Output tokens', cell: ({ output_tokens }) => output_tokens, isNumber: true },
+        countColumn('Input tokens', ({ input_tokens }) => input_tokens),
+        countColumn('Output tokens', ({ output_tokens }) => output_tokens),
         {
           label: 'Cost',
           cell: ({ cost_cents }) => (cost_cents === undefined ? '' : money(cost_cents)),

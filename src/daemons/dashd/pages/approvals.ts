@@ -1,6 +1,6 @@
 // Tool calls that wait for an approval, and the last decisions.
 import { pendingActionsResource } from '../../../resources/pending-actions.ts'
-import { badge, copyText, section, type Tone, textBlock, timeOf, visibleText } from '../../../web/dash/parts.ts'
+import { badge, section, type Tone, textBlock, timeOf, visibleText } from '../../../web/dash/parts.ts'
 import { defineTable, renderTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, html } from '../../../web/html.ts'
 import { approvalActions, decisionButtons, mayDecide } from '../approval-parts.ts'
@@ -54,11 +54,12 @@ function callColumns() {
     { label: 'Tool', cell: ({ tool }: HeldCall) => html`<code>${tool}</code>`, value: ({ tool }: HeldCall) => tool },
     {
       label: 'Arguments',
+      isProse: true as const,
       cell: ({ id, summary }: HeldCall) => textBlock(`arguments-${id}`, summary),
       value: ({ summary }: HeldCall) => summary,
     },
     { label: 'Chat', cell: ({ jid = '' }: HeldCall) => jid },
-    { label: 'Id', cell: ({ id }: HeldCall) => copyText(id), value: ({ id }: HeldCall) => id },
+    { label: 'Id', cell: ({ id }: HeldCall) => html`<code>${id}</code>`, value: ({ id }: HeldCall) => id },
   ]
 }
 

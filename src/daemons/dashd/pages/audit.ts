@@ -86,10 +86,11 @@ function auditTable(view: PageView, rows: readonly AuditRow[], next: string | un
       },
       { label: 'By', cell: ({ surface }) => surface },
       { label: 'Action', cell: ({ action }) => action },
-      { label: 'Key', cell: ({ key }) => visibleText(key) },
+      { label: 'Key', isProse: true, cell: ({ key }) => visibleText(key) },
       { label: 'Folder', cell: ({ folder }) => optionalFolderLink(folder), value: ({ folder }) => folder },
       {
         label: 'Detail',
+        isProse: true,
         cell: ({ id, error_msg, params_summary }) => textBlock(`detail-${id}`, error_msg ?? params_summary),
         value: ({ error_msg, params_summary }) => error_msg ?? params_summary,
       },

@@ -4,7 +4,7 @@ import { costLogResource } from '../../../resources/cost-log.ts'
 import { renderChart } from '../../../web/dash/chart.ts'
 import { renderFilters } from '../../../web/dash/filter-bar.ts'
 import { badge, buttonLink, money, renderMeter, renderTabs, section, visibleText } from '../../../web/dash/parts.ts'
-import { defineTable } from '../../../web/dash/table.ts'
+import { countColumn, defineTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import { definePage, folderPath, type PageView } from '../page.ts'
 import { folderLink } from '../turn-parts.ts'
@@ -15,7 +15,7 @@ const GROUPS = { folder: 'Folders', model: 'Models', user_sub: 'People', day: 'D
 type Group = keyof typeof GROUPS
 const GROUP_NAMES = ['folder', 'model', 'user_sub', 'day'] as const
 const NAMES: Readonly<Record<Group, string>> = { folder: 'Folder', model: 'Model', user_sub: 'Person', day: 'Day' }
-const DAYS = ['7', '30', '90', '365']
+const DAYS = ['7', '14', '30', '90', '365']
 const ROWS_MAX = 1000
 
 export const costsPage = definePage({
@@ -33,7 +33,7 @@ export const costsPage = definePage({
     return {
       title: 'Costs',
       top: html`${filters(view, by)}${renderTabs('Costs by', tabs(view, by))}`,
-      main: html`<div class="cards"><div class="card"><p class="figure">${money(total)}</p>${dayChart(ofDays, since, days)}</div></div>${renderBudgets(budgets)}`,
+      main: html`<div class="cards"><div class="card wide"><p class="figure">${money(total)}</p>${dayChart(ofDays, since, days)}</div></div>${renderBudgets(budgets)}`,
       table: spendTable(view, by, spend),
       isLive: true,
     }
@@ -66,7 +66,13 @@ function dayChart(spend: readonly Spend[], since: string, days: number): Html {
     const label = new Date(Date.parse(since) + at * DAY_MS).toISOString().slice(0, 10)
     return { label, value: centsOf.get(label) ?? 0 }
   })
-  return renderChart({ id: 'cost-chart', title: `Cost by day, ${days} days (UTC)`, points, format: money })
+  return renderChart({
+    id: 'cost-chart',
+    title: `Cost by day, ${days} days (UTC)`,
+    points,
+    format: money,
+    isWide: true,
+  })
 }
 
 type NearBudgets = Awaited<ReturnType<typeof near_cap.run>>['budgets']
@@ -94,9 +100,9 @@ function spendTable(view: PageView, by: Group, spend: readonly Spend[]) {
     columns: [
       { label: NAMES[by], cell: nameCell, value: ({ name }) => name },
       { label: 'Cost', isNumber: true, cell: ({ cents }) => money(cents), value: ({ cents }) => cents },
-      { label: 'Turns', isNumber: true, cell: ({ turns }) => turns },
-      { label: 'Input tokens', isNumber: true, cell: ({ input_tokens }) => input_tokens },
-      { label: 'Output tokens', isNumber: true, cell: ({ output_tokens }) => output_tokens },
+      countColumn('Turns', ({ turns }) => turns),
+      countColumn('Input tokens', ({ input_tokens }) => input_tokens),
+      countColumn('Output tokens', ({ output_tokens }) => output_tokens),
     ],
     empty: {
       text: 'No costs were reported. The built-in demo costs nothing; connect a model to see its costs here.',

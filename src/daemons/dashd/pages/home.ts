@@ -9,6 +9,7 @@ import {
   badge,
   buttonLink,
   emptyState,
+  groupDigits,
   link,
   money,
   section,
@@ -181,8 +182,8 @@ function renderDay(hours: readonly HourActivity[]): Html {
   const sum = (value: (hour: HourActivity) => number): number => hours.reduce((all, hour) => all + value(hour), 0)
   const slowest = Math.max(...hours.map(({ p95_ms = 0 }) => p95_ms))
   const cards = [
-    card('Messages', String(sum(({ messages }) => messages)), hours, ({ messages }) => messages),
-    card('Turns', String(sum(({ turns }) => turns)), hours, ({ turns }) => turns),
+    card('Messages', groupDigits(sum(({ messages }) => messages)), hours, ({ messages }) => messages),
+    card('Turns', groupDigits(sum(({ turns }) => turns)), hours, ({ turns }) => turns),
     card('Cost', money(sum(({ cost_cents }) => cost_cents)), hours, ({ cost_cents }) => cost_cents, money),
     card('Time of turns, p50', typicalTime(hours), hours, ({ p50_ms = 0 }) => p50_ms, durationText),
     card(

@@ -1,8 +1,8 @@
 // The whole story of one message, received or sent.
 import { inboxResource, type MessageStory } from '../../../resources/inbox.ts'
 import { renderDetails } from '../../../web/dash/detail-pane.ts'
-import { badge, link, money, section, textBlock, timeOf, visibleText } from '../../../web/dash/parts.ts'
-import { renderTable } from '../../../web/dash/table.ts'
+import { badge, link, logBlock, money, section, textBlock, timeOf, visibleText } from '../../../web/dash/parts.ts'
+import { countColumn, renderTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import { messageLink, optionalFolderLink, retryButton, stateBadge } from '../message-parts.ts'
 import { definePage, type PageAction, type PageView } from '../page.ts'
@@ -146,8 +146,12 @@ function renderCalls({ nowMs }: PageView, { tool_calls }: ReceivedMessage): Html
     rowId: ({ id }) => String(id),
     columns: [
       { label: 'Time', cell: ({ created_at }) => timeOf(created_at, nowMs) },
-      { label: 'Call', cell: ({ action }) => action },
-      { label: 'Arguments', cell: ({ id, params_summary }) => textBlock(`arguments-${id}`, params_summary) },
+      { label: 'Call', cell: ({ action }) => html`<code>${action.replace(/^tools\./, '')}</code>` },
+      {
+        label: 'Arguments',
+        isProse: true,
+        cell: ({ id, params_summary }) => textBlock(`arguments-${id}`, params_summary),
+      },
       {
         label: 'Result',
         cell: ({ outcome, error_msg }) =>
@@ -187,15 +191,15 @@ function retryDelivery(view: PageView, id: string, state: string): Html {
 }
 
 function renderCosts({ costs }: ReceivedMessage): Html {
-  return renderTable({
+  return renderTable<ReceivedMessage['costs'][number]>({
     id: 'costs',
     caption: 'Costs of the turn by model',
     rows: costs,
     rowId: ({ model }) => model,
     columns: [
       { label: 'Model', cell: ({ model }) => visibleText(model) },
-      { label: 'Input tokens', cell: ({ input_tokens }) => input_tokens, isNumber: true },
-      { label: 'Output tokens', cell: ({ output_tokens }) => output_tokens, isNumber: true },
+      countColumn('Input tokens', ({ input_tokens }) => input_tokens),
+      countColumn('Output tokens', ({ output_tokens }) => output_tokens),
       { label: 'Cost', cell: ({ cost_cents }) => money(cost_cents), isNumber: true },
     ],
     empty: { text: 'The turn reported no cost.' },
@@ -205,7 +209,7 @@ function renderCosts({ costs }: ReceivedMessage): Html {
 function renderLog(tail: { lines: readonly string[]; is_cut: boolean } | undefined): Html {
   if (!tail) return html`<p class="muted">There is no log of the turn on this machine.</p>`
   const note = tail.is_cut ? html`<p class="muted">The last ${tail.lines.length} lines.</p>` : EMPTY_HTML
-  return html`${note}${textBlock('turn-log', tail.lines.join('\n'))}`
+  return html`${note}${logBlock('turn-log', tail.lines.join('\n'))}`
 }
 
 function renderSent(view: PageView, story: SentMessage): Html {

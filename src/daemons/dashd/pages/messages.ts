@@ -150,7 +150,7 @@ function messageTable(view: PageView, rows: readonly ListedMessage[], next: stri
         cell: ({ sender, direction }) => nameOf(direction === 'out' ? `${sender} (sent)` : sender),
         value: ({ sender }) => sender,
       },
-      { label: 'Text', cell: ({ id, text }) => messageLink(id, text), value: ({ text }) => text },
+      { label: 'Text', isProse: true, cell: ({ id, text }) => messageLink(id, text), value: ({ text }) => text },
       { label: 'Reason', cell: ({ reason = '' }) => visibleText(reason) },
       { label: 'Id', cell: ({ id }) => html`<code>${id.slice(-6)}</code>`, value: ({ id }) => id },
     ],

@@ -31,7 +31,7 @@ export const peoplePage = definePage({
         path: view.path,
         query: view.query,
         fields: [{ name: 'search', label: 'Account, name or e-mail address', kind: 'search', maxLength: 256 }],
-      })}${buttonLink('/dash/invites', 'Invite someone')}`,
+      })}<p>${buttonLink('/dash/invites', 'Invite someone')}</p>`,
       table: defineTable<PersonRow>({
         id: 'people',
         caption: 'People',

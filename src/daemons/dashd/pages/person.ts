@@ -171,13 +171,15 @@ ${section(
   renderTable(
     bearerTable(view, bearers, ({ id }) => view.button({ action: 'revoke_bearer', text: 'Revoke', fixed: { id } })),
   ),
-  view.button({
-    action: 'revoke_bearers',
-    text: 'Revoke all',
-    label: 'Revoke all bearers',
-    fixed: { sub },
-    isDangerous: true,
-  }),
+  bearers.length === 0
+    ? EMPTY_HTML
+    : view.button({
+        action: 'revoke_bearers',
+        text: 'Revoke all',
+        label: 'Revoke all bearers',
+        fixed: { sub },
+        isDangerous: true,
+      }),
 )}
 ${section(
   'passkeys-of-person',

@@ -12,7 +12,7 @@ import {
   timeOf,
   visibleText,
 } from '../../../web/dash/parts.ts'
-import { renderTable } from '../../../web/dash/table.ts'
+import { countColumn, renderTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import { definePage, type PageView } from '../page.ts'
 import { durationText, folderLink, stopAction, stopButton, turnBadge } from '../turn-parts.ts'
@@ -83,7 +83,7 @@ function calls(view: PageView, story: TurnStory): Html {
     columns: [
       { label: 'Time', cell: ({ created_at }) => timeOf(created_at, view.nowMs) },
       { label: 'Call', cell: ({ action }) => html`<code>${action.replace(/^tools\./, '')}</code>` },
-      { label: 'Arguments', cell: ({ id, params_summary }) => textBlock(`call-${id}`, params_summary) },
+      { label: 'Arguments', isProse: true, cell: ({ id, params_summary }) => textBlock(`call-${id}`, params_summary) },
       {
         label: 'Result',
         cell: ({ outcome, error_msg }) =>
@@ -105,15 +105,15 @@ function answers(view: PageView, story: TurnStory): Html {
 }
 
 function costs(story: TurnStory): Html {
-  return renderTable({
+  return renderTable<TurnStory['costs'][number]>({
     id: 'costs',
     caption: 'Cost by model',
     rows: story.costs,
     rowId: ({ model }) => model,
     columns: [
       { label: 'Model', cell: ({ model }) => model },
-      { label: 'Input tokens', isNumber: true, cell: ({ input_tokens }) => input_tokens },
-      { label: 'Output tokens', isNumber: true, cell: ({ output_tokens }) => output_tokens },
+      countColumn('Input tokens', ({ input_tokens }) => input_tokens),
+      countColumn('Output tokens', ({ output_tokens }) => output_tokens),
       { label: 'Cost', isNumber: true, cell: ({ cost_cents }) => money(cost_cents) },
     ],
     empty: { text: 'No cost was reported.' },

@@ -5,6 +5,7 @@ import { turnsResource } from '../../../resources/turns.ts'
 import { renderFilters } from '../../../web/dash/filter-bar.ts'
 import { link, money, timeOf } from '../../../web/dash/parts.ts'
 import { defineTable } from '../../../web/dash/table.ts'
+import { html } from '../../../web/html.ts'
 import { definePage, type PageView } from '../page.ts'
 import {
   durationText,
@@ -67,7 +68,12 @@ function turnTable(view: PageView, turns: readonly TurnSummary[], next: string |
       },
       { label: 'State', cell: turnBadge, value: turnStateText },
       { label: 'Folder', cell: ({ folder }) => folderLink(folder), value: ({ folder }) => folder },
-      { label: 'Message', cell: ({ id, text }) => link(turnPath(id), excerpt(text) || id), value: ({ text }) => text },
+      {
+        label: 'Message',
+        isProse: true,
+        cell: ({ id, text }) => link(turnPath(id), excerpt(text) || id),
+        value: ({ text }) => text,
+      },
       { label: 'Chat', cell: ({ jid }) => jid },
       { label: 'Time', isNumber: true, cell: (turn) => durationOf(turn, view.nowMs) },
       { label: 'Replies', isNumber: true, cell: ({ replies }) => replies },
@@ -78,7 +84,7 @@ function turnTable(view: PageView, turns: readonly TurnSummary[], next: string |
         value: ({ cost_cents }) => cost_cents,
       },
       { label: 'Reason', cell: ({ reason = '' }) => excerpt(reason), value: ({ reason }) => reason },
-      { label: 'Id', cell: ({ id }) => id.slice(0, 13), value: ({ id }) => id },
+      { label: 'Id', cell: ({ id }) => html`<code class="nowrap">${id.slice(0, 13)}</code>`, value: ({ id }) => id },
     ],
     rowActions: (turn) => stopButton(view, turn),
     empty: isFiltered
