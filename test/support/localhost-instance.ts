@@ -8,11 +8,8 @@ export interface LocalhostInstance extends ServedHost {
   readonly base: string
 }
 
-export async function serveAtLocalhost(
-  t: TestContext,
-  options: Omit<ServedHostOptions, 'on'> = {},
-): Promise<LocalhostInstance> {
-  const on = await testHost(t)
+export async function serveAtLocalhost(t: TestContext, options: ServedHostOptions = {}): Promise<LocalhostInstance> {
+  const on = options.on ?? (await testHost(t))
   const address = { base: on.host.webBase }
   // The port is known only after the listener is open.
   const host = {
