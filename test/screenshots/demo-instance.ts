@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { TestContext } from 'node:test'
+import type { BrowserContextOptions, Page } from 'playwright-core'
 import { holdForApproval } from '../../src/core/access/approvals.ts'
 import { recordDenials } from '../../src/core/access/network-denials.ts'
 import { registerChannel } from '../../src/core/delivery/channel-registrations.ts'
@@ -25,6 +26,7 @@ import { routeTokensResource } from '../../src/resources/route-tokens.ts'
 import { routesResource } from '../../src/resources/routes.ts'
 import { scheduledTasksResource } from '../../src/resources/scheduled-tasks.ts'
 import { secretsResource } from '../../src/resources/secrets.ts'
+import { visitor } from '../support/browser.ts'
 import { type ConversationHost, openConversationHost, type TestMessageOptions } from '../support/conversation-host.ts'
 import { testHost } from '../support/host.ts'
 import { type LocalhostInstance, serveAtLocalhost } from '../support/localhost-instance.ts'
@@ -83,6 +85,14 @@ export async function serveDemo(t: TestContext): Promise<DemoInstance> {
   const running = await startTurns(demo)
   demo.clock.advance(NOW - demo.clock.now())
   return { ...served, operator: await signIn(served, OPERATOR), failed, story, running, task }
+}
+
+/** Pages as the operator sees them, in UTC. */
+export async function openDemoBrowser(t: TestContext, demo: DemoInstance, look: BrowserContextOptions): Promise<Page> {
+  const { context } = await visitor(t, { locale: 'en-GB', timezoneId: 'UTC', reducedMotion: 'reduce', ...look })
+  const [name = '', value = ''] = demo.operator.cookie.split(';')[0]?.split('=') ?? []
+  await context.addCookies([{ name, value, url: demo.base }])
+  return context.newPage()
 }
 
 async function addFolders({ cli, host, groups }: ConversationHost): Promise<void> {

@@ -7,8 +7,7 @@ import type { BrowserContextOptions, Page, PageScreenshotOptions } from 'playwri
 import { folderViews } from '../../src/daemons/dashd/folder/index.ts'
 import { folderPath } from '../../src/daemons/dashd/page.ts'
 import { pages } from '../../src/daemons/dashd/pages/index.ts'
-import { visitor } from '../support/browser.ts'
-import { type DemoInstance, serveDemo } from './demo-instance.ts'
+import { type DemoInstance, openDemoBrowser, serveDemo } from './demo-instance.ts'
 
 const DOCS = join(import.meta.dirname, '..', '..', 'docs')
 const [WIDE, TALL, PHONE] = [
@@ -58,14 +57,6 @@ const LOOKS: Readonly<Record<string, BrowserContextOptions>> = {
   'phone-dark': { viewport: PHONE, colorScheme: 'dark' },
 }
 
-/** Pages as the operator sees them, in UTC. */
-async function openBrowser(t: TestContext, demo: DemoInstance, look: BrowserContextOptions): Promise<Page> {
-  const { context } = await visitor(t, { locale: 'en-GB', timezoneId: 'UTC', reducedMotion: 'reduce', ...look })
-  const [name = '', value = ''] = demo.operator.cookie.split(';')[0]?.split('=') ?? []
-  await context.addCookies([{ name, value, url: demo.base }])
-  return context.newPage()
-}
-
 /** When the page says that it is live. */
 async function take(page: Page, url: string, options: PageScreenshotOptions): Promise<void> {
   await page.goto(url, { waitUntil: 'load' })
@@ -75,12 +66,12 @@ async function take(page: Page, url: string, options: PageScreenshotOptions): Pr
 
 async function takeForDocs(t: TestContext, demo: DemoInstance): Promise<void> {
   for (const { file, path, look } of IN_DOCS)
-    await take(await openBrowser(t, demo, look), demo.base + path(demo), { path: join(DOCS, file) })
+    await take(await openDemoBrowser(t, demo, look), demo.base + path(demo), { path: join(DOCS, file) })
 }
 
 async function takeEveryPage(t: TestContext, demo: DemoInstance, directory: string): Promise<void> {
   for (const [name, look] of Object.entries(LOOKS)) {
-    const page = await openBrowser(t, demo, look)
+    const page = await openDemoBrowser(t, demo, look)
     for (const [at, path] of everyPath(demo).entries()) {
       const file = `${String(at).padStart(2, '0')}-${path.replace(/[^a-z0-9]+/gi, '-').slice(1, 60)}-${name}.png`
       await take(page, demo.base + path, { path: join(directory, file), fullPage: true })
