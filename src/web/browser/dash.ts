@@ -1,5 +1,5 @@
-// The script of the dashboard: local times, copy buttons, the palette, the theme, fields for files, and whether the page is live.
-// Everything else works without it.
+// The script of the dashboard: local times, copy buttons, tables that scroll, the palette, the theme, fields for files, and
+// whether the page is live. Everything else works without it.
 
 const root = document.documentElement
 
@@ -27,9 +27,22 @@ function addCopyButtons(within: ParentNode): void {
   }
 }
 
+/** A table that is wider than the page is scrolled by the keyboard, too. */
+function setUpScrolling(): void {
+  for (const region of document.querySelectorAll<HTMLElement>('.scroll')) {
+    const isScrollable = region.scrollWidth > region.clientWidth
+    if (isScrollable) {
+      region.tabIndex = 0
+      region.setAttribute('role', 'region')
+      region.setAttribute('aria-label', region.querySelector('caption')?.textContent ?? 'Table')
+    } else for (const name of ['tabindex', 'role', 'aria-label']) region.removeAttribute(name)
+  }
+}
+
 function enhance(within: ParentNode): void {
   localizeTimes(within)
   addCopyButtons(within)
+  setUpScrolling()
 }
 
 /** The server reads the cookie, so that the next page has the theme from the start. */
@@ -120,3 +133,4 @@ setUpConnection()
 setUpMenu()
 setUpFileFields()
 document.addEventListener('htmx:after:swap', () => enhance(document))
+window.addEventListener('resize', setUpScrolling)
