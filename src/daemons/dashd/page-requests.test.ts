@@ -137,6 +137,17 @@ suite('a page of the dashboard', () => {
     assert.deepEqual([part.status, part.headers.get('HX-Redirect')], [401, '/auth/sign-in?next=%2Fdash%2Ftest'])
   })
 
+  test('says in a page that a mistyped address leads nowhere', async (t) => {
+    const { ask, operator } = await servePages(t)
+    const response = await ask(operator, '/dash/nothing')
+    const body = await response.text()
+    assert.equal(response.status, 404)
+    assert.match(body, /<h1>Not found<\/h1>/)
+    assert.match(body, /<a href="\/dash\/test">Groups<\/a>/)
+    const plain = await ask(operator, '/dash/nothing', { headers: { Accept: 'application/json' } })
+    assert.deepEqual([plain.status, plain.headers.get('Content-Type')], [404, 'application/problem+json'])
+  })
+
   test('does not exist for people who may not see it, also as a form', async (t) => {
     const { ask, submit, admin, stranger, operator } = await servePages(t)
     assert.equal((await ask(operator, '/dash/operators')).status, 200)

@@ -46,6 +46,12 @@ export function mountPages(app: Hono, context: PagesContext): void {
     if (page.actions ?? page.actionsOf)
       app.post(page.path, (c) => handle(context, c, (person) => submitForm(context, c, page, person)))
   }
+  // A mistyped address gets a page, too.
+  app.get('/dash/*', (c) =>
+    prefersHtml(c.req.header('Accept'))
+      ? handle(context, c, () => Promise.reject(hiddenPage()))
+      : refuse('not_found', 'there is nothing at this path'),
+  )
 }
 
 /** Refusals become pages. What a person may not see does not exist for them. */
