@@ -169,8 +169,14 @@ async function addTasks({ cli, clock, write }: ConversationHost): Promise<string
       }
     // timed is not running here.
     await run(tx, `delete from scheduled_tasks where id like '%-mem-%'`)
-    await run(tx, `update scheduled_tasks set next_run = $1 where id = $2`, [timestamp(NOW + 18.6 * HOUR), report])
-    await run(tx, `update scheduled_tasks set next_run = $1 where id = $2`, [timestamp(NOW + 17.6 * HOUR), open])
+    await run(tx, `update scheduled_tasks set next_run = $1 where id = $2`, [
+      timestamp(NOW + 18 * HOUR + 40 * MINUTE),
+      report,
+    ])
+    await run(tx, `update scheduled_tasks set next_run = $1 where id = $2`, [
+      timestamp(NOW + 17 * HOUR + 40 * MINUTE),
+      open,
+    ])
   })
   clock.advance(HOUR)
   return open

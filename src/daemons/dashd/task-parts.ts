@@ -100,8 +100,7 @@ export async function taskTable(
       },
       {
         label: 'Next runs',
-        cell: ({ next_runs }) =>
-          html`${next_runs.map((at, index) => html`${index > 0 ? ', ' : ''}${timeOf(at, nowMs)}`)}`,
+        cell: ({ next_runs }) => timesOf(next_runs, nowMs),
         value: ({ next_runs }) => next_runs.join(' '),
       },
       {
@@ -132,6 +131,10 @@ export async function taskTable(
     },
     next,
   }
+}
+
+function timesOf(times: readonly string[], nowMs: number): Html {
+  return html`${times.map((at, index) => html`${index > 0 ? ', ' : ''}${timeOf(at, nowMs)}`)}`
 }
 
 function cut(text: string): string {
@@ -214,14 +217,13 @@ export async function taskDetails(
     ],
     empty: { text: 'It has not run yet.' },
   }
-  const times = html`${next_runs.map((at) => html`${timeOf(at, nowMs)} `)}`
   const shown = renderDetails({
     Folder: link(folderPath(task.owner, 'tasks'), task.owner),
     Chat: task.chat_jid,
     Topic: task.topic,
     State: badge(task.status, TONES[task.status]),
     Schedule: describeSchedule(task.cron),
-    'Next runs': next_runs.length === 0 ? 'none' : times,
+    'Next runs': next_runs.length === 0 ? 'none' : timesOf(next_runs, nowMs),
     'Its turns may': task.reach ?? 'all',
     Created: timeOf(task.created_at, nowMs),
     Prompt: textBlock('prompt', task.prompt),

@@ -11,7 +11,8 @@ export const DASH_STYLE = `
 *, *::before, *::after { box-sizing: border-box }
 [hidden] { display: none !important }
 body { margin: 0; background: var(--back); color: var(--text); font: 14.5px/1.5 ${FONT}; -webkit-text-size-adjust: 100% }
-a { color: var(--accent); text-underline-offset: 2px }
+a { color: var(--accent); text-underline-offset: 2px; text-decoration-thickness: 1px; text-decoration-color: color-mix(in srgb, currentcolor 45%, transparent) }
+a:hover { text-decoration-color: currentcolor }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: 4px }
 .skip { position: absolute; left: -999px }
 .skip:focus { left: 8px; top: 8px; z-index: 9; padding: 8px 12px; background: var(--back); border: 1px solid var(--edge) }
@@ -178,7 +179,7 @@ dialog li a:hover, dialog li a:focus { background: var(--bubble) }
   td, td.long, td.prose { display: flow-root; min-width: 0; padding: 2px 0 2px 116px; border: 0; text-align: left }
   td.number { text-align: left; white-space: normal }
   td::before { content: attr(data-label); float: left; width: 106px; margin-left: -116px; color: var(--muted); font-size: 13px }
-  td.actions { display: flex; flex-wrap: wrap; gap: 6px; padding: 6px 0 0 }
+  td.actions { display: flex; flex-wrap: wrap; align-items: center; gap: 6px; padding: 6px 0 0 }
   td.actions::before { content: none }
   td.actions form, td.actions .button { margin: 0 }
   td:empty { display: none }
@@ -188,6 +189,10 @@ dialog li a:hover, dialog li a:focus { background: var(--bubble) }
   .list > li > .muted { margin-left: auto }
   .list > li > .what { order: 1; flex-basis: 100% }
   .list > li > form, .list > li > .button { order: 2 }
+  .filters { display: grid; grid-template-columns: 1fr 1fr }
+  .filters .field { min-width: 0 }
+  .filters .field:has([type=datetime-local], [placeholder]) { grid-column: 1 / -1 }
+  .filters .quiet { justify-content: center; min-height: 40px }
   kbd { display: none }
   .details > div { grid-template-columns: 106px minmax(0, 1fr); gap: 10px }
   .tools { display: contents }

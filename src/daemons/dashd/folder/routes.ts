@@ -1,7 +1,7 @@
 // Routes to a folder, in the order in which they are tried.
 import { routesResource } from '../../../resources/routes.ts'
 import type { FormField } from '../../../web/dash/form.ts'
-import { badge, buttonLink, link, section } from '../../../web/dash/parts.ts'
+import { badge, buttonLink, section } from '../../../web/dash/parts.ts'
 import { type DataTable, defineTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import type { PageView } from '../page.ts'
@@ -78,7 +78,7 @@ function routeTable(
       const move = (to: 'up' | 'down', text: string): Html =>
         view.button({ action: 'move', fixed: { id: String(id), to }, text, label: `Move route ${id} ${to}` })
       const remove = { action: 'remove', fixed: { id: String(id) }, text: 'Delete', label: `Delete route ${id}` }
-      return html`${at > 0 ? move('up', '↑') : EMPTY_HTML}${at < rows.length - 1 ? move('down', '↓') : EMPTY_HTML} ${link(view.url({ route: String(id) }), 'Change')} ${view.button({ ...remove, isDangerous: true })}`
+      return html`${at > 0 ? move('up', '↑') : EMPTY_HTML}${at < rows.length - 1 ? move('down', '↓') : EMPTY_HTML} ${buttonLink(view.url({ route: String(id) }), 'Change')} ${view.button({ ...remove, isDangerous: true })}`
     },
     empty: {
       text: `No chat is routed to ${folder}. It still gets messages through its links.`,

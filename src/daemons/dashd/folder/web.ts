@@ -83,7 +83,7 @@ async function routeTable(view: PageView, folder: string, rows: readonly WebRout
     rowActions: ({ path_prefix }) => {
       if (!may[rows.findIndex((row) => row.path_prefix === path_prefix)]) return EMPTY_HTML
       const remove = { action: 'remove', fixed: { path_prefix }, text: 'Delete', label: `Delete ${path_prefix}` }
-      return html`${link(view.url({ path: path_prefix }), 'Change')} ${view.button({ ...remove, isDangerous: true })}`
+      return html`${buttonLink(view.url({ path: path_prefix }), 'Change')} ${view.button({ ...remove, isDangerous: true })}`
     },
     empty: {
       text: `${folder} has no web routes. Its files under /pub/${folder}/ are public, those under /priv/${folder}/ are for people with a right on it.`,

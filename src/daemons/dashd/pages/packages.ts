@@ -46,7 +46,11 @@ export const packagesPage = definePage({
         rowActions: ({ name }) => copyText(`svc packages ${instance} upgrade ${name}`),
         empty: { text: 'No package is installed.', command: install },
       }),
-      bottom: html`<p class="hint">Packages are installed on the command line: ${copyText(install)}</p>`,
+      // An empty list says it already.
+      bottom:
+        installed_packages.length === 0
+          ? EMPTY_HTML
+          : html`<p class="hint">Packages are installed on the command line: ${copyText(install)}</p>`,
     }
   },
 })

@@ -2,7 +2,7 @@
 import { ProxydRoute } from '../../../core/links/proxyd-routes.ts'
 import { proxydRoutesResource } from '../../../resources/proxyd-routes.ts'
 import type { FormField } from '../../../web/dash/form.ts'
-import { buttonLink, link, section } from '../../../web/dash/parts.ts'
+import { buttonLink, section } from '../../../web/dash/parts.ts'
 import { type DataTable, defineTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import type { FormFields } from '../../http/form-request.ts'
@@ -82,7 +82,7 @@ function routeTable(view: PageView, rows: readonly ProxydRoute[], next: string |
       { label: 'Meaning', cell: describeTarget },
     ],
     rowActions: ({ path }) =>
-      html`${link(view.url({ path }), 'Change')} ${view.button({ action: 'remove', fixed: { path }, text: 'Delete', label: `Delete ${path}`, isDangerous: true })}`,
+      html`${buttonLink(view.url({ path }), 'Change')} ${view.button({ action: 'remove', fixed: { path }, text: 'Delete', label: `Delete ${path}`, isDangerous: true })}`,
     empty: {
       text: 'The front door serves only the parts of this instance.',
       next: html`<p>${buttonLink('#new-proxy-route', 'Add a route')}</p>`,
