@@ -7,6 +7,7 @@ import { benchCellTurns } from './cells.ts'
 import { benchColdStart } from './cold-start.ts'
 import { benchColdRun, benchImageSize } from './container-stack.ts'
 import { benchContainerTurns } from './containers.ts'
+import { benchDashboard } from './dashboard.ts'
 import { benchExport } from './export.ts'
 import {
   benchHooks,
@@ -50,6 +51,7 @@ const BENCHES: Benches = {
   'tool-calls': benchToolCalls,
   sockets: benchSockets,
   search: benchSearch,
+  dashboard: benchDashboard,
   'first-frame': benchFirstFrame,
   fairness: benchFairness,
   written: benchBytesWritten,

@@ -1,10 +1,10 @@
-// Opens many event streams of one URL: `<url> <count>`. Prints `open` when all have their response headers. For each line on
-// stdin it waits until that text has arrived on every stream, and prints the time.
+// Opens many event streams of one URL: `<url> <count> [<cookie>]`. Prints `open` when all have their response headers. For each
+// line on stdin it waits until that text has arrived on every stream, and prints the time.
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { createInterface } from 'node:readline'
 
-const [url = '', count = '0'] = process.argv.slice(2)
+const [url = '', count = '0', cookie = ''] = process.argv.slice(2)
 const { hostname, port, pathname, search } = new URL(url)
 const STREAMS = Number(count)
 /** Connections opened at once; more would overflow the server's backlog. */
@@ -23,7 +23,10 @@ const streams: Stream[] = []
 async function open(): Promise<void> {
   const socket = connect(Number(port), hostname)
   await once(socket, 'connect')
-  socket.write(`GET ${pathname}${search} HTTP/1.1\r\nHost: ${hostname}:${port}\r\nAccept: text/event-stream\r\n\r\n`)
+  const session = cookie === '' ? '' : `Cookie: ${cookie}\r\n`
+  socket.write(
+    `GET ${pathname}${search} HTTP/1.1\r\nHost: ${hostname}:${port}\r\nAccept: text/event-stream\r\n${session}\r\n`,
+  )
   const [head] = await once(socket, 'data')
   if (!String(head).startsWith('HTTP/1.1 200 ')) throw new Error(`no stream: ${String(head).slice(0, 400)}`)
   const stream: Stream = { tail: '', seen: true }

@@ -87,8 +87,9 @@ interface OpenStreams {
   close(): Promise<void>
 }
 
-async function openStreams(url: string, count: number): Promise<OpenStreams> {
-  const child = spawn('sh', ['-c', MANY_FILES, 'sh', process.execPath, CLIENT, url, `${count}`])
+/** In a process of its own; `cookie` is that of a session. */
+export async function openStreams(url: string, count: number, cookie = ''): Promise<OpenStreams> {
+  const child = spawn('sh', ['-c', MANY_FILES, 'sh', process.execPath, CLIENT, url, `${count}`, cookie])
   child.stderr.pipe(process.stderr)
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
   const expectLine = async (word: string): Promise<string> => {
