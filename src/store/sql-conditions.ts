@@ -42,3 +42,17 @@ export function withinSubtrees(column: string, paths: number, from: number): str
   })
   return arms.length ? `(${arms.join(' or ')})` : 'false'
 }
+
+/** Matches rows in which a column contains the text of the parameter, which `likePattern` has prepared. */
+export function containsText(columns: readonly string[], mark: number): string {
+  return `(${columns.map((column) => `lower(${column}) like $${mark} escape '!'`).join(' or ')})`
+}
+
+/** Lower case as `lower` of SQLite and of the collation C: only ASCII letters change. */
+export function likePattern(text: string): string {
+  return `%${lowerAscii(text).replace(/[!%_]/g, '!$&')}%`
+}
+
+export function lowerAscii(text: string): string {
+  return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
+}

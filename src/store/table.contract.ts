@@ -225,6 +225,50 @@ export function tableContract(open: EngineOpener): void {
     assert.ok(openIds.every((id) => id === 'a' || id.startsWith('a/')))
   })
 
+  test('pages through the rows that match one of several conditions, each row once', async (t) => {
+    const engine = await open(t)
+    await fill(engine, 1234)
+    await engine.transaction((tx) => things.update(tx, { size: 7 }, { note: 'noted' }))
+    const isAny = ({ size, open: isOpen, note }: Thing): boolean =>
+      size === 4 || (size < 3 && isOpen) || note === 'noted'
+    const anyOf = [{ size: 4 }, { size: 0, open: true }, { size: 2, open: true }, { note: 'noted' }, { size: 7 }]
+    for (const order of ORDERS) {
+      const all = await engine.read((tx) => things.list(tx, {}, order))
+      for (const limit of [1, 10, 300, 1000]) {
+        if (limit === 1 && order !== MIXED_ORDER) continue
+        const wanted = all.filter(isAny).map(({ id }) => id)
+        assert.deepEqual(await readAllPages(engine, { order, limit, anyOf }), wanted)
+      }
+      const unnoted = all.filter(({ note, open: isOpen }) => note === undefined && isOpen).map(({ id }) => id)
+      const request = { order, limit: 100, where: { open: true }, anyOf: [{ note: null }, { size: 4, note: null }] }
+      assert.deepEqual(await readAllPages(engine, request), unnoted)
+      assert.deepEqual(await readAllPages(engine, { order, limit: 100, anyOf: [] }), [])
+    }
+  })
+
+  test('finds a text in any of several columns, in either case, and takes wildcards literally', async (t) => {
+    const engine = await open(t)
+    await engine.transaction(async (tx) => {
+      for (const id of ['Alpha', 'beta', 'a%b', 'a_b', 'a!b', 'axb', 'Übung'])
+        await things.insert(tx, thing(id, { note: id === 'beta' ? 'has ALPHA inside' : 'nothing' }))
+    })
+    const found = async (text: string): Promise<string[]> =>
+      (
+        await readAllPages(engine, {
+          order: [['id', 'asc']],
+          limit: 1,
+          containing: { columns: ['id', 'note'], text },
+          anyOf: [{ note: 'nothing' }, { note: 'has ALPHA inside' }],
+        })
+      ).sort()
+    assert.deepEqual(await found('aLPha'), ['Alpha', 'beta'])
+    assert.deepEqual(await found('a%B'), ['a%b'])
+    assert.deepEqual(await found('A_b'), ['a_b'])
+    assert.deepEqual(await found('a!b'), ['a!b'])
+    assert.deepEqual(await found('BUNG'), ['Übung'])
+    assert.deepEqual(await found('nowhere'), [])
+  })
+
   test('does not count filtered rows towards the limit', async (t) => {
     const engine = await open(t)
     await fill(engine, 1234)

@@ -4,7 +4,7 @@ import { refuse } from '../lib/refusal.ts'
 import { readCursor, writeCursor } from './cursor.ts'
 import type { StoredRow, Tx, Value } from './engine.ts'
 import type { MigrationStep, StoredTable } from './migrate.ts'
-import { afterPosition, allEqual, equal, subtree, withinSubtrees } from './sql-conditions.ts'
+import { afterPosition, allEqual, containsText, equal, likePattern, subtree, withinSubtrees } from './sql-conditions.ts'
 import { execute, integer, placeholders, query, queryOne } from './statement.ts'
 import { StatementCache } from './statement-cache.ts'
 
@@ -24,6 +24,13 @@ export interface PageRequest<Row> {
   after?: string | undefined
   /** Only rows whose column is one of these paths or below one. */
   below?: { readonly column: keyof Row & string; readonly paths: readonly string[] } | undefined
+  /**
+   * Only rows that match one of these; null is a column without a value. Each is read by itself, so an index that has its columns
+   * and then those of the order finds a page without sorting.
+   */
+  anyOf?: readonly { readonly [K in keyof Row]?: Row[K] | null }[] | undefined
+  /** Only rows in which one of the columns contains the text; ASCII letters match in either case. */
+  containing?: { readonly columns: readonly (keyof Row & string)[]; readonly text: string } | undefined
   /** Filters rows that the caller may not see; they do not count towards `limit`. */
   keep?(row: Row): boolean
   /** After this many rows the page ends with a cursor, even if `keep` left fewer than `limit`. Default: no limit. */
@@ -230,23 +237,46 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
   }
 
   async #readChunk(tx: Tx, request: PageRequest<Row>, from: Value[] | undefined, limit: number): Promise<Row[]> {
-    const { where = {}, order, below } = request
-    const [names, values] = this.#encodeCondition(where)
+    const { where = {}, order, below, containing, anyOf = [{}] } = request
+    if (anyOf.length === 0) return []
+    const arms = anyOf.map((each) => this.#encodeArm(where, each))
     const paths = below?.paths.flatMap(subtree) ?? []
     const by = order.map(([name, way]) => `${name} ${way}`).join(', ')
     const shape = `page by ${by} ${from ? 'on' : 'from the start'} below ${below?.column} ${paths.length}`
-    const sql = this.#statements.getOrCreate([shape, ...names], () => {
-      this.#requireColumns(names)
-      const conditions = [
-        ...equal(names),
-        ...(below ? [withinSubtrees(below.column, below.paths.length, names.length)] : []),
-        ...(from ? [afterPosition(order, names.length + paths.length)] : []),
-      ]
-      const filter = conditions.length ? ` where ${conditions.join(' and ')}` : ''
-      const marks = names.length + paths.length + (from?.length ?? 0)
-      return `${this.#select()}${filter} order by ${by} limit $${marks + 1}`
+    const searched = containing?.columns ?? []
+    const shapes = arms.flatMap(({ names, missing }) => ['of', ...names, 'without', ...missing])
+    const sql = this.#statements.getOrCreate([shape, ...searched, ...shapes], () => {
+      this.#requireColumns(searched)
+      // The first two parameters are the limit and, if there is one, the searched text.
+      let marks = searched.length === 0 ? 1 : 2
+      const selects = arms.map(({ names, missing }) => {
+        this.#requireColumns([...names, ...missing])
+        const conditions = [
+          ...equal(names, marks),
+          ...missing.map((name) => `${name} is null`),
+          ...(below ? [withinSubtrees(below.column, below.paths.length, marks + names.length)] : []),
+          ...(from ? [afterPosition(order, marks + names.length + paths.length)] : []),
+          ...(searched.length === 0 ? [] : [containsText(searched, 2)]),
+        ]
+        marks += names.length + paths.length + (from?.length ?? 0)
+        return `${this.#select()}${conditions.length ? ` where ${conditions.join(' and ')}` : ''}`
+      })
+      const firstOf = (rows: string): string => `${rows} order by ${by} limit $1`
+      if (selects.length === 1) return firstOf(selects.join())
+      const firsts = selects.map((select, at) => `select * from (${firstOf(select)}) as arm${at}`)
+      return firstOf(`select ${this.columns.join(', ')} from (${firsts.join(' union ')}) as arms`)
     })
-    return query(tx, this.decode, sql, [...values, ...paths, ...(from ?? []), limit])
+    const values = arms.flatMap((arm) => [...arm.values, ...paths, ...(from ?? [])])
+    const pattern = containing === undefined ? [] : [likePattern(containing.text)]
+    return query(tx, this.decode, sql, [limit, ...pattern, ...values])
+  }
+
+  /** One of `anyOf`: columns with a value, and those that must have none. */
+  #encodeArm(where: Partial<Row>, arm: { readonly [K in keyof Row]?: Row[K] | null }) {
+    const missing = Object.keys(arm).filter((name) => getMember(arm, name) === null)
+    const given = Object.fromEntries(Object.entries(arm).filter(([, value]) => value !== null))
+    const [names, values] = this.#encodeCondition({ ...where, ...given })
+    return { names, values, missing }
   }
 
   #readPosition(cursor: string, order: Order<Row>): Value[] {

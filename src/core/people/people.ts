@@ -5,6 +5,7 @@ import { refuse } from '../../lib/refusal.ts'
 import { isGlob } from '../../lib/text/glob.ts'
 import { readCursor, writeCursor } from '../../store/cursor.ts'
 import type { Tx } from '../../store/engine.ts'
+import { containsText, likePattern, lowerAscii } from '../../store/sql-conditions.ts'
 import { integer, optional, query, queryForValues, text } from '../../store/statement.ts'
 import { isAccount, isPersonNamespace } from '../access/namespaces.ts'
 import { isOperator, type Policy, rolesOf } from '../access/policy.ts'
@@ -109,15 +110,14 @@ async function listSubs(tx: Tx, after: string, limit: number, search: string | u
   const rows = await query(tx, { sub: text }, sql, [
     after,
     limit,
-    ...(search === undefined ? [] : [`%${lower(search).replace(/[!%_]/g, '!$&')}%`]),
+    ...(search === undefined ? [] : [likePattern(search)]),
   ])
   return rows.map(({ sub }) => sub)
 }
 
 /** Each part reads at most one page of an index, or of a table if there is a search. */
 function sourceParts({ from, column, searched, skipped = [] }: PeopleSource, hasSearch: boolean): string[] {
-  const matches = searched.map((name) => `lower(${name}) like $3 escape '!'`).join(' or ')
-  const found = hasSearch ? ` and (${matches})` : ''
+  const found = hasSearch ? ` and ${containsText(searched, 3)}` : ''
   // ";" is the character after ":": it ends the range of a namespace.
   const starts = ['', ...skipped.map((name) => ` and ${column} >= '${name};'`)]
   const ends = [...skipped.map((name) => ` and ${column} < '${name}:'`), '']
@@ -125,11 +125,6 @@ function sourceParts({ from, column, searched, skipped = [] }: PeopleSource, has
     (start, at) => `select sub from (select distinct ${column} as sub from ${from}
        where ${column} > $1${start}${ends[at]}${found} order by ${column} limit $2) as part`,
   )
-}
-
-/** Like `lower` of SQLite, which changes only ASCII letters. */
-function lower(value: string): string {
-  return value.replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
 }
 
 /** The accounts of one person. */
@@ -153,7 +148,7 @@ async function groupAccounts(tx: Tx, subs: readonly string[], search: string | u
   const identityOf = new Map(claims.map(({ sub, identity_id }) => [sub, identity_id]))
   const searched = search === undefined ? undefined : await readSearchedTexts(tx, claims)
   const isMatch = ({ sub, name }: Claim): boolean =>
-    searched === undefined || lower([sub, name, searched.get(sub)].join('\n')).includes(lower(search ?? ''))
+    searched === undefined || lowerAscii([sub, name, searched.get(sub)].join('\n')).includes(lowerAscii(search ?? ''))
   return subs.filter(isPerson).flatMap((sub) => {
     const linked = byIdentity.get(identityOf.get(sub) ?? '') ?? []
     if (linked.some((claim) => claim.sub < sub && isPerson(claim.sub) && isMatch(claim))) return []
