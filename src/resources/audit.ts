@@ -3,11 +3,21 @@ import { z } from 'zod'
 import { containsFolder } from '../core/access/tiers.ts'
 import { Folder, line, pageLimit } from '../core/values.ts'
 import { audit } from '../registry/audit.ts'
-import { INSTANCE_SCOPE, readableFolderFilter, requireToolForAgents } from '../registry/authorization.ts'
+import {
+  administeredRoots,
+  hasTool,
+  INSTANCE_SCOPE,
+  readableFolderFilter,
+  requireToolForAgents,
+} from '../registry/authorization.ts'
+import type { Context } from '../registry/context.ts'
 import { listPage, listSchema, Paging, UNPAGED } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
+import { listPaths } from '../store/path-list.ts'
 
 const EXAMINED_MAX = 20_000
+/** With more folders than this, one pass over all rows is faster than a search in each folder. */
+const FOLDERS_MAX = 50
 
 const Filters = z.object({
   folder: Folder.optional().describe('Only calls by callers of this folder and those below it'),
@@ -32,8 +42,11 @@ export const auditResource = defineResource({
       authorize: requireToolForAgents,
       run: async (ctx, { folder, category, actor, ...paging }) => {
         const maySee = await readableFolderFilter(ctx)
+        // A category and an actor have indexes of their own.
+        const folders = category || actor ? undefined : await listFolders(ctx, folder)
         return listPage(ctx, table, 'audit', {
           where: { ...(category ? { category } : {}), ...(actor ? { actor } : {}) },
+          anyOf: folders?.map((each) => ({ folder: each })),
           order: [['id', 'desc']],
           // A person at the dashboard can continue; REST clients and agents expect full pages.
           ...(ctx.face === 'dash' ? { examinedMax: EXAMINED_MAX } : {}),
@@ -46,3 +59,10 @@ export const auditResource = defineResource({
     }),
   }),
 })
+
+/** The folders that can have rows for the caller; undefined if they are many, or if rows of the instance count, too. */
+async function listFolders(ctx: Context, folder: string | undefined): Promise<string[] | undefined> {
+  const visibleRoots = async () => ((await hasTool(ctx, INSTANCE_SCOPE)) ? undefined : administeredRoots(ctx))
+  const roots = folder === undefined ? await visibleRoots() : [folder]
+  return roots && listPaths(ctx.tx, { table: 'audit', column: 'folder', roots, max: FOLDERS_MAX })
+}

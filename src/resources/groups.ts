@@ -10,7 +10,7 @@ import {
   AgentFileVersion,
   AgentSkill,
 } from '../core/groups/agent-file.ts'
-import { findFolderReferences, purgeFolderReferences, storeReader } from '../core/groups/folder-references.ts'
+import { findReferencesOf, purgeFolderReferences } from '../core/groups/folder-references.ts'
 import { changeSetting, GROUP_KEYS, type GroupKey, settingOf } from '../core/groups/group-settings.ts'
 import { FolderActivity, Group, groups } from '../core/groups/groups.ts'
 import type { Layout } from '../core/layout.ts'
@@ -104,6 +104,8 @@ export const groupsResource = defineResource({
           ...(folder === undefined ? {} : { where: { folder } }),
           order: [['folder', 'asc']],
           below: parent === undefined ? below : { column: 'folder', paths: [parent] },
+          // The store knows only the cases of ASCII letters.
+          ...(/^[ -~]+$/.test(wanted) ? { containing: { columns: ['folder', 'name'], text: wanted } } : {}),
           keep: (row) =>
             (mayAdmin?.(row) ?? true) &&
             row.folder !== parent &&
@@ -309,5 +311,5 @@ function layoutOf({ layout }: InstanceHost): Layout {
 
 async function removalOf({ tx }: Context, folder: string): Promise<z.output<typeof Removal>> {
   const is_group = (await groups.find(tx, { folder })) !== undefined
-  return { is_group, ...(await findFolderReferences(storeReader(tx), new Set([folder]))) }
+  return { is_group, ...(await findReferencesOf(tx, folder)) }
 }

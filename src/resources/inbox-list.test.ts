@@ -145,12 +145,12 @@ onEveryEngine('the list of messages', (engine) => {
 
   test('examines a limited number of rows and says how far back it has looked', async (t) => {
     const on = await open(t, engine)
-    await on.receive('first', { sender: 'telegram:rare' })
+    await on.receive('first', { sender: 'telegram:rare', state: 'silent' })
     const last = await fill(on, 45_000)
-    const page = await on.cli.call(list, { sender: 'telegram:rare' })
+    const page = await on.cli.call(list, { state: 'silent' })
     assert.deepEqual(page.messages, [])
     assert.ok(page.searched_back_to !== undefined && page.next !== undefined)
-    const next = await on.cli.call(list, { sender: 'telegram:rare', after: page.next })
+    const next = await on.cli.call(list, { state: 'silent', after: page.next })
     assert.deepEqual(
       [next.messages.map(({ text }) => text), next.next, next.searched_back_to],
       [['first'], undefined, undefined],
@@ -159,6 +159,11 @@ onEveryEngine('the list of messages', (engine) => {
     assert.ok(last > 45_000)
     for (const filter of [{ state: 'failed' }, { folder: 'main' }, { chat: 'telegram:1' }])
       assert.equal((await on.cli.call(list, filter)).searched_back_to, undefined, JSON.stringify(filter))
+    for (const filter of [{}, { folder: 'main' }, { chat: 'telegram:1' }, { state: 'silent' }])
+      assert.deepEqual(await on.texts({ sender: 'telegram:rare', ...filter }), ['first'], JSON.stringify(filter))
+    for (const filter of [{ folder: 'main' }, { chat: 'telegram:1' }])
+      assert.deepEqual(await on.texts({ sender: 'telegram:9', ...filter }), [], JSON.stringify(filter))
+    assert.equal((await on.texts({ sender: 'telegram:9', folder: 'other', limit: 200 })).length, 200)
   })
 })
 

@@ -118,7 +118,7 @@ export const routeTokensResource = defineResource({
       run: async (ctx, { folder, stats, ...paging }) => {
         const { below, keep: isAdministered } = await administeredRows<Link>(ctx, 'owner_folder')
         const keep = (link: Link): boolean => Boolean(isAdministered?.(link)) && isListed(link, folder)
-        const request = { order: NEWEST_FIRST, ...paging, below, keep }
+        const request = { order: NEWEST_FIRST, ...paging, below, anyOf: linksOf(folder), keep }
         // The schemas of both members select theirs.
         const withCounts = async () => {
           const page = await listSummaries(ctx, request)
@@ -220,7 +220,7 @@ export const routeTokensResource = defineResource({
       run: async (ctx, { folder, limit, after }) => {
         if (folder !== undefined) await mustFindGroup(ctx, folder)
         const keep = (link: Link): boolean => isListed(link, folder)
-        return listSummaries(ctx, { order: NEWEST_FIRST, limit, after, keep })
+        return listSummaries(ctx, { order: NEWEST_FIRST, limit, after, anyOf: linksOf(folder), keep })
       },
     }),
 
@@ -278,6 +278,12 @@ export async function openPersonChat(request: RequestContext, folder: string): P
 /** Chats of people are in no list. */
 function isListed(link: Link, folder: string | undefined): boolean {
   return !isPersonChat(link) && (folder === undefined || link.owner_folder === folder || deliveryOf(link) === folder)
+}
+
+/** What the links of a folder have in common; old rows without a target may be among them. */
+function linksOf(folder: string | undefined): PageRequest<Link>['anyOf'] {
+  if (folder === undefined) return undefined
+  return [{ owner_folder: folder }, { target_folder: folder }, { target_folder: null }]
 }
 
 async function listSummaries(

@@ -72,12 +72,10 @@ export const routesResource = defineResource({
       authorize: operatorOn(({ folder }) => folder),
       run: async (ctx, { folder }) => {
         await mustFindGroup(ctx, folder)
-        const all = await table.list(ctx.tx, {}, ascending('seq', 'id'))
-        const own = all.filter(({ target }) => isRouteOf(folder, target))
+        const compiled = await ctx.routes()
         const mayAdmin = await adminFilter(ctx)
-        const byId = new Map(all.map((route) => [route.id, route]))
-        const routes = describeRoutes(all, own).map(({ shadowed_by, ...route }) => {
-          const shadow = shadowed_by === undefined ? undefined : byId.get(shadowed_by)
+        const routes = describeRoutes(compiled.routes, compiled.routesTo(folder)).map(({ shadowed_by, ...route }) => {
+          const shadow = compiled.routes.find(({ id }) => id === shadowed_by)
           if (!shadow) return route
           // Routes of folders that the person does not administer are not shown.
           const isVisible = mayAdmin(routeTargetFolder(shadow.target))
@@ -97,8 +95,7 @@ export const routesResource = defineResource({
       run: async (ctx, { id, to }) => {
         const route = await mustFindRow(ctx, table, { id }, `route ${id}`)
         const folder = routeTargetFolder(route.target)
-        const all = await table.list(ctx.tx, {}, ascending('seq', 'id'))
-        const own = all.filter(({ target }) => isRouteOf(folder, target))
+        const own = (await ctx.routes()).routesTo(folder)
         const changed = moveRoute(own, id, to)
         if (!changed) refuse('conflict', `route ${id} is ${to === 'up' ? 'first' : 'last'} already`)
         await mustNotTakeOverChats(
@@ -190,11 +187,6 @@ export const routesResource = defineResource({
 /** Routes to daemons and built-in handlers belong to the root. */
 function isIn(folder: string, target: string): boolean {
   return folder === ROOT_FOLDER || isRouteWithin(folder, target)
-}
-
-/** Routes to the folder itself, also with a part for the sender. */
-function isRouteOf(folder: string, target: string): boolean {
-  return parseRouteTarget(target)?.kind === 'folder' && routeTargetFolder(target) === folder
 }
 
 function isOwnDefault({ caller }: Context, { seq, target }: { seq: number; target: string }): boolean {

@@ -5,12 +5,17 @@ import { groups } from '../../src/core/groups/groups.ts'
 import { removeMessages, removeSessions, removeTurns } from '../../src/core/messages/retention.ts'
 import { DAEMON_NAMES } from '../../src/daemons/settings.ts'
 import { timestamp } from '../../src/lib/clock.ts'
+import { auditResource } from '../../src/resources/audit.ts'
+import { conversationsResource } from '../../src/resources/conversations.ts'
+import { groupsResource } from '../../src/resources/groups.ts'
 import { inboxResource } from '../../src/resources/inbox.ts'
 import { routeTokensResource } from '../../src/resources/route-tokens.ts'
 import { routesResource } from '../../src/resources/routes.ts'
+import { scheduledTasksResource } from '../../src/resources/scheduled-tasks.ts'
+import { turnsResource } from '../../src/resources/turns.ts'
 import { CHANNEL_SECRET } from './channel-api.ts'
 import { EVERY_CAPABILITY, fakeAdapter } from './fake-adapter.ts'
-import { type EngineName, freshStore, testHost } from './host.ts'
+import { type EngineName, freshStore, type TestCaller, testHost } from './host.ts'
 import { json, openLinkHost, openStream } from './link-host.ts'
 import { fillOldStore } from './old-store.ts'
 import { usePeople } from './people-requests.ts'
@@ -32,7 +37,23 @@ const MESSAGE_FILTERS = [
   { state: 'running' },
   { state: 'delegated' },
   { since: '2020-01-01T00:00:00Z', until: '2099-01-01T00:00:00Z' },
+  { sender: 'anon:old' },
+  { sender: 'anon:old', folder: FOLDER },
+  { sender: 'anon:rare', folder: FOLDER },
 ] as const
+
+/** What pages of the dashboard read about one folder. */
+async function readFolderPages(cli: TestCaller, folder: string): Promise<void> {
+  await cli.call(groupsResource.verbs.activity, { folder })
+  await cli.call(groupsResource.verbs.activity, { search: folder })
+  await cli.call(routeTokensResource.verbs.list_of, { folder })
+  await cli.call(routesResource.verbs.of_folder, { folder })
+  await cli.call(auditResource.verbs.list, { folder })
+  await cli.call(turnsResource.verbs.list, { folder })
+  await cli.call(scheduledTasksResource.verbs.list_of, { folder })
+  await cli.call(conversationsResource.verbs.list, { folder })
+  if (folder !== FOLDER) await cli.call(groupsResource.verbs.removal, { folder })
+}
 
 /** Runs all frequent operations over a store with `turns` old turns and returns the statements. */
 export async function runBusyInstance(t: TestContext, engine: EngineName, turns: number) {
@@ -73,6 +94,7 @@ export async function runBusyInstance(t: TestContext, engine: EngineName, turns:
   await s.ended(link, turn)
   await frames.over()
   for (const filter of MESSAGE_FILTERS) await s.cli.call(inboxResource.verbs.list, filter)
+  for (const folder of [FOLDER, 'main/child']) await readFolderPages(s.cli, folder)
   await s.cli.call(inboxResource.verbs.details, { id: turn })
   const tools = [
     'fetch_history {"chatJid":"web:main"}',

@@ -33,6 +33,7 @@ export const GROWING_TABLES = [
   'sessions',
   'session_tokens',
   'bearers',
+  'route_tokens',
 ] as const
 
 /** Tables for which a tenth of the rows is enough. */
@@ -45,6 +46,7 @@ export async function fillOldStore(engine: Engine, old: OldStore): Promise<void>
     for (const { name } of indexes) await run(tx, `drop index ${name}`)
     await fillTables(tx, old)
     await fillPeople(tx, old, engine.dialect.isRemote ? 'bytea' : 'blob')
+    await fillLinks(tx, old, engine.dialect.isRemote ? 'bytea' : 'blob')
     for (const { sql } of indexes) await run(tx, String(sql))
   })
   if (engine.dialect.isRemote) await engine.transaction(async (tx) => void (await run(tx, 'analyze')))
@@ -114,6 +116,20 @@ async function fillPeople(tx: Tx, { turns, at }: OldStore, bytesType: string): P
       created_at: text(at),
       created_by: text('cli'),
       expires_at: end,
+    },
+    FEWER,
+  )
+}
+
+async function fillLinks(tx: Tx, { turns, folder, at }: OldStore, bytesType: string): Promise<void> {
+  await fillerOf(tx, turns)(
+    'route_tokens',
+    {
+      token_hash: `cast('old-' || i as ${bytesType})`,
+      jid: `'web:old/' || i`,
+      owner_folder: text(folder),
+      target_folder: text(folder),
+      created_at: text(at),
     },
     FEWER,
   )

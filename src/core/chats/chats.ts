@@ -24,6 +24,7 @@ export const chats = new Table({
        noticed_at text)`,
     // Onboarding remembers when it greeted a chat.
     'alter table chats drop column noticed_at',
+    'create index chats_set_to on chats (sticky_folder) where sticky_folder is not null',
   ],
 })
 

@@ -21,6 +21,7 @@ import {
   describeReferences,
   findFolderReferences,
   findOrphanedReferences,
+  findReferencesOf,
   purgeFolderReferences,
   storeReader,
 } from './folder-references.ts'
@@ -102,11 +103,13 @@ onEveryEngine('rows that name a group by its folder', (engine) => {
     const named = await store.read((tx) => findFolderReferences(storeReader(tx), new Set(['team'])))
     assert.equal(describeReferences(named.ends), '1 link (web:team), 1 web route (/pub/team/), 1 web host (h1.example)')
     assert.deepEqual(describeReferences(named.stays), STAYING('team', 1).join(', '))
+    assert.deepEqual(await store.read((tx) => findReferencesOf(tx, 'team')), named)
     assert.deepEqual(await store.read(findOrphanedReferences), [])
 
     await store.transaction((tx) => groups.remove(tx, { folder: 'team' }))
     const removed = await store.read((tx) => findFolderReferences(storeReader(tx), new Set(['team'])))
     assert.deepEqual(removed, { ends: [], stays: named.stays })
+    assert.deepEqual(await store.read((tx) => findReferencesOf(tx, 'team')), removed)
     assert.deepEqual(await store.read(findOrphanedReferences), named.stays)
 
     const purged = await store.transaction((tx) => purgeFolderReferences(tx, 'team'))
@@ -137,6 +140,22 @@ onEveryEngine('rows that name a group by its folder', (engine) => {
     assert.deepEqual(await grantsOf(), [])
     await at.host.engine.transaction((tx) => groups.remove(tx, { folder: 'team/a' }))
     assert.deepEqual(await grantsOf(), ['github:1 admin team/**'])
+  })
+
+  test('routes to a topic or by the name with a prefix refer to the group, and those to similar names do not', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main', 'team', 'team/a')
+    const targets = ['team', 'team#observe', 'folder:team', 'folder:team#x', 'team/a', 'team-b', 'team/{sender}', 'te']
+    await at.host.engine.transaction(async (tx) => {
+      for (const [seq, target] of targets.entries()) await routes.append(tx, { seq, match: `room=${seq}`, target })
+    })
+    for (const folder of ['team', 'team/a', 'team/b']) {
+      const found = await at.host.engine.read((tx) => findReferencesOf(tx, folder))
+      const all = await at.host.engine.read((tx) => findFolderReferences(storeReader(tx), new Set([folder])))
+      assert.deepEqual(found, all)
+    }
+    const { stays } = await at.host.engine.read((tx) => findReferencesOf(tx, 'team'))
+    assert.deepEqual(stays.find(({ kind }) => kind === 'routes')?.names, ['room=0', 'room=1', 'room=2', 'room=3'])
   })
 
   test('rows for every folder, the instance or a person refer to no group', async (t) => {

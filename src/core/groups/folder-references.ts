@@ -3,6 +3,7 @@
 import type { z } from 'zod'
 import { isGlob } from '../../lib/text/glob.ts'
 import type { Tx } from '../../store/engine.ts'
+import { query } from '../../store/statement.ts'
 import type { Table } from '../../store/table.ts'
 import { acl, aclMembership } from '../access/acl.ts'
 import { networkRules } from '../access/allowlist.ts'
@@ -42,6 +43,8 @@ interface ReferenceKind {
   readonly one: string
   readonly many: string
   find(read: ReadTable, folders: ReadonlySet<string>): Promise<ReferencingRow[]>
+  /** Without reading the rows of other folders. */
+  findOf(tx: Tx, folder: string, folders: ReadonlySet<string>): Promise<ReferencingRow[]>
 }
 
 type Row<R extends z.ZodObject> = z.output<R>
@@ -49,24 +52,49 @@ type Row<R extends z.ZodObject> = z.output<R>
 interface KindDeclaration<R extends z.ZodObject> {
   readonly table: Table<R>
   foldersOf(row: Row<R>, folders: ReadonlySet<string>): readonly (string | undefined)[]
+  /** Together they match every row that can refer to the folder. */
+  matching(folder: string): readonly RowCondition<Row<R>>[]
   nameOf(row: Row<R>): string
   /** Default: removes the row. */
   purge?(tx: Tx, row: Row<R>): Promise<unknown>
 }
 
+/** Columns with their values, or SQL in which $1 is the folder. */
+type RowCondition<T> = Partial<T> | { readonly sql: string }
+
 function defineKind<R extends z.ZodObject>(one: string, many: string, declared: KindDeclaration<R>): ReferenceKind {
-  const { table, foldersOf, nameOf } = declared
+  const { table, foldersOf, nameOf, matching } = declared
   const purge = declared.purge ?? ((tx: Tx, row: Row<R>) => table.remove(tx, keyOf(table, row)))
+  const toReferencing = (rows: readonly Row<R>[], folders: ReadonlySet<string>): ReferencingRow[] =>
+    rows.flatMap((row) =>
+      [...new Set(foldersOf(row, folders))].flatMap((folder) =>
+        folder === undefined ? [] : [{ folder, name: nameOf(row), purge: (tx: Tx) => purge(tx, row) }],
+      ),
+    )
   return {
     one,
     many,
-    find: async (read, folders) =>
-      (await read(table)).flatMap((row) =>
-        [...new Set(foldersOf(row, folders))].flatMap((folder) =>
-          folder === undefined ? [] : [{ folder, name: nameOf(row), purge: (tx) => purge(tx, row) }],
-        ),
-      ),
+    find: async (read, folders) => toReferencing(await read(table), folders),
+    findOf: async (tx, folder, folders) => {
+      const found = new Map<string, Row<R>>()
+      for (const condition of matching(folder))
+        for (const row of await listMatching(tx, table, condition, folder))
+          found.set(JSON.stringify(keyOf(table, row)), row)
+      return toReferencing([...found.values()], folders).filter((row) => row.folder === folder)
+    },
   }
+}
+
+function listMatching<R extends z.ZodObject>(
+  tx: Tx,
+  table: Table<R>,
+  condition: RowCondition<Row<R>>,
+  folder: string,
+): Promise<Row<R>[]> {
+  // No table has a column of this name.
+  if (!('sql' in condition)) return table.list(tx, condition as Partial<Row<R>>)
+  const sql = `select ${table.columns.join(', ')} from ${table.name} where ${condition.sql} order by ${table.key.join(', ')}`
+  return query(tx, table.decode, sql, [folder])
 }
 
 function keyOf<R extends z.ZodObject>(table: Table<R>, row: Row<R>): Partial<Row<R>> {
@@ -80,16 +108,19 @@ const CASCADED_KINDS: readonly ReferenceKind[] = [
   defineKind('link', 'links', {
     table: routeTokens,
     foldersOf: (row) => (isPersonChat(row) ? [] : [row.owner_folder, row.target_folder]),
+    matching: (folder) => [{ owner_folder: folder }, { target_folder: folder }],
     nameOf: ({ jid }) => jid,
   }),
   defineKind('web route', 'web routes', {
     table: webRoutes,
     foldersOf: ({ folder }) => [folder],
+    matching: (folder) => [{ folder }],
     nameOf: ({ path_prefix }) => path_prefix,
   }),
   defineKind('web host', 'web hosts', {
     table: webHosts,
     foldersOf: ({ folder }) => [folder],
+    matching: (folder) => [{ folder }],
     nameOf: ({ hostname }) => hostname,
   }),
 ]
@@ -101,52 +132,67 @@ const RETAINED_KINDS: readonly ReferenceKind[] = [
       const read = parseRouteTarget(target)
       return read?.kind === 'folder' && !read.name.includes('{sender}') ? [read.name] : []
     },
+    // "$" is the character after "#", which starts a topic.
+    matching: () =>
+      ['', 'folder:'].map((prefix) => ({
+        sql: `target = '${prefix}' || $1 or (target >= '${prefix}' || $1 || '#' and target < '${prefix}' || $1 || '$')`,
+      })),
     nameOf: ({ match }) => match || 'every message',
   }),
   defineKind('task', 'tasks', {
     table: scheduledTasks,
     foldersOf: ({ owner }) => [owner],
+    matching: (owner) => [{ owner }],
     nameOf: ({ id }) => id,
   }),
   defineKind('secret', 'secrets', {
     table: secrets,
     foldersOf: ({ scope_kind, owner }) => (scope_kind === 'folder' ? [owner] : []),
+    matching: (owner) => [{ scope_kind: 'folder' as const, owner }],
     nameOf: ({ key }) => key,
   }),
   defineKind('network rule', 'network rules', {
     table: networkRules,
     foldersOf: ({ folder }) => [folder || undefined],
+    matching: (folder) => [{ folder }],
     nameOf: ({ target }) => target,
   }),
   defineKind('grant', 'grants', {
     table: acl,
     foldersOf: ({ principal, scope }, folders) => [folderOfPrincipal(principal), folderOfGlob(scope, folders)],
+    matching: (folder) => [{ principal: `folder:${folder}` }, { scope: folder }, { scope: `${folder}/**` }],
     nameOf: ({ principal, action, scope }) => `${principal} ${action} ${scope}`,
   }),
   defineKind('role', 'roles', {
     table: aclMembership,
     foldersOf: ({ subject }) => [folderOfPrincipal(subject)],
+    matching: (folder) => [{ subject: `folder:${folder}` }],
     nameOf: ({ role }) => role,
   }),
   defineKind('invite', 'invites', {
     table: invites,
     foldersOf: ({ target_glob, revoked_at }, folders) =>
       revoked_at === undefined ? [folderOfGlob(target_glob, folders)] : [],
+    matching: (folder) => [{ target_glob: folder }, { target_glob: `${folder}/**` }],
     nameOf: ({ token_id }) => token_id,
   }),
   defineKind('gate', 'gates', {
     table: onboardingGates,
     foldersOf: ({ spec }, folders) => [folderOfGlob(spec, folders)],
+    matching: (folder) => [{ spec: folder }, { spec: `${folder}/**` }],
     nameOf: ({ spec }) => spec,
   }),
   defineKind('approval', 'approvals', {
     table: pendingActions,
     foldersOf: ({ folder, status }) => (status === 'held' || status === 'approved' ? [folder] : []),
+    // Literals, so that the engines use the index of these rows.
+    matching: () => [{ sql: `folder = $1 and status in ('held', 'approved')` }],
     nameOf: ({ id }) => id,
   }),
   defineKind('session', 'sessions', {
     table: conversations,
     foldersOf: ({ folder, session_id, parent_session }) => (session_id || parent_session ? [folder] : []),
+    matching: (folder) => [{ folder }],
     nameOf: ({ topic }) => topic || 'main topic',
     purge: (tx, { folder, topic }) =>
       conversations.update(tx, { folder, topic }, { session_id: undefined, parent_session: undefined }),
@@ -154,6 +200,7 @@ const RETAINED_KINDS: readonly ReferenceKind[] = [
   defineKind('engaged chat', 'engaged chats', {
     table: engagements,
     foldersOf: ({ engaged_folder }) => [engaged_folder],
+    matching: (engaged_folder) => [{ engaged_folder }],
     nameOf: ({ jid }) => jid,
     purge: (tx, { jid, topic }) =>
       engagements.update(tx, { jid, topic }, { engaged_folder: undefined, engaged_until: undefined }),
@@ -161,6 +208,7 @@ const RETAINED_KINDS: readonly ReferenceKind[] = [
   defineKind('chat set by @', 'chats set by @', {
     table: chats,
     foldersOf: ({ sticky_folder }) => [sticky_folder],
+    matching: (sticky_folder) => [{ sticky_folder }],
     nameOf: ({ jid }) => jid,
     purge: (tx, { jid }) => chats.update(tx, { jid }, { sticky_folder: undefined }),
   }),
@@ -179,10 +227,37 @@ function folderOfGlob(glob: string, folders: ReadonlySet<string>): string | unde
   return isShared ? undefined : top
 }
 
-export async function findFolderReferences(
-  read: ReadTable,
-  wanted: ReadonlySet<string>,
-): Promise<{ ends: FolderReferences[]; stays: FolderReferences[] }> {
+interface EndingReferences {
+  readonly ends: FolderReferences[]
+  readonly stays: FolderReferences[]
+}
+
+/** Reads only rows of this folder. */
+export async function findReferencesOf(tx: Tx, folder: string): Promise<EndingReferences> {
+  const folders = await foldersBelow(tx, folder)
+  const collect = async (kinds: readonly ReferenceKind[]): Promise<FolderReferences[]> => {
+    const found: FolderReferences[] = []
+    for (const kind of kinds) {
+      const rows = await kind.findOf(tx, folder, folders)
+      if (rows.length > 0) found.push(toReferences(kind, folder, rows))
+    }
+    return found
+  }
+  return { ends: await collect(CASCADED_KINDS), stays: await collect(RETAINED_KINDS) }
+}
+
+/** Enough of the groups to decide about globs of this folder: one below it, if there is one. */
+async function foldersBelow(tx: Tx, folder: string): Promise<ReadonlySet<string>> {
+  const { rows } = await groups.page(tx, {
+    order: [['folder', 'asc']],
+    limit: 2,
+    below: { column: 'folder', paths: [folder] },
+  })
+  return new Set(rows.map((row) => row.folder))
+}
+
+/** For several folders, or rows that are not in the store. */
+export async function findFolderReferences(read: ReadTable, wanted: ReadonlySet<string>): Promise<EndingReferences> {
   const folders = await foldersOf(read)
   const isWanted = (folder: string): boolean => wanted.has(folder)
   return {
@@ -201,11 +276,10 @@ export async function findOrphanedReferences(tx: Tx): Promise<FolderReferences[]
 
 /** Removes the retained rows that refer to a folder, and returns them. */
 export async function purgeFolderReferences(tx: Tx, folder: string): Promise<FolderReferences[]> {
-  const read = storeReader(tx)
-  const folders = await foldersOf(read)
+  const folders = await foldersBelow(tx, folder)
   const removed: FolderReferences[] = []
   for (const kind of RETAINED_KINDS) {
-    const rows = (await kind.find(read, folders)).filter((row) => row.folder === folder)
+    const rows = await kind.findOf(tx, folder, folders)
     for (const row of rows) await row.purge(tx)
     if (rows.length > 0) removed.push(toReferences(kind, folder, rows))
   }

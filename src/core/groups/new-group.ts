@@ -8,7 +8,7 @@ import { routes } from '../routing/routes.ts'
 import { defaultTasks } from '../schedule/default-tasks.ts'
 import { nextRun } from '../schedule/schedule.ts'
 import { scheduledTasks } from '../schedule/tasks.ts'
-import { type FolderReferences, findFolderReferences, storeReader } from './folder-references.ts'
+import { type FolderReferences, findReferencesOf } from './folder-references.ts'
 import { groups } from './groups.ts'
 
 interface NewGroup {
@@ -48,9 +48,7 @@ export async function addGroup(
   { now, clock, timeZone }: GroupCreationTime,
 ): Promise<AddGroupResult> {
   const { folder } = group
-  const inherited = (await groups.find(tx, { folder }))
-    ? []
-    : (await findFolderReferences(storeReader(tx), new Set([folder]))).stays
+  const inherited = (await groups.find(tx, { folder })) ? [] : (await findReferencesOf(tx, folder)).stays
   const added = await groups.insertIfMissing(tx, { ...group, open: true, added_at: now })
   if (added) await grantMemberRole(tx, folder, by, now)
   const addedTasks: string[] = []

@@ -42,6 +42,10 @@ export const routeTokens = new Table({
     'alter table route_tokens add column tools text',
     'alter table route_tokens add column person text',
     'create unique index route_tokens_of_person on route_tokens (jid) where person is not null',
+    'create index route_tokens_of_owner_newest on route_tokens (owner_folder, created_at desc, token_hash)',
+    'create index route_tokens_of_target_newest on route_tokens (target_folder, created_at desc, token_hash)',
+    'drop index route_tokens_of_owner',
+    'drop index route_tokens_of_target',
   ],
 })
 

@@ -71,6 +71,9 @@ export const inbox = new Table({
     'create index inbox_of_chat on inbox (jid, message_seq)',
     `create index inbox_unsuccessful on inbox (message_seq) where ${IS_UNSUCCESSFUL}`,
     `create index inbox_failed_newest on inbox (message_seq) where state = 'failed'`,
+    // inbox_unsuccessful has these rows, too.
+    'drop index inbox_failed_newest',
+    'create index inbox_of_sender on inbox (sender, message_seq)',
   ],
 })
 

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { refuse } from '../../lib/refusal.ts'
 import { readCursor, writeCursor } from '../../store/cursor.ts'
 import type { Tx, Value } from '../../store/engine.ts'
-import { subtree } from '../../store/sql-conditions.ts'
+import { listPaths } from '../../store/path-list.ts'
 import { bytes, integer, oneOf, optional, placeholders, query, text } from '../../store/statement.ts'
 import { INSTANCE_SENDER, OutboxState } from '../delivery/outbox.ts'
 import { IS_OPEN } from '../turns/turn-rules.ts'
@@ -70,6 +70,8 @@ const CHUNK_ROWS = 5000
 const EXAMINED_MAX = 40_000
 /** With more folders than this, one pass over all rows is faster than a search in each folder. */
 const FOLDERS_MAX = 50
+/** A sender with more messages is not found by the index of senders in a chat or a folder. */
+const RARE_MAX = 500
 /** Ids are in the order of arrival, but concurrent transactions may commit in another order. */
 const ORDER_SLACK = 1000
 
@@ -103,7 +105,7 @@ interface SqlCondition {
 
 export async function listMessages(tx: Tx, request: MessageListRequest): Promise<MessageListPage> {
   const { limit, maySee } = request
-  const before = request.after === undefined ? Number.MAX_SAFE_INTEGER : readPosition(request.after)
+  const before = request.after === undefined ? Number.MAX_SAFE_INTEGER : readListPosition(request.after)
   const sources = await openSources(tx, request, before)
   const found: FoundMessage[] = []
   let [examined, size] = [0, limit + 1]
@@ -128,7 +130,8 @@ export async function listMessages(tx: Tx, request: MessageListRequest): Promise
   return { messages, next: writeCursor([end]), ...(searched_back_to === undefined ? {} : { searched_back_to }) }
 }
 
-function readPosition(cursor: string): number {
+/** A cursor of this list has one positive number. */
+export function readListPosition(cursor: string): number {
   const [seq, ...more] = readCursor(cursor) ?? []
   if (typeof seq === 'number' && Number.isSafeInteger(seq) && seq > 0 && more.length === 0) return seq
   return refuse('invalid', 'after is not a cursor of this list', 'use the `next` of the previous page')
@@ -165,11 +168,19 @@ async function receivedSources(tx: Tx, request: MessageListRequest, before: numb
   const open = state === undefined ? undefined : OPEN_ROWS[state]
   if (open !== undefined) return [{ ...source({ sql: [open], values: [] }), isUnordered: true }]
   if (state !== undefined && RETRYABLE_STATES.includes(state)) return [source({ sql: [IS_UNSUCCESSFUL], values: [] })]
+  if (sender !== undefined && (await isRareSender(tx, sender))) return [source(equals({ sender }))]
   if (chat !== undefined) return [source(equals({ jid: chat }))]
   if (folder !== undefined) return [source(equals({ folder }))]
-  const folders = roots && (await listFolders(tx, roots))
+  // Removed groups have messages, too.
+  const folders = roots && (await listPaths(tx, { table: 'inbox', column: 'folder', roots, max: FOLDERS_MAX }))
   if (folders) return folders.map((each) => source(equals({ folder: each })))
-  return [source({ sql: [], values: [] })]
+  return [source(equals({ sender }))]
+}
+
+/** Whether a few rows are all messages of the sender. Those of other senders may be fewer in a chat or a folder. */
+async function isRareSender(tx: Tx, sender: string): Promise<boolean> {
+  const sql = `select 1 as found from inbox where sender = $1 order by message_seq limit 1 offset ${RARE_MAX}`
+  return (await query(tx, { found: integer }, sql, [sender])).length === 0
 }
 
 /** Rows that are not final are few, and have small indexes. */
@@ -296,25 +307,6 @@ function idRange({ since, until }: Pick<MessageListFilter, 'since' | 'until'>): 
     ...(until === undefined ? [] : [['id < $', firstIdAt(until)] as const]),
   ]
   return { sql: parts.map(([sql]) => sql), values: parts.map(([, value]) => value) }
-}
-
-/** Folders that have messages, within the subtrees; undefined if there are many. Removed groups count too. */
-async function listFolders(tx: Tx, roots: readonly string[]): Promise<string[] | undefined> {
-  const folders = new Set<string>()
-  // One step in the index per folder; `distinct` would read all messages of each.
-  const next = async (condition: string, values: readonly Value[]): Promise<string | undefined> => {
-    const sql = `select folder from inbox where ${condition} order by folder limit 1`
-    const [row] = await query(tx, { folder: text }, sql, values)
-    if (row) folders.add(row.folder)
-    return row?.folder
-  }
-  for (const root of roots) {
-    const [at, from, to] = subtree(root)
-    await next('folder = $1', [at])
-    for (let folder: string | undefined = from; folder !== undefined && folders.size <= FOLDERS_MAX; )
-      folder = await next('folder > $1 and folder < $2', [folder, to])
-  }
-  return folders.size > FOLDERS_MAX ? undefined : [...folders]
 }
 
 /** Messages by their ids, in the order of the ids; unknown ids are skipped. */

@@ -7,7 +7,7 @@ import { acl } from '../access/acl.ts'
 import { isAccount } from '../access/namespaces.ts'
 import { folderBaseName, parentFolderOf, ROOT_FOLDER } from '../access/tiers.ts'
 import { platformOf } from '../delivery/channel.ts'
-import { findFolderReferences, storeReader } from '../groups/folder-references.ts'
+import { findReferencesOf } from '../groups/folder-references.ts'
 import { groups } from '../groups/groups.ts'
 import { addGroup, type GroupCreationTime } from '../groups/new-group.ts'
 import { hasPrototype, hasWorkspace, makeWorkspace, removeWorkspace } from '../groups/workspace-prototype.ts'
@@ -73,7 +73,7 @@ export async function discardPreparedFolder(
 export async function admissionFault(tx: Tx, { jid, prepared }: OnboardingRow, folder: string) {
   if (prepared !== folder || !(await isFolderAvailable(tx, folder, jid))) return `the folder ${folder} is not available`
   // A gate may name the folder before it exists. Anything else was left by an earlier group, such as its secrets.
-  const { stays } = await findFolderReferences(storeReader(tx), new Set([folder]))
+  const { stays } = await findReferencesOf(tx, folder)
   const left = stays.find(({ kind }) => kind !== 'gate')
   return left && `the folder ${folder} would inherit ${left.names.length} ${left.kind} of an earlier group`
 }

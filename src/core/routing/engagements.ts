@@ -22,6 +22,7 @@ export const engagements = new Table({
     `create table engagements (
        jid text not null, topic text not null, last_reply_id text, engaged_folder text, engaged_until text,
        primary key (jid, topic))`,
+    'create index engagements_of_folder on engagements (engaged_folder) where engaged_folder is not null',
   ],
 })
 

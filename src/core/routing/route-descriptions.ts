@@ -16,21 +16,36 @@ type DescribedRoute = Route & RouteDescription
 
 /** Describes the routes in `shown`. Any route in `all` may shadow one of them. */
 export function describeRoutes(all: readonly Route[], shown: readonly Route[]): DescribedRoute[] {
-  const conditions = new Map(all.map((route) => [route.id, splitMatch(route.match)]))
-  const conditionsOf = ({ id }: Route): readonly MatchCondition[] => conditions.get(id) ?? []
-  // A condition without wildcards can only shadow the same condition, so routes are looked up by their first such condition.
-  const byLiteral = Map.groupBy(all, (route) => conditionsOf(route).find(({ glob }) => !isGlob(glob))?.token ?? '')
-  const findShadow = (route: Route): Route | undefined => {
-    const tokens = new Set(['', ...conditionsOf(route).map(({ token }) => token)])
-    const others = [...tokens].flatMap((token) => byLiteral.get(token) ?? [])
-    return others
-      .filter((other) => isBefore(other, route) && coversAll(conditionsOf(other), conditionsOf(route)))
-      .reduce<Route | undefined>((first, other) => (first && isBefore(first, other) ? first : other), undefined)
-  }
+  const byLiteral = groupByLiteral(all)
   return shown.map((route) => {
-    const shadow = findShadow(route)
+    const shadow = findShadow(byLiteral, route)
     return { ...route, ...describeRoute(route), ...(shadow ? { shadowed_by: shadow.id } : {}) }
   })
+}
+
+type RoutesByLiteral = ReadonlyMap<string, readonly Route[]>
+
+const literalGroups = new WeakMap<readonly Route[], RoutesByLiteral>()
+
+/**
+ * A condition without wildcards can only shadow the same condition, so routes are looked up by their first such condition. Kept
+ * with the list: pages ask again and again about the same routes.
+ */
+function groupByLiteral(all: readonly Route[]): RoutesByLiteral {
+  const known = literalGroups.get(all)
+  if (known) return known
+  const groups = Map.groupBy(all, ({ match }) => splitMatch(match).find(({ glob }) => !isGlob(glob))?.token ?? '')
+  literalGroups.set(all, groups)
+  return groups
+}
+
+/** The first route that takes all messages of this one. */
+function findShadow(byLiteral: RoutesByLiteral, route: Route): Route | undefined {
+  const own = splitMatch(route.match)
+  const others = [...new Set(['', ...own.map(({ token }) => token)])].flatMap((token) => byLiteral.get(token) ?? [])
+  return others
+    .filter((other) => isBefore(other, route) && coversAll(splitMatch(other.match), own))
+    .reduce<Route | undefined>((first, other) => (first && isBefore(first, other) ? first : other), undefined)
 }
 
 /** Whether `wide` certainly matches everything that `narrow` matches. */

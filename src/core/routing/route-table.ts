@@ -6,7 +6,16 @@ import type { Tx } from '../../store/engine.ts'
 import { routeStamp } from '../change-stamps.ts'
 import { platformOf } from '../delivery/channel.ts'
 import { shortNameOf } from '../delivery/platforms.ts'
-import { MATCH_KEYS, parseRouteTarget, type Route, type RouteTarget, roomOf, routes, splitMatch } from './routes.ts'
+import {
+  MATCH_KEYS,
+  parseRouteTarget,
+  type Route,
+  type RouteTarget,
+  roomOf,
+  routes,
+  routeTargetFolder,
+  splitMatch,
+} from './routes.ts'
 
 export interface RoutableMessage {
   readonly jid: string
@@ -26,6 +35,10 @@ interface ObserveWindows {
 }
 
 export interface RouteTable {
+  /** All routes in order; the same list until a route changes. */
+  readonly routes: readonly Route[]
+  /** The routes to this folder in order, also those with a part for the sender. */
+  routesTo(folder: string): readonly Route[]
   match(message: RoutableMessage): MatchedRoute | undefined
   /** The routes that can match messages of this chat, in order, whatever the sender and verb. */
   routesForChat(jid: string): Route[]
@@ -63,6 +76,9 @@ export function compileRoutes(rows: readonly Route[]): RouteTable {
     if (target.kind === 'folder') windows.set(target.name, mergeWindows(windows.get(target.name), route))
   }
 
+  // Grouped on first use: only pages ask for it.
+  let byFolder: ReadonlyMap<string, readonly Route[]> | undefined
+
   const candidatesOf = ({ room, chat_jid }: MatchValues): readonly (readonly CompiledRoute[])[] => [
     named.get(`room=${room}`) ?? [],
     named.get(`chat_jid=${chat_jid}`) ?? [],
@@ -70,6 +86,11 @@ export function compileRoutes(rows: readonly Route[]): RouteTable {
   ]
 
   return {
+    routes: sorted,
+    routesTo: (folder) => {
+      byFolder ??= Map.groupBy(sorted, ({ target }) => routeTargetFolder(target))
+      return folder === '' ? [] : (byFolder.get(folder) ?? [])
+    },
     match: (message) => {
       const values = valuesOf(message)
       let first: CompiledRoute | undefined

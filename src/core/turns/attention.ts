@@ -7,6 +7,7 @@ import { bytes, integer, optional, placeholders, query, text } from '../../store
 import { resolveAllowlist } from '../access/allowlist.ts'
 import { listHeldCalls } from '../access/approvals.ts'
 import { deniedHost, networkDenials, unallowableReason } from '../access/network-denials.ts'
+import { IS_UNSUCCESSFUL } from '../messages/inbox.ts'
 import { contentStart, decodeContent } from '../messages/messages.ts'
 import { firstInboxSeqSince } from './day-activity.ts'
 import { listNearBudgets, NearBudget, type SpendScope } from './spend.ts'
@@ -111,7 +112,8 @@ function listFailedMessages(tx: Tx, folders: Folders, firstSeq: number): Promise
   return listFaults(
     tx,
     `select i.id, i.folder, i.updated_at as at, i.reason, ${START} from inbox i join messages m on m.seq = i.message_seq
-     where i.state = 'failed' and i.message_seq >= $1${within('i.folder', folders, 1)} order by i.message_seq desc`,
+     where i.${IS_UNSUCCESSFUL} and i.state = 'failed' and i.message_seq >= $1${within('i.folder', folders, 1)}
+     order by i.message_seq desc`,
     [firstSeq, ...(folders ?? [])],
   )
 }
