@@ -5,12 +5,13 @@ import { containsFolder } from '../core/access/tiers.ts'
 import { ceilToMillisecond } from '../core/chats/time-cursor.ts'
 import { groups } from '../core/groups/groups.ts'
 import type { ListedMessage, MessageListFilter } from '../core/messages/message-list.ts'
-import { readListedByIds } from '../core/messages/message-list.ts'
+import { readListedByIds, readListPosition } from '../core/messages/message-list.ts'
 import { quoteHint } from '../core/search/query-hint.ts'
 import type { SearchHit } from '../core/search/search-index.ts'
 import { Refusal, refuse } from '../lib/refusal.ts'
 import { type AdministrationContext, subjectOf } from '../registry/authorization.ts'
 import type { Context, RequestContext } from '../registry/context.ts'
+import { writeCursor } from '../store/cursor.ts'
 import { visibleMessages } from './visible-messages.ts'
 
 /** Hits that the index returns at most. The filters that it does not know apply to these. */
@@ -57,15 +58,19 @@ function isWithin(folder: string, roots: readonly string[] | undefined): boolean
   return roots?.some((root) => containsFolder(root, folder)) ?? true
 }
 
-/** `is_capped`: there may be further matches, which a narrower query finds. */
+/** One page of the hits, best first. `is_capped`: there may be further matches, which a narrower query finds. */
 export async function readFoundMessages(
   ctx: Context,
   found: unknown,
-  filter: Pick<MessageListFilter, 'until' | 'state' | 'direction'> & { readonly limit: number },
-): Promise<{ messages: FoundByText[]; is_capped: boolean }> {
+  filter: Pick<MessageListFilter, 'until' | 'state' | 'direction'> & {
+    readonly limit: number
+    readonly after?: string | undefined
+  },
+): Promise<{ messages: FoundByText[]; next?: string; is_capped: boolean }> {
   // `findMessages` is the `prepare` of the verb.
   const hits = found as readonly SearchHit[]
-  const { until = Number.POSITIVE_INFINITY, state, direction, limit } = filter
+  const { until = Number.POSITIVE_INFINITY, state, direction, limit, after } = filter
+  const from = after === undefined ? 0 : readListPosition(after)
   const snippets = new Map(hits.map(({ id, content }) => [id, content]))
   const { maySee } = await visibleMessages(ctx)
   const listed = await readListedByIds(
@@ -79,8 +84,10 @@ export async function readFoundMessages(
       (state === undefined || message.state === state) &&
       (direction === 'all' || message.direction === direction),
   )
+  const end = from + limit
   return {
-    messages: matching.slice(0, limit).map((message) => ({ ...message, snippet: snippets.get(message.id) ?? '' })),
-    is_capped: matching.length > limit || hits.length === HITS_MAX,
+    messages: matching.slice(from, end).map((message) => ({ ...message, snippet: snippets.get(message.id) ?? '' })),
+    ...(matching.length > end ? { next: writeCursor([end]) } : {}),
+    is_capped: hits.length === HITS_MAX,
   }
 }

@@ -108,11 +108,12 @@ export const inboxResource = defineResource({
         folder: Folder.optional().describe('This folder and those below it'),
         direction: MessageDirection.default('all'),
         limit: pageLimit(50, 200),
+        after: Paging.shape.after,
       }),
       authorize: requireVisibleMessages,
       prepare: (request, input) => findMessages(request, 'inbox.search', input),
-      run: async (ctx, { until, state, direction, limit }, found) =>
-        readFoundMessages(ctx, found, { until: toMs(until), state, direction, limit }),
+      run: async (ctx, { until, state, direction, limit, after }, found) =>
+        readFoundMessages(ctx, found, { until: toMs(until), state, direction, limit, after }),
     }),
 
     /** Everything about one message, received or sent. */

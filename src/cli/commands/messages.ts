@@ -44,7 +44,7 @@ export const messagesCommands = [
       'search received and sent messages by text, best match first; words, "a phrase", a OR b, a NOT b, prefix*; --folder includes those below it',
     example: `messages demo search 'invoice NOT paid'`,
     run: async (svc, { query, folder, limit }) => {
-      const { messages, is_capped } = await svc.call(inboxResource.verbs.search, {
+      const { messages, next, is_capped } = await svc.call(inboxResource.verbs.search, {
         query,
         folder,
         ...(limit === undefined ? {} : { limit: parseInteger('--limit', limit) }),
@@ -62,7 +62,7 @@ export const messagesCommands = [
         },
         empty: 'no message matches',
       })
-      if (is_capped) svc.print.say('there may be more matches: narrow the query')
+      if (is_capped || next !== undefined) svc.print.say('there may be more matches: narrow the query')
     },
   }),
   defineSvcCommand({

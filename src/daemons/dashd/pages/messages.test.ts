@@ -129,6 +129,22 @@ suite('the pages of messages', () => {
     assert.equal((await text(dash.admin.get('/dash/messages?q=invoice'))).match(/«invoice»/g)?.length, 1)
   })
 
+  test('a search has pages, each hit on one of them, and exports all', async (t) => {
+    const dash = await open(t)
+    for (let n = 0; n < 5; n++) await dash.receive(`invoice number n${n}`)
+    const hits: string[] = []
+    let path: string | undefined = '/dash/messages?q=invoice&limit=2'
+    for (let page = 0; path !== undefined; page++) {
+      assert.ok(page < 3)
+      const body = await text(dash.operator.get(path))
+      hits.push(...[...body.matchAll(/number (n\d)/g)].map(([, hit = '']) => hit))
+      path = /href="(\/dash\/messages\?[^"]*after=[^"]*)"/.exec(body)?.[1]?.replaceAll('&amp;', '&')
+    }
+    assert.deepEqual(hits.toSorted(), ['n0', 'n1', 'n2', 'n3', 'n4'])
+    assert.equal(JSON.parse(await text(dash.operator.get('/dash/messages?q=invoice&format=json'))).length, 5)
+    assert.match(await text(dash.operator.get('/dash/messages?q=invoice&after=x')), /not a cursor of this list/)
+  })
+
   test('shows texts of strangers as text', async (t) => {
     const dash = await open(t)
     const id = await dash.receive(HOSTILE, { state: 'failed', reason: HOSTILE, sender: 'telegram:<b>' })

@@ -113,13 +113,14 @@ async function readList(view: PageView): Promise<ListedPage> {
 }
 
 async function readFound(view: PageView): Promise<ListedPage> {
-  const input = { ...filtersOf(view), query: view.query.q ?? '', limit: view.limit }
-  const { messages, is_capped } = await view.call(search, input)
+  const { after } = view.query
+  const input = { ...filtersOf(view), query: view.query.q ?? '', limit: view.limit, ...omitEmpty({ after }) }
+  const { messages, next, is_capped } = await view.call(search, input)
   const capped = is_capped
     ? notice('warn', 'These are the best matches. There may be more: add words or filters to see others.')
     : EMPTY_HTML
   const rows = messages.map(({ snippet, ...message }) => ({ ...message, text: snippet }))
-  return { main: html`${capped}${renderBulk(view, rows)}`, table: messageTable(view, rows, undefined) }
+  return { main: html`${capped}${renderBulk(view, rows)}`, table: messageTable(view, rows, next) }
 }
 
 /** Who sees a message here may retry it, so rights are not checked for each. */
