@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import { type Dashboard, serveDashboard } from '../../../test/support/dashboard.ts'
 import type { SignedInBrowser } from '../../../test/support/sign-in.ts'
+import { groups } from '../../core/groups/groups.ts'
 import { openLog } from '../../lib/log/log.ts'
 import { groupsResource } from '../../resources/groups.ts'
 import { resources } from '../../resources/index.ts'
@@ -331,6 +332,28 @@ suite('the dashboard', () => {
     }
     assert.ok(bytes > 5000 && bytes <= 60_000, `${bytes} bytes`)
     assert.equal((await fetch(`${dash.base}/dash/assets/0000000000000000/dash.js`)).status, 404)
+  })
+
+  test('finds any of thousands of folders by a part of its folder or name, for those who administer it', async (t) => {
+    const dash = await serveDashboard(t)
+    const count = 3000
+    await dash.host.engine.transaction(async (tx) => {
+      const added = { product: 'assistant', open: true, added_at: '2026-01-01T00:00:00.000Z' }
+      for (let n = 0; n < count; n++) await groups.insert(tx, { folder: `f${n}`, name: `Number ${n}`, ...added })
+      await groups.insert(tx, { folder: 'team/ze', name: 'Zürich Office', ...added })
+    })
+    const find = async (as: SignedInBrowser, words: string): Promise<string[]> => {
+      const path = `/dash/search?q=${encodeURIComponent(words)}`
+      const body = await (await as.get(path, { 'HX-Request': 'true' })).text()
+      return [...body.matchAll(/href="\/dash\/folders\/([^"]+)"/g)].map(([, folder = '']) => folder)
+    }
+    assert.deepEqual(await find(dash.operator, `F${count - 1}`), [`f${count - 1}`])
+    assert.deepEqual(await find(dash.operator, `number ${count - 1}`), [`f${count - 1}`])
+    for (const words of ['ZÜRICH', 'office']) assert.deepEqual(await find(dash.operator, words), ['team/ze'])
+    assert.deepEqual(await find(dash.admin, 'office'), ['team/ze'])
+    assert.deepEqual(await find(dash.admin, 'number'), [])
+    assert.equal((await find(dash.operator, 'number')).length, 12)
+    assert.deepEqual(await find(dash.operator, 'x'.repeat(500)), [])
   })
 
   test('tells open pages that something was committed, and strangers nothing', async (t) => {

@@ -9,6 +9,7 @@ import type { PagesContext } from './page-requests.ts'
 import { createView } from './view.ts'
 
 const RESULTS_MAX = 12
+const WORDS_MAX = 200
 
 export function mountSearch(app: Hono, { daemon, pages }: Pick<PagesContext, 'daemon' | 'pages'>): void {
   app.use('/dash/search', async (c: Context, next) => {
@@ -30,7 +31,7 @@ export function searchPage(pages: () => readonly DashPage[]): DashPage {
 }
 
 async function renderResults(view: PageView, pages: readonly DashPage[]): Promise<Html> {
-  const words = (view.query.q ?? '').trim().toLowerCase()
+  const words = (view.query.q ?? '').trim().toLowerCase().slice(0, WORDS_MAX)
   const found = [...findPages(view, pages, words), ...(await findFolders(view, words))].slice(0, RESULTS_MAX)
   if (found.length === 0) return html`<p class="hint">Nothing matches.</p>`
   return html`<ul>${found.map(([href, label]) => html`<li><a href="${linkTarget(href)}">${label}</a></li>`)}</ul>`
@@ -44,8 +45,6 @@ function findPages(view: PageView, pages: readonly DashPage[], words: string): [
 
 async function findFolders(view: PageView, words: string): Promise<[href: string, label: string][]> {
   if (words === '' || !view.isAdministrator) return []
-  const { groups } = await view.call(groupsResource.verbs.list, { limit: 1000 })
-  return groups
-    .filter(({ folder, name }) => `${folder} ${name}`.toLowerCase().includes(words))
-    .map(({ folder }) => [folderPath(folder), `Folder ${folder}`])
+  const { folders } = await view.call(groupsResource.verbs.activity, { search: words, limit: RESULTS_MAX })
+  return folders.map(({ folder }) => [folderPath(folder), `Folder ${folder}`])
 }
