@@ -175,8 +175,12 @@ export async function administeredRoots(ctx: AdministrationContext): Promise<str
   const { caller } = ctx
   if (caller.kind === 'host') return undefined
   if (caller.kind === 'agent') return mayReachFolder(caller.folder, INSTANCE_SCOPE) ? undefined : [caller.folder]
-  const scopes = administeredScopes(await ctx.policy(), subjectOf(caller))
-  const roots = new Set(scopes.map(globBase))
+  return rootsOf(administeredScopes(await ctx.policy(), subjectOf(caller)))
+}
+
+/** Roots of the subtrees that contain every folder of these globs; undefined if that can be any folder. */
+export function rootsOf(globs: readonly string[]): string[] | undefined {
+  const roots = new Set(globs.map(globBase))
   return roots.has('') || roots.size > MAX_ROOTS ? undefined : [...roots]
 }
 

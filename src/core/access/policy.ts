@@ -252,7 +252,12 @@ export function isRestrictedWithin(policy: Policy, { principal, claims }: Access
 
 /** The scope globs that the subject administers, without those fully denied. */
 export function administeredScopes(policy: Policy, subject: AccessSubject): string[] {
-  const rows = rowsOf(policy.grantsOf(subject.principal), 'admin').filter((row) => rowApplies(row, {}, subject.claims))
+  return allowedScopes(policy, subject, 'admin')
+}
+
+/** The scope globs on which the subject may do this, without those fully denied. */
+export function allowedScopes(policy: Policy, subject: AccessSubject, action: string): string[] {
+  const rows = rowsOf(policy.grantsOf(subject.principal), action).filter((row) => rowApplies(row, {}, subject.claims))
   const denied = rows.filter((row) => row.isDeny)
   const scopes = rows.filter((row) => !row.isDeny && !denied.some((deny) => patternCovers(deny.scope, row.scope)))
   return [...new Set(scopes.map((row) => row.scope))].sort()

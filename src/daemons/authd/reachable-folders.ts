@@ -1,7 +1,7 @@
 // The folders that a person may talk to.
-import { checkAccess } from '../../core/access/policy.ts'
+import { allowedScopes, checkAccess } from '../../core/access/policy.ts'
 import { groups } from '../../core/groups/groups.ts'
-import { subjectOf } from '../../registry/authorization.ts'
+import { rootsOf, subjectOf } from '../../registry/authorization.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { ascending } from '../../registry/crud.ts'
 import type { SignedIn } from '../http/signed-in.ts'
@@ -11,11 +11,14 @@ const FOLDERS_MAX = 500
 
 export async function reachableFolders(host: InstanceHost, { request: { caller } }: SignedIn): Promise<string[]> {
   return host.engine.read(async (tx) => {
-    const [rows, policy] = [await groups.list(tx, {}, ascending('folder')), await host.policies.read(tx)]
-    const subject = subjectOf(caller)
-    return rows
-      .map(({ folder }) => folder)
-      .filter((scope) => checkAccess(policy, subject, { action: 'interact', scope }).allow)
-      .slice(0, FOLDERS_MAX)
+    const [policy, subject] = [await host.policies.read(tx), subjectOf(caller)]
+    const paths = rootsOf(allowedScopes(policy, subject, 'interact'))
+    const { rows } = await groups.page(tx, {
+      order: ascending('folder'),
+      limit: FOLDERS_MAX,
+      below: paths && { column: 'folder', paths },
+      keep: ({ folder: scope }) => checkAccess(policy, subject, { action: 'interact', scope }).allow,
+    })
+    return rows.map(({ folder }) => folder)
   })
 }
