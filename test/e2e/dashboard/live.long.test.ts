@@ -1,0 +1,86 @@
+// Two dashboards in a real browser while messages arrive quickly.
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { setInterval as ticks } from 'node:timers/promises'
+import type { Page } from 'playwright-core'
+import { DAEMON_NAMES } from '../../../src/daemons/settings.ts'
+import { routeTokensResource } from '../../../src/resources/route-tokens.ts'
+import { serveDashboard } from '../../support/dashboard.ts'
+import { needs } from '../../support/needs.ts'
+import type { SignedInBrowser } from '../../support/sign-in.ts'
+
+const MESSAGES = 250
+const PER_SECOND = 50
+/** Pages reload at most this often. */
+const INTERVAL_MS = 1000
+
+interface LivePage {
+  readonly page: Page
+  readonly faults: readonly string[]
+  /** How often it has reloaded its live part. */
+  reloads(): number
+}
+
+async function openLivePage(
+  t: TestContext,
+  dash: Awaited<ReturnType<typeof serveDashboard>>,
+  as: SignedInBrowser,
+  path: string,
+): Promise<LivePage> {
+  const page = await dash.open(t, as, path)
+  const faults: string[] = []
+  let reloads = 0
+  page.on('console', (message) => {
+    if (message.type() === 'error' && !message.location().url.endsWith('/favicon.ico')) faults.push(message.text())
+  })
+  page.on('request', (request) => {
+    if (request.headers()['hx-request']) reloads++
+  })
+  await page.waitForFunction(`document.querySelector('#connection').textContent === 'Live'`)
+  return { page, faults, reloads: () => reloads }
+}
+
+test(
+  'two dashboards stay live at 50 messages per second, reload once a second at most, and keep what is typed',
+  needs('browser'),
+  async (t) => {
+    const dash = await serveDashboard(t, {
+      daemons: DAEMON_NAMES.filter((name) => name !== 'runed'),
+      settings: { WEBHOOK_RATE_HOOK: '0' },
+    })
+    const hook = { target_folder: 'team', source_label: 'load' }
+    const { url } = await dash.cli.call(routeTokensResource.verbs.issue_hook, hook)
+    const target = dash.base + new URL(url).pathname
+    const live = [
+      await openLivePage(t, dash, dash.operator, '/dash/messages'),
+      await openLivePage(t, dash, dash.admin, '/dash/messages?folder=team'),
+    ]
+    for (const { page } of live) {
+      await page.fill('#content input[name=sender]', 'being typed')
+      await page.focus('#content input[name=sender]')
+    }
+    const started = performance.now()
+    const posts: Promise<number>[] = []
+    const post = async (body: string): Promise<number> =>
+      (await fetch(target, { method: 'POST', headers: { 'Content-Type': 'text/plain' }, body })).status
+    // A tick that comes late posts what should have been posted before it.
+    for await (const _ of ticks(1000 / PER_SECOND)) {
+      const due = Math.min(MESSAGES, Math.floor(((performance.now() - started) * PER_SECOND) / 1000))
+      while (posts.length < due) posts.push(post(`message ${posts.length} of the load`))
+      if (posts.length === MESSAGES) break
+    }
+    assert.deepEqual([...new Set(await Promise.all(posts))], [204])
+    const newest = `message ${MESSAGES - 1} of the load`
+    for (const { page } of live) await page.waitForSelector(`#live tbody tr:has-text("${newest}")`)
+    const seconds = Math.ceil((performance.now() - started) / INTERVAL_MS)
+    for (const { page, faults, reloads } of live) {
+      const count = reloads()
+      assert.ok(count >= 2 && count <= seconds + 1, `${count} reloads in ${seconds} s`)
+      assert.equal(await page.inputValue('#content input[name=sender]'), 'being typed')
+      assert.equal(await page.evaluate('document.activeElement.name'), 'sender')
+      assert.equal(await page.textContent('#connection'), 'Live')
+      assert.equal(await page.locator('#live tbody tr').count(), 50)
+      assert.deepEqual(faults, [])
+    }
+  },
+)
