@@ -46,7 +46,7 @@ export function fillLargeStore(path: string, { messages, folders, nowMs }: Large
       with recursive n (i) as (select 0 union all select i + 1 from n where i < ${folders - 1})
       select i as n, 'team' || (i % ${TEAMS}) || iif(i < ${TEAMS}, '', '/g' || (i / ${TEAMS})) as folder from n;
       create unique index temp.number_of on numbered (n)`)
-    fillFolders({ fill, folder, folders, at })
+    fillFolders({ fill, folder, folders, at, nowMs })
     fillMessages(db, { fill, folders, messages, at })
     fillPeople({ fill, folder, folders, at, nowMs })
     for (const { sql } of indexes) db.exec(sql)
@@ -65,7 +65,7 @@ interface Filling {
   readonly at: (number: string) => string
 }
 
-function fillFolders({ fill, folder, folders, at }: Filling): void {
+function fillFolders({ fill, folder, folders, at, nowMs }: Filling & { readonly nowMs: number }): void {
   const created = time(at('i'))
   fill('groups', folders, {
     folder: folder('i'),
@@ -126,8 +126,8 @@ function fillFolders({ fill, folder, folders, at }: Filling): void {
     owner: folder('i'),
     chat_jid: `'web:' || ${folder('i')}`,
     prompt: `'summarize the day'`,
-    cron: `'0 9 * * *'`,
-    next_run: `'9999-01-01T00:00:00.000Z'`,
+    cron: `(i % 60) || ' ' || (i % 24) || ' * * *'`,
+    next_run: time(`${nowMs} + 864000000`),
     status: `'active'`,
     context_mode: `'group'`,
     created_at: created,

@@ -1,8 +1,10 @@
 // The dashboard of an instance with a million messages and ten thousand folders: the first byte of every page, over the bare
 // queries that it makes, and the memory of open pages.
+import { mkdirSync } from 'node:fs'
 import { Agent, get } from 'node:http'
 import { join } from 'node:path'
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
+import { groups } from '../src/core/groups/groups.ts'
 import { createSession } from '../src/core/people/sessions.ts'
 import { openDaemon } from '../src/daemons/daemon.ts'
 import { dashd } from '../src/daemons/dashd/daemon.ts'
@@ -50,6 +52,12 @@ const SHOWN = 12
 const PEOPLE = { operator: 'github:operator', administrator: 'github:administrator' } as const
 type Role = keyof typeof PEOPLE
 type Cookies = Readonly<Record<Role, string>>
+
+/** The workspaces of all folders. */
+async function createDirectories(host: OpenHost): Promise<void> {
+  const folders = await host.engine.read((tx) => groups.list(tx))
+  for (const { folder } of folders) mkdirSync(join(host.layout?.groups ?? '', folder), { recursive: true })
+}
 
 /** An operator, and an administrator of the busiest folder and its children. */
 async function signIn(host: OpenHost): Promise<Cookies> {
@@ -264,6 +272,7 @@ export async function benchDashboard(): Promise<Result[]> {
   await using scope = new BenchScope()
   const instance = await openBenchInstance(join(scope.root, 'dashboard'))
   fillLargeStore(instance.store, { messages: MESSAGES, folders: FOLDERS, nowMs: Date.now() })
+  await instance.open(createDirectories)
   await fillIndex(instance)
   const cookies = await instance.open(signIn)
   const server = await scope.start(instance.serve())
