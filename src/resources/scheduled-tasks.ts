@@ -8,6 +8,7 @@ import { mustRespectMinInterval, nextRun, nextRuns, parseSchedule, type Schedule
 import { runTaskOnce } from '../core/schedule/task-firing.ts'
 import {
   countTasks,
+  lastRunOfEach,
   lastRuns,
   removeOldestCompleted,
   ScheduledTask,
@@ -100,8 +101,9 @@ export const scheduledTasksResource = defineResource({
         }
         const order = [['id', 'asc']] as const
         const { rows, next } = await readPage(ctx, table, { where, order, ...paging, below, ...(keep ? { keep } : {}) })
-        const tasks = []
-        for (const task of rows) tasks.push(await summarize(ctx, task))
+        const ids = rows.map(({ id }) => id)
+        const runs = await lastRunOfEach(ctx.tx, ids)
+        const tasks = rows.map((task) => summarize(ctx, task, runs.get(task.id)))
         return { tasks, ...(next === undefined ? {} : { next }) }
       },
     }),
@@ -222,8 +224,7 @@ async function ownerOf(ctx: Context, jid: string): Promise<string> {
   return group?.folder ?? refuse('not_found', `no group is registered for ${jid}`)
 }
 
-async function summarize(ctx: Context, task: Task): Promise<z.output<typeof TaskSummary>> {
-  const [last_run] = await lastRuns(ctx.tx, task.id, 1)
+function summarize(ctx: Context, task: Task, last_run: TaskRunLog | undefined): z.output<typeof TaskSummary> {
   return { ...task, next_runs: listNextRuns(ctx, task), ...(last_run ? { last_run } : {}) }
 }
 

@@ -53,6 +53,8 @@ function nextCronTime(cron: string, from: number, timeZone: string): number {
 function isHourly(cron: string): boolean {
   const [, hours = ''] = fieldsOf(cron)
   if (hours === '*') return true
+  // One hour of the day: by far the most frequent form.
+  if (/^\d+$/.test(hours)) return false
   const slots = tryParseCron(`0 ${hours} * * *`, 'UTC')
   const times = Array.from({ length: 24 }, (_, hour) => hour * HOUR_MS)
   return times.every((time) => slots?.nextRun(new Date(time - 1))?.getTime() === time)

@@ -1,7 +1,16 @@
 // Tables of scheduled tasks and their run logs.
 import { z } from 'zod'
 import type { Tx } from '../../store/engine.ts'
-import { execute, integer, placeholders, query, queryOne } from '../../store/statement.ts'
+import {
+  execute,
+  integer,
+  optional,
+  placeholders,
+  query,
+  queryForValues,
+  queryOne,
+  text,
+} from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
 import { Reach } from '../access/reach.ts'
 import { Topic } from '../messages/messages.ts'
@@ -75,6 +84,27 @@ export async function lastRuns(tx: Tx, task_id: string, limit: number): Promise<
     [task_id, limit],
   )
   return rows.toReversed()
+}
+
+const RUN = {
+  id: text,
+  task_id: text,
+  run_at: text,
+  duration_ms: integer,
+  status: text,
+  result: optional(text),
+  error: optional(text),
+}
+
+/** The last run of each task, by its id. */
+export async function lastRunOfEach(tx: Tx, ids: readonly string[]): Promise<ReadonlyMap<string, TaskRunLog>> {
+  const columns = taskRunLogs.columns.join(', ')
+  const lastOf = (mark: string): string =>
+    `select ${columns} from (select ${columns} from task_run_logs where task_id = ${mark}
+       order by run_at desc, id desc limit 1) as last_run`
+  const unionOf = (marks: string): string => marks.split(', ').map(lastOf).join(' union ')
+  const rows = await queryForValues(tx, RUN, ids, unionOf)
+  return new Map(rows.map((run) => [run.task_id, run]))
 }
 
 /** Counts the tasks of a folder, in the given states or in all. */

@@ -9,7 +9,17 @@ interface WallClock {
   firstInstantOf(time: number): number
 }
 
+const clocks = new Map<string, WallClock>()
+
+/** One per time zone, because a formatter takes long to create. */
 export function wallClock(timeZone: string): WallClock {
+  const clock = clocks.get(timeZone) ?? createWallClock(timeZone)
+  clocks.set(timeZone, clock)
+  return clock
+}
+
+function createWallClock(timeZone: string): WallClock {
+  if (timeZone === 'UTC') return { wallTimeAt: (instant) => instant, firstInstantOf: (time) => time }
   const format = new Intl.DateTimeFormat('en', {
     timeZone,
     calendar: 'iso8601',
