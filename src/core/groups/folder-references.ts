@@ -3,11 +3,12 @@
 import type { z } from 'zod'
 import { isGlob } from '../../lib/text/glob.ts'
 import type { Tx } from '../../store/engine.ts'
-import { query } from '../../store/statement.ts'
+import { query, text } from '../../store/statement.ts'
 import type { Table } from '../../store/table.ts'
 import { acl, aclMembership } from '../access/acl.ts'
 import { networkRules } from '../access/allowlist.ts'
 import { pendingActions } from '../access/approvals.ts'
+import { selfAndAncestors } from '../access/tiers.ts'
 import { chats } from '../chats/chats.ts'
 import { isPersonChat, routeTokens } from '../links/route-tokens.ts'
 import { webHosts } from '../links/web-hosts.ts'
@@ -19,7 +20,7 @@ import { parseRouteTarget, routes } from '../routing/routes.ts'
 import { scheduledTasks } from '../schedule/tasks.ts'
 import { secrets } from '../secrets/secrets.ts'
 import { conversations } from '../turns/conversations.ts'
-import { groups } from './groups.ts'
+import { countDescendants, groups } from './groups.ts'
 
 /** Rows of one kind that refer to one folder. */
 export interface FolderReferences {
@@ -39,21 +40,26 @@ interface ReferencingRow {
   purge(tx: Tx): Promise<unknown>
 }
 
+/** `parents` are the folders that have groups below them. */
 interface ReferenceKind {
   readonly one: string
   readonly many: string
-  find(read: ReadTable, folders: ReadonlySet<string>): Promise<ReferencingRow[]>
+  find(read: ReadTable, parents: ReadonlySet<string>): Promise<ReferencingRow[]>
   /** Without reading the rows of other folders. */
-  findOf(tx: Tx, folder: string, folders: ReadonlySet<string>): Promise<ReferencingRow[]>
+  findOf(tx: Tx, folder: string, parents: ReadonlySet<string>): Promise<ReferencingRow[]>
+  /** Rows of folders that are not groups, without reading most others. */
+  findOrphaned(tx: Tx, groups: GroupFolders): Promise<ReferencingRow[]>
 }
 
 type Row<R extends z.ZodObject> = z.output<R>
 
 interface KindDeclaration<R extends z.ZodObject> {
   readonly table: Table<R>
-  foldersOf(row: Row<R>, folders: ReadonlySet<string>): readonly (string | undefined)[]
+  foldersOf(row: Row<R>, parents: ReadonlySet<string>): readonly (string | undefined)[]
   /** Together they match every row that can refer to the folder. */
   matching(folder: string): readonly RowCondition<Row<R>>[]
+  /** A column that names a folder. Other rows have to be read to know to which folder they refer. */
+  readonly folderColumn?: keyof Row<R> & string
   nameOf(row: Row<R>): string
   /** Default: removes the row. */
   purge?(tx: Tx, row: Row<R>): Promise<unknown>
@@ -65,22 +71,29 @@ type RowCondition<T> = Partial<T> | { readonly sql: string }
 function defineKind<R extends z.ZodObject>(one: string, many: string, declared: KindDeclaration<R>): ReferenceKind {
   const { table, foldersOf, nameOf, matching } = declared
   const purge = declared.purge ?? ((tx: Tx, row: Row<R>) => table.remove(tx, keyOf(table, row)))
-  const toReferencing = (rows: readonly Row<R>[], folders: ReadonlySet<string>): ReferencingRow[] =>
+  const toReferencing = (rows: readonly Row<R>[], parents: ReadonlySet<string>): ReferencingRow[] =>
     rows.flatMap((row) =>
-      [...new Set(foldersOf(row, folders))].flatMap((folder) =>
+      [...new Set(foldersOf(row, parents))].flatMap((folder) =>
         folder === undefined ? [] : [{ folder, name: nameOf(row), purge: (tx: Tx) => purge(tx, row) }],
       ),
     )
   return {
     one,
     many,
-    find: async (read, folders) => toReferencing(await read(table), folders),
-    findOf: async (tx, folder, folders) => {
+    find: async (read, parents) => toReferencing(await read(table), parents),
+    findOf: async (tx, folder, parents) => {
       const found = new Map<string, Row<R>>()
       for (const condition of matching(folder))
         for (const row of await listMatching(tx, table, condition, folder))
           found.set(JSON.stringify(keyOf(table, row)), row)
-      return toReferencing([...found.values()], folders).filter((row) => row.folder === folder)
+      return toReferencing([...found.values()], parents).filter((row) => row.folder === folder)
+    },
+    findOrphaned: async (tx, { folders, parents }) => {
+      const { folderColumn: column } = declared
+      const only = column === undefined ? '' : ` where ${column} not in (select folder from groups)`
+      const sql = `select ${table.columns.join(', ')} from ${table.name}${only} order by ${table.key.join(', ')}`
+      const rows = await query(tx, table.decode, sql)
+      return toReferencing(rows, parents).filter((row) => !folders.has(row.folder))
     },
   }
 }
@@ -137,29 +150,34 @@ const RETAINED_KINDS: readonly ReferenceKind[] = [
       ['', 'folder:'].map((prefix) => ({
         sql: `target = '${prefix}' || $1 or (target >= '${prefix}' || $1 || '#' and target < '${prefix}' || $1 || '$')`,
       })),
+    // Targets with a prefix or a topic are not names of groups, so they are read.
+    folderColumn: 'target',
     nameOf: ({ match }) => match || 'every message',
   }),
   defineKind('task', 'tasks', {
     table: scheduledTasks,
     foldersOf: ({ owner }) => [owner],
     matching: (owner) => [{ owner }],
+    folderColumn: 'owner',
     nameOf: ({ id }) => id,
   }),
   defineKind('secret', 'secrets', {
     table: secrets,
     foldersOf: ({ scope_kind, owner }) => (scope_kind === 'folder' ? [owner] : []),
     matching: (owner) => [{ scope_kind: 'folder' as const, owner }],
+    folderColumn: 'owner',
     nameOf: ({ key }) => key,
   }),
   defineKind('network rule', 'network rules', {
     table: networkRules,
     foldersOf: ({ folder }) => [folder || undefined],
     matching: (folder) => [{ folder }],
+    folderColumn: 'folder',
     nameOf: ({ target }) => target,
   }),
   defineKind('grant', 'grants', {
     table: acl,
-    foldersOf: ({ principal, scope }, folders) => [folderOfPrincipal(principal), folderOfGlob(scope, folders)],
+    foldersOf: ({ principal, scope }, parents) => [folderOfPrincipal(principal), folderOfGlob(scope, parents)],
     matching: (folder) => [{ principal: `folder:${folder}` }, { scope: folder }, { scope: `${folder}/**` }],
     nameOf: ({ principal, action, scope }) => `${principal} ${action} ${scope}`,
   }),
@@ -171,14 +189,14 @@ const RETAINED_KINDS: readonly ReferenceKind[] = [
   }),
   defineKind('invite', 'invites', {
     table: invites,
-    foldersOf: ({ target_glob, revoked_at }, folders) =>
-      revoked_at === undefined ? [folderOfGlob(target_glob, folders)] : [],
+    foldersOf: ({ target_glob, revoked_at }, parents) =>
+      revoked_at === undefined ? [folderOfGlob(target_glob, parents)] : [],
     matching: (folder) => [{ target_glob: folder }, { target_glob: `${folder}/**` }],
     nameOf: ({ token_id }) => token_id,
   }),
   defineKind('gate', 'gates', {
     table: onboardingGates,
-    foldersOf: ({ spec }, folders) => [folderOfGlob(spec, folders)],
+    foldersOf: ({ spec }, parents) => [folderOfGlob(spec, parents)],
     matching: (folder) => [{ spec: folder }, { spec: `${folder}/**` }],
     nameOf: ({ spec }) => spec,
   }),
@@ -187,12 +205,14 @@ const RETAINED_KINDS: readonly ReferenceKind[] = [
     foldersOf: ({ folder, status }) => (status === 'held' || status === 'approved' ? [folder] : []),
     // Literals, so that the engines use the index of these rows.
     matching: () => [{ sql: `folder = $1 and status in ('held', 'approved')` }],
+    folderColumn: 'folder',
     nameOf: ({ id }) => id,
   }),
   defineKind('session', 'sessions', {
     table: conversations,
     foldersOf: ({ folder, session_id, parent_session }) => (session_id || parent_session ? [folder] : []),
     matching: (folder) => [{ folder }],
+    folderColumn: 'folder',
     nameOf: ({ topic }) => topic || 'main topic',
     purge: (tx, { folder, topic }) =>
       conversations.update(tx, { folder, topic }, { session_id: undefined, parent_session: undefined }),
@@ -201,6 +221,7 @@ const RETAINED_KINDS: readonly ReferenceKind[] = [
     table: engagements,
     foldersOf: ({ engaged_folder }) => [engaged_folder],
     matching: (engaged_folder) => [{ engaged_folder }],
+    folderColumn: 'engaged_folder',
     nameOf: ({ jid }) => jid,
     purge: (tx, { jid, topic }) =>
       engagements.update(tx, { jid, topic }, { engaged_folder: undefined, engaged_until: undefined }),
@@ -209,6 +230,7 @@ const RETAINED_KINDS: readonly ReferenceKind[] = [
     table: chats,
     foldersOf: ({ sticky_folder }) => [sticky_folder],
     matching: (sticky_folder) => [{ sticky_folder }],
+    folderColumn: 'sticky_folder',
     nameOf: ({ jid }) => jid,
     purge: (tx, { jid }) => chats.update(tx, { jid }, { sticky_folder: undefined }),
   }),
@@ -220,11 +242,10 @@ function folderOfPrincipal(principal: string): string | undefined {
 }
 
 /** The only folder that a glob refers to. A subtree refers to its top unless it contains other groups. */
-function folderOfGlob(glob: string, folders: ReadonlySet<string>): string | undefined {
+function folderOfGlob(glob: string, parents: ReadonlySet<string>): string | undefined {
   const top = glob.replace(/\/\*\*$/, '')
   if (isGlob(top)) return undefined
-  const isShared = top !== glob && [...folders].some((folder) => folder.startsWith(`${top}/`))
-  return isShared ? undefined : top
+  return top !== glob && parents.has(top) ? undefined : top
 }
 
 interface EndingReferences {
@@ -234,11 +255,11 @@ interface EndingReferences {
 
 /** Reads only rows of this folder. */
 export async function findReferencesOf(tx: Tx, folder: string): Promise<EndingReferences> {
-  const folders = await foldersBelow(tx, folder)
+  const parents = await parentsWithin(tx, folder)
   const collect = async (kinds: readonly ReferenceKind[]): Promise<FolderReferences[]> => {
     const found: FolderReferences[] = []
     for (const kind of kinds) {
-      const rows = await kind.findOf(tx, folder, folders)
+      const rows = await kind.findOf(tx, folder, parents)
       if (rows.length > 0) found.push(toReferences(kind, folder, rows))
     }
     return found
@@ -246,40 +267,35 @@ export async function findReferencesOf(tx: Tx, folder: string): Promise<EndingRe
   return { ends: await collect(CASCADED_KINDS), stays: await collect(RETAINED_KINDS) }
 }
 
-/** Enough of the groups to decide about globs of this folder: one below it, if there is one. */
-async function foldersBelow(tx: Tx, folder: string): Promise<ReadonlySet<string>> {
-  const { rows } = await groups.page(tx, {
-    order: [['folder', 'asc']],
-    limit: 2,
-    below: { column: 'folder', paths: [folder] },
-  })
-  return new Set(rows.map((row) => row.folder))
+/** Enough to decide about globs of this folder: the folder itself if it has groups below it. */
+async function parentsWithin(tx: Tx, folder: string): Promise<ReadonlySet<string>> {
+  return new Set((await countDescendants(tx, folder)) > 0 ? [folder] : [])
 }
 
 /** For several folders, or rows that are not in the store. */
 export async function findFolderReferences(read: ReadTable, wanted: ReadonlySet<string>): Promise<EndingReferences> {
-  const folders = await foldersOf(read)
+  const { parents } = groupFolders(await read(groups))
   const isWanted = (folder: string): boolean => wanted.has(folder)
   return {
-    ends: await collectReferences(CASCADED_KINDS, { read, folders, isWanted }),
-    stays: await collectReferences(RETAINED_KINDS, { read, folders, isWanted }),
+    ends: await collectReferences(CASCADED_KINDS, { read, parents, isWanted }),
+    stays: await collectReferences(RETAINED_KINDS, { read, parents, isWanted }),
   }
 }
 
 /** Rows that refer to removed groups, sorted by folder. */
 export async function findOrphanedReferences(tx: Tx): Promise<FolderReferences[]> {
-  const read = storeReader(tx)
-  const folders = await foldersOf(read)
-  const orphans = await collectReferences(RETAINED_KINDS, { read, folders, isWanted: (folder) => !folders.has(folder) })
+  const existing = groupFolders(await query(tx, { folder: text }, 'select folder from groups'))
+  const orphans: FolderReferences[] = []
+  for (const kind of RETAINED_KINDS) orphans.push(...groupReferences(kind, await kind.findOrphaned(tx, existing)))
   return orphans.sort((a, b) => (a.folder === b.folder ? 0 : a.folder < b.folder ? -1 : 1))
 }
 
 /** Removes the retained rows that refer to a folder, and returns them. */
 export async function purgeFolderReferences(tx: Tx, folder: string): Promise<FolderReferences[]> {
-  const folders = await foldersBelow(tx, folder)
+  const parents = await parentsWithin(tx, folder)
   const removed: FolderReferences[] = []
   for (const kind of RETAINED_KINDS) {
-    const rows = await kind.findOf(tx, folder, folders)
+    const rows = await kind.findOf(tx, folder, parents)
     for (const row of rows) await row.purge(tx)
     if (rows.length > 0) removed.push(toReferences(kind, folder, rows))
   }
@@ -302,27 +318,36 @@ function shortList(names: readonly string[]): string {
   return `${names.slice(0, MAX_NAMES).join(', ')}${more > 0 ? `, and ${more} more` : ''}`
 }
 
-async function foldersOf(read: ReadTable): Promise<Set<string>> {
-  return new Set((await read(groups)).map(({ folder }) => folder))
+interface GroupFolders {
+  readonly folders: ReadonlySet<string>
+  readonly parents: ReadonlySet<string>
+}
+
+function groupFolders(rows: readonly { readonly folder: string }[]): GroupFolders {
+  const folders = new Set(rows.map(({ folder }) => folder))
+  return { folders, parents: new Set([...folders].flatMap((folder) => selfAndAncestors(folder).slice(0, -1))) }
 }
 
 interface ReferenceSearch {
   readonly read: ReadTable
-  readonly folders: ReadonlySet<string>
+  readonly parents: ReadonlySet<string>
   isWanted(folder: string): boolean
 }
 
 async function collectReferences(
   kinds: readonly ReferenceKind[],
-  { read, folders, isWanted }: ReferenceSearch,
+  { read, parents, isWanted }: ReferenceSearch,
 ): Promise<FolderReferences[]> {
   const found: FolderReferences[] = []
   for (const kind of kinds) {
-    const rows = (await kind.find(read, folders)).filter(({ folder }) => isWanted(folder))
-    for (const [folder, ofFolder] of Map.groupBy(rows, (row) => row.folder))
-      found.push(toReferences(kind, folder, ofFolder))
+    const rows = (await kind.find(read, parents)).filter(({ folder }) => isWanted(folder))
+    found.push(...groupReferences(kind, rows))
   }
   return found
+}
+
+function groupReferences(kind: ReferenceKind, rows: readonly ReferencingRow[]): FolderReferences[] {
+  return [...Map.groupBy(rows, (row) => row.folder)].map(([folder, own]) => toReferences(kind, folder, own))
 }
 
 function toReferences({ one, many }: ReferenceKind, folder: string, rows: readonly ReferencingRow[]): FolderReferences {

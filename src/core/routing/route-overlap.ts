@@ -20,7 +20,7 @@ interface RoutePair {
   readonly before: OrderedRoute
 }
 
-interface RouteOverlaps {
+export interface RouteOverlaps {
   /** Routes that no message can match. */
   readonly unmatchable: readonly OrderedRoute[]
   readonly shadowed: readonly RoutePair[]

@@ -1,11 +1,11 @@
 // The checks of `svc doctor` that a running process can make of its own instance, for the dashboard. They run at once, each
 // with a time limit, and change nothing.
-import { groups } from '../../core/groups/groups.ts'
-import { budgetStatus, sumSpentToday } from '../../core/turns/costs.ts'
+import { listNearBudgets } from '../../core/turns/spend.ts'
 import { timestamp } from '../../lib/clock.ts'
 import { readSettings, type SettingSource } from '../../lib/settings.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import type { Tx } from '../../store/engine.ts'
+import { integer, queryOne } from '../../store/statement.ts'
 import { readProviderSettings } from '../provider-settings.ts'
 import { INSTANCE_SETTINGS, LINK_SETTINGS, mustBeServable } from '../settings.ts'
 import { listSettingsInForce } from '../settings-in-force.ts'
@@ -112,19 +112,14 @@ function checkSettings(sources: readonly SettingSource[], current: readonly Sett
 
 /** Turns of a folder whose budget is spent wait until the next day. */
 async function checkBudgets(tx: Tx, instance: string, now: string): Promise<DoctorFinding> {
-  const faults: { folder: string; fault: string; isSpent: boolean }[] = []
-  let count = 0
-  for (const { folder, cost_cap_cents_per_day: cap } of await groups.list(tx)) {
-    if (cap === undefined) continue
-    count++
-    const spent = await sumSpentToday(tx, 'folder', folder, now)
-    const status = budgetStatus(spent, cap)
-    if (status === 'ok') continue
+  const sql = 'select count(*) as count from groups where cost_cap_cents_per_day is not null'
+  const { count } = await queryOne(tx, { count: integer }, sql)
+  const near = (await listNearBudgets(tx, {}, now)).filter(({ by }) => by === 'folder')
+  const faults = near.map(({ name: folder, cap, spent, status }) => {
     const isSpent = status === 'EXHAUSTED'
     const fault = `${folder} has spent ${spent} of ${cap} cents today${isSpent ? ': its messages are refused' : ''}`
-    faults.push({ folder, fault, isSpent })
-  }
-  faults.sort((a, b) => Number(b.isSpent) - Number(a.isSpent))
+    return { folder, fault, isSpent }
+  })
   const finding = makeFinding(
     'budgets',
     faults.map(({ fault }) => fault),

@@ -1,15 +1,16 @@
 // Checks of `svc doctor` for the rows of a store: references to missing groups, grants that can never match, secrets that
 // cannot be decrypted. All checks read one snapshot.
-import { stat } from 'node:fs/promises'
+import { readdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
 import { acl, aclMembership } from '../../core/access/acl.ts'
 import { OPERATOR_ROLE, unmatchableReason } from '../../core/access/policy.ts'
+import { folderBaseName, parentFolderOf } from '../../core/access/tiers.ts'
 import { describeReferences, findOrphanedReferences } from '../../core/groups/folder-references.ts'
-import { groups } from '../../core/groups/groups.ts'
 import { groupDirs, type Layout } from '../../core/layout.ts'
 import { verifyContext } from '../../core/links/route-tokens.ts'
 import { findNearlyFull, QUOTA_SETTINGS, type StorageQuotas } from '../../core/links/storage-use.ts'
 import { memberFault } from '../../core/people/role-membership.ts'
-import { findRouteOverlaps } from '../../core/routing/route-overlap.ts'
+import { findRouteOverlaps, type RouteOverlaps } from '../../core/routing/route-overlap.ts'
 import { parseRouteTarget, routes } from '../../core/routing/routes.ts'
 import { scheduledTasks } from '../../core/schedule/tasks.ts'
 import { type Keyring, openKeyring } from '../../core/secrets/keyring.ts'
@@ -28,7 +29,9 @@ interface StoreContents {
   readonly grants: Awaited<ReturnType<typeof acl.list>>
   readonly members: Awaited<ReturnType<typeof aclMembership.list>>
   readonly routes: Awaited<ReturnType<typeof routes.list>>
-  readonly tasks: Awaited<ReturnType<typeof scheduledTasks.list>>
+  readonly taskCount: number
+  /** Tasks of folders that are not groups. */
+  readonly orphanedTasks: readonly { readonly id: string; readonly owner: string }[]
   readonly secrets: Awaited<ReturnType<typeof secretsResource.table.list>>
   /** Links that accept only signed requests. */
   readonly signedLinks: Awaited<ReturnType<typeof readSignedLinks>>
@@ -52,11 +55,14 @@ const NEARLY_FULL = 0.8
 export async function readStoreContents(tx: Tx, quotas: StorageQuotas): Promise<StoreRows> {
   const [last] = (await audit.page(tx, { order: [['id', 'desc']], limit: 1 })).rows
   return {
-    folders: new Set((await groups.list(tx)).map(({ folder }) => folder)),
+    folders: new Set(
+      (await query(tx, { folder: text }, 'select folder from groups order by folder')).map(({ folder }) => folder),
+    ),
     grants: await acl.list(tx),
     members: await aclMembership.list(tx),
     routes: await routes.list(tx),
-    tasks: await scheduledTasks.list(tx),
+    taskCount: await scheduledTasks.count(tx),
+    orphanedTasks: await listOrphanedTasks(tx),
     secrets: await secretsResource.table.list(tx),
     signedLinks: await readSignedLinks(tx),
     nearlyFull: await findNearlyFull(tx, quotas, NEARLY_FULL),
@@ -64,6 +70,11 @@ export async function readStoreContents(tx: Tx, quotas: StorageQuotas): Promise<
     unfinishedCounts: await countUnfinished(tx),
     newestAuditAt: last?.created_at,
   }
+}
+
+function listOrphanedTasks(tx: Tx): Promise<{ id: string; owner: string }[]> {
+  const sql = 'select id, owner from scheduled_tasks where owner not in (select folder from groups) order by id'
+  return query(tx, { id: text, owner: text }, sql)
 }
 
 async function countUnfinished(tx: Tx): Promise<ReadonlyMap<string, number>> {
@@ -87,11 +98,12 @@ async function readSignedLinks(tx: Tx) {
 }
 
 export async function checkStoreContents(contents: StoreContents): Promise<DoctorFinding[]> {
+  const overlaps = findRouteOverlaps(contents.routes)
   return [
     checkGrants(contents),
     checkOperators(contents),
-    checkRoutes(contents),
-    checkChats(contents),
+    checkRoutes(contents, overlaps),
+    checkChats(contents, overlaps),
     checkTasks(contents),
     checkLeftovers(contents),
     await checkFolders(contents),
@@ -127,13 +139,13 @@ function checkOperators({ grants, members, instance }: StoreContents): DoctorFin
 }
 
 /** Routes to missing groups are faults; routes that never match are notes. */
-function checkRoutes({ routes, folders, instance }: StoreContents): DoctorFinding {
+function checkRoutes({ routes, folders, instance }: StoreContents, overlaps: RouteOverlaps): DoctorFinding {
   const dangling = routes.flatMap((route) => {
     const target = parseRouteTarget(route.target)
     const isDangling = target?.kind === 'folder' && !target.name.includes('{sender}') && !folders.has(target.name)
     return isDangling ? [{ id: route.id, fault: `leads to ${target.name}, which is not a group` }] : []
   })
-  const { unmatchable, shadowed } = findRouteOverlaps(routes)
+  const { unmatchable, shadowed } = overlaps
   const unused = [
     ...unmatchable.map(({ id }) => ({ id, fault: 'never matches: no chat can have that name' })),
     ...shadowed.map(({ route, before }) => ({
@@ -156,8 +168,7 @@ function formatMatch(match: string): string {
 }
 
 /** Of two matching routes with the same seq the older one wins, which `svc route list` does not show. */
-function checkChats({ routes, instance }: StoreContents): DoctorFinding {
-  const { contested } = findRouteOverlaps(routes)
+function checkChats({ instance }: StoreContents, { contested }: RouteOverlaps): DoctorFinding {
   const faults = contested.map(
     ({ route, before }) =>
       `routes ${before.id} (${formatMatch(before.match)}, to ${before.target}) and ${route.id} (${formatMatch(route.match)}, to ${route.target}) match the same chats with seq ${route.seq}: the older one gets their messages`,
@@ -166,16 +177,15 @@ function checkChats({ routes, instance }: StoreContents): DoctorFinding {
   return asNote(makeFinding('chats', faults, 'no two routes with the same seq match the same chat', next))
 }
 
-function checkTasks({ tasks, folders, instance }: StoreContents): DoctorFinding {
-  const orphans = tasks.filter(({ owner }) => !folders.has(owner))
-  const faults = [...new Set(orphans.map(({ owner }) => owner))].map(
+function checkTasks({ taskCount, orphanedTasks, instance }: StoreContents): DoctorFinding {
+  const faults = [...new Set(orphanedTasks.map(({ owner }) => owner))].map(
     (owner) => `tasks of ${owner}, which is not a group`,
   )
   return makeFinding(
     'tasks',
     faults,
-    `all belong to groups (${tasks.length})`,
-    `svc task ${instance} rm ${orphans[0]?.id}`,
+    `all belong to groups (${taskCount})`,
+    `svc task ${instance} rm ${orphanedTasks[0]?.id}`,
   )
 }
 
@@ -196,8 +206,17 @@ async function checkFolders({
   unfinishedCounts,
   isShared,
 }: StoreContents): Promise<DoctorFinding> {
-  const missing: string[] = []
-  for (const folder of folders) if (!(await isDirectory(groupDirs(layout, folder).home))) missing.push(folder)
+  const all = [...folders]
+  const listed = new Map<string, Promise<ReadonlySet<string>>>()
+  const isThere = async (folder: string): Promise<boolean> => {
+    const parent = parentFolderOf(folder) ?? ''
+    const names = listed.get(parent) ?? listDirectories(join(layout.groups, parent))
+    listed.set(parent, names)
+    // A link to a directory is not in the list.
+    return (await names).has(folderBaseName(folder)) || isDirectory(groupDirs(layout, folder).home)
+  }
+  const found = await Promise.all(all.map(isThere))
+  const missing = all.filter((_, at) => !found[at])
   if (!folders.has('main')) return makeFinding('groups', ['there is no group main'], '', `svc create ${instance}`)
   const faults = missing.map((folder) => {
     const count = unfinishedCounts.get(folder) ?? 0
@@ -208,6 +227,11 @@ async function checkFolders({
   const next = `restore ${layout.groups}/${missing[0]}, or create an empty one: ${create}`
   const finding = makeFinding('groups', faults, `all have a directory (${folders.size})`, next)
   return isShared ? asNote(finding) : finding
+}
+
+async function listDirectories(path: string): Promise<ReadonlySet<string>> {
+  const entries = await readdir(path, { withFileTypes: true }).catch(() => [])
+  return new Set(entries.flatMap((entry) => (entry.isDirectory() ? [entry.name] : [])))
 }
 
 async function isDirectory(path: string): Promise<boolean> {
