@@ -1,7 +1,6 @@
 // Full-text search for people at the dashboard. The index is asked outside the transaction, with the rights of the person;
 // the rows that it found are read, and the rights checked again, in the transaction.
 import { isRestrictedWithin } from '../core/access/policy.ts'
-import { containsFolder } from '../core/access/tiers.ts'
 import { ceilToMillisecond } from '../core/chats/time-cursor.ts'
 import { groups } from '../core/groups/groups.ts'
 import type { ListedMessage, MessageListFilter } from '../core/messages/message-list.ts'
@@ -12,6 +11,7 @@ import { Refusal, refuse } from '../lib/refusal.ts'
 import { type AdministrationContext, subjectOf } from '../registry/authorization.ts'
 import type { Context, RequestContext } from '../registry/context.ts'
 import { writeCursor } from '../store/cursor.ts'
+import type { Tx } from '../store/engine.ts'
 import { visibleMessages } from './visible-messages.ts'
 
 /** Hits that the index returns at most. The filters that it does not know apply to these. */
@@ -39,8 +39,8 @@ export async function findMessages(request: RequestContext, tool: string, query:
   const ctx: AdministrationContext = { caller, tool, params: {}, policy: async () => policy }
   const { roots, maySee } = await visibleMessages(ctx)
   const isWhole = caller.kind === 'host' || (!roots && !isRestrictedWithin(policy, subjectOf(caller), '**'))
-  const all = isWhole ? [] : (await host.engine.read((tx) => groups.list(tx))).map(({ folder }) => folder)
-  const except = all.filter((folder) => isWithin(folder, roots) && !maySee(folder))
+  const all = isWhole ? [] : await host.engine.read((tx) => listFolders(tx, roots))
+  const except = all.filter((folder) => !maySee(folder))
   const { folder: below, chat: jid, sender, since } = query
   try {
     return await index.search({
@@ -54,8 +54,13 @@ export async function findMessages(request: RequestContext, tool: string, query:
   }
 }
 
-function isWithin(folder: string, roots: readonly string[] | undefined): boolean {
-  return roots?.some((root) => containsFolder(root, folder)) ?? true
+async function listFolders(tx: Tx, roots: readonly string[] | undefined): Promise<string[]> {
+  const { rows } = await groups.page(tx, {
+    order: [['folder', 'asc']],
+    below: roots && { column: 'folder', paths: roots },
+    limit: Number.MAX_SAFE_INTEGER - 1,
+  })
+  return rows.map(({ folder }) => folder)
 }
 
 /** One page of the hits, best first. `is_capped`: there may be further matches, which a narrower query finds. */
