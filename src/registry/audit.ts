@@ -60,7 +60,7 @@ export const audit = new Table({
     'create index audit_of_turn on audit (turn_id, id) where turn_id is not null',
     'create index audit_of_actor on audit (actor, id)',
     'create index audit_of_category on audit (category, id)',
-    'create index audit_of_folder on audit (folder, id)',
+    'create index audit_of_folder on audit (folder, category, id)',
   ],
 })
 

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { containsFolder } from '../core/access/tiers.ts'
 import { Folder, line, pageLimit } from '../core/values.ts'
-import { audit } from '../registry/audit.ts'
+import { Audit, audit } from '../registry/audit.ts'
 import {
   administeredRoots,
   hasTool,
@@ -17,7 +17,7 @@ import { listPaths } from '../store/path-list.ts'
 
 const EXAMINED_MAX = 20_000
 /** With more folders than this, one pass over all rows is faster than a search in each folder. */
-const FOLDERS_MAX = 50
+const FOLDERS_MAX = 100
 
 const Filters = z.object({
   folder: Folder.optional().describe('Only calls by callers of this folder and those below it'),
@@ -42,11 +42,12 @@ export const auditResource = defineResource({
       authorize: requireToolForAgents,
       run: async (ctx, { folder, category, actor, ...paging }) => {
         const maySee = await readableFolderFilter(ctx)
-        // A category and an actor have indexes of their own.
-        const folders = category || actor ? undefined : await listFolders(ctx, folder)
+        // An actor has an index of its own.
+        const folders = actor ? undefined : await listFolders(ctx, folder)
+        const categories = category ? [category] : Audit.shape.category.options
         return listPage(ctx, table, 'audit', {
           where: { ...(category ? { category } : {}), ...(actor ? { actor } : {}) },
-          anyOf: folders?.map((each) => ({ folder: each })),
+          anyOf: folders?.flatMap((each) => categories.map((one) => ({ folder: each, category: one }))),
           order: [['id', 'desc']],
           // A person at the dashboard can continue; REST clients and agents expect full pages.
           ...(ctx.face === 'dash' ? { examinedMax: EXAMINED_MAX } : {}),

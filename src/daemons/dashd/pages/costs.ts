@@ -16,7 +16,9 @@ type Group = keyof typeof GROUPS
 const GROUP_NAMES = ['folder', 'model', 'user_sub', 'day'] as const
 const NAMES: Readonly<Record<Group, string>> = { folder: 'Folder', model: 'Model', user_sub: 'Person', day: 'Day' }
 const DAYS = ['7', '14', '30', '90', '365']
-const ROWS_MAX = 1000
+/** Rows of the table; the download has more. */
+const SHOWN_MIN = 100
+const DAYS_MAX = 366
 
 export const costsPage = definePage({
   path: '/dash/costs',
@@ -25,9 +27,12 @@ export const costsPage = definePage({
   show: async (view) => {
     const by = GROUP_NAMES.find((one) => one === view.query.by) ?? 'folder'
     const days = Number(DAYS.find((one) => one === view.query.days) ?? '30')
-    const filter = { days, limit: ROWS_MAX, ...(view.query.folder ? { folder: view.query.folder } : {}) }
-    const { spend: ofDays, since } = await view.call(spendVerb, { ...filter, by: 'day' })
-    const { spend } = by === 'day' ? { spend: ofDays.toReversed() } : await view.call(spendVerb, { ...filter, by })
+    const limit = Math.max(view.limit, SHOWN_MIN)
+    const filter = { days, ...(view.query.folder ? { folder: view.query.folder } : {}) }
+    const { spend: ofDays, since } = await view.call(spendVerb, { ...filter, by: 'day', limit: DAYS_MAX })
+    const { spend } =
+      by === 'day' ? { spend: ofDays.toReversed() } : await view.call(spendVerb, { ...filter, by, limit })
+    const isCut = by !== 'day' && spend.length === limit
     const { budgets } = await view.call(near_cap, {})
     const total = ofDays.reduce((sum, { cents }) => sum + cents, 0)
     return {
@@ -35,6 +40,9 @@ export const costsPage = definePage({
       top: html`${filters(view, by)}${renderTabs('Costs by', tabs(view, by))}`,
       main: html`<div class="cards"><div class="card wide"><p class="figure">${money(total)}</p>${dayChart(ofDays, since, days)}</div></div>${renderBudgets(budgets)}`,
       table: spendTable(view, by, spend),
+      bottom: isCut
+        ? html`<p class="hint">The ${limit} with the highest cost; the download has up to 1000.</p>`
+        : EMPTY_HTML,
       isLive: true,
     }
   },
