@@ -316,7 +316,7 @@ function confirmation(
   })
   return {
     title: 'Are you sure?',
-    main: html`<p>${action.confirm?.(values) ?? ''}</p>${form}${buttonLink(view.url(), 'Cancel')}`,
+    main: html`<p>${action.confirm?.(values) ?? ''}</p><div class="choice">${form}${buttonLink(view.url(), 'Cancel')}</div>`,
   }
 }
 

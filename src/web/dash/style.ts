@@ -140,6 +140,10 @@ button:hover, .button:hover { border-color: var(--accent) }
 .choices > li { padding: 4px 0; border-bottom: 1px solid var(--line) }
 .choices > li[aria-current] a { font-weight: 600 }
 td .plain { margin: 0 }
+.list .details { margin: 4px 0 0 }
+.list .details > div:last-child { border: 0; padding-bottom: 0 }
+.choice { display: flex; flex-wrap: wrap; align-items: center; gap: 10px; margin: 0 0 14px }
+.choice .form { margin: 0 }
 .timeline { list-style: none; margin: 0 0 14px; padding: 0 0 0 14px; border-left: 2px solid var(--line) }
 .timeline > li { margin: 0 0 10px; overflow-wrap: anywhere }
 .name { display: inline-block; min-width: min(12ch, 100%) }

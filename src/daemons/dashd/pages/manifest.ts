@@ -8,7 +8,7 @@ import { callVerb } from '../../../registry/call.ts'
 import type { InstanceHost } from '../../../registry/context.ts'
 import { groupsResource } from '../../../resources/groups.ts'
 import { resources } from '../../../resources/index.ts'
-import { badge, buttonLink, copyText, link, notice, section, type Tone, visibleText } from '../../../web/dash/parts.ts'
+import { badge, buttonLink, copyText, notice, section, type Tone, visibleText } from '../../../web/dash/parts.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import type { FormFields } from '../../http/form-request.ts'
 import { personPage } from '../../http/signed-in.ts'
@@ -90,7 +90,7 @@ async function showPlan(view: PageView, fields: FormFields): Promise<PageContent
   const submit = changes === 0 ? 'Apply without changes' : `Apply ${changes === 1 ? '1 change' : `${changes} changes`}`
   return {
     title: 'Plan',
-    top: html`${plan.warnings.map((warning) => notice('warn', warning.replace('<instance>', view.host.instance)))}<p>${summaryOf(plan)}</p>${view.form({ action: 'apply', fields: [], submit, fixed, isDangerous: true })}<p>${link(PATH, 'Cancel')}</p>`,
+    top: html`${plan.warnings.map((warning) => notice('warn', warning.replace('<instance>', view.host.instance)))}<p>${summaryOf(plan)}</p><div class="choice">${view.form({ action: 'apply', fields: [], submit, fixed, isDangerous: true })}${buttonLink(PATH, 'Cancel')}</div>`,
     main: html`${renderEffects(plan)}${renderRows(plan.rows)}`,
   }
 }

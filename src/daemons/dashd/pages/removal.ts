@@ -26,6 +26,6 @@ export function askForRemoval(view: PageView, { question, warnings, action, fixe
   })
   return {
     title: 'Are you sure?',
-    main: html`<p>${question}</p>${warnings.map((warning) => notice('warn', warning))}${form}${buttonLink(view.url(), 'Cancel')}`,
+    main: html`<p>${question}</p>${warnings.map((warning) => notice('warn', warning))}<div class="choice">${form}${buttonLink(view.url(), 'Cancel')}</div>`,
   }
 }
