@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { groups } from '../../../src/core/groups/groups.ts'
 import { serveDashboard } from '../../support/dashboard.ts'
 import { needs } from '../../support/needs.ts'
+import { until } from '../../support/until.ts'
 
 test('a manifest from a file is planned as a diff and then applied', needs('browser'), async (t) => {
   const dash = await serveDashboard(t)
@@ -16,7 +17,7 @@ test('a manifest from a file is planned as a diff and then applied', needs('brow
   const main = 'groups:\n  - {folder: main, name: main, product: assistant, open: true}\n'
   file.buffer = Buffer.from(/folder: main\n/.test(manifest) ? manifest : manifest.replace('groups:\n', main))
   await page.getByLabel('Read it from a file').setInputFiles(file)
-  await page.waitForFunction(`document.querySelector('#form-plan-manifest').value.includes('Renamed')`)
+  await until(async () => (await page.inputValue('#form-plan-manifest')).includes('Renamed'))
   await page.getByRole('button', { name: 'Show the plan' }).click()
   await page.getByRole('heading', { name: 'Plan' }).waitFor()
   assert.equal(await page.locator('ins', { hasText: 'Renamed' }).count(), 1)

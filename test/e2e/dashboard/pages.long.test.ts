@@ -89,7 +89,7 @@ suite('the pages of the dashboard', () => {
       const dash = await serveDashboard(t)
       const { page, errors } = await openOperatorPage(t, dash)
       await page.goto(`${dash.base}/dash/folders`)
-      await page.waitForFunction(`document.querySelector('#connection').textContent === 'Live'`)
+      await page.locator('#connection', { hasText: /^Live$/ }).waitFor()
       await page.fill('input[type=search][name=search]', 'typed')
       await dash.cli.call(groupsResource.verbs.add, { folder: 'fresh' })
       await page.waitForSelector('#live a[href="/dash/folders/fresh"]')
