@@ -49,6 +49,13 @@ export type Patch<Row> = { [K in keyof Row]?: Row[K] | undefined }
 /** Names and values of some columns. */
 type ColumnValues = readonly [names: string[], values: Value[]]
 
+interface ConditionArm {
+  readonly names: readonly string[]
+  readonly values: readonly Value[]
+  /** Columns without a value. */
+  readonly missing: readonly string[]
+}
+
 /** Rows per query when a filter drops rows. */
 const CHUNK_ROWS = 500
 
@@ -241,42 +248,54 @@ export class Table<R extends z.ZodObject, Row extends z.output<R> = z.output<R>>
     if (anyOf.length === 0) return []
     const arms = anyOf.map((each) => this.#encodeArm(where, each))
     const paths = below?.paths.flatMap(subtree) ?? []
-    const by = order.map(([name, way]) => `${name} ${way}`).join(', ')
-    const shape = `page by ${by} ${from ? 'on' : 'from the start'} below ${below?.column} ${paths.length}`
-    const searched = containing?.columns ?? []
-    const shapes = arms.flatMap(({ names, missing }) => ['of', ...names, 'without', ...missing])
-    const sql = this.#statements.getOrCreate([shape, ...searched, ...shapes], () => {
-      this.#requireColumns(searched)
-      // The first two parameters are the limit and, if there is one, the searched text.
-      let marks = searched.length === 0 ? 1 : 2
-      const selects = arms.map(({ names, missing }) => {
-        this.#requireColumns([...names, ...missing])
-        const conditions = [
-          ...equal(names, marks),
-          ...missing.map((name) => `${name} is null`),
-          ...(below ? [withinSubtrees(below.column, below.paths.length, marks + names.length)] : []),
-          ...(from ? [afterPosition(order, marks + names.length + paths.length)] : []),
-          ...(searched.length === 0 ? [] : [containsText(searched, 2)]),
-        ]
-        marks += names.length + paths.length + (from?.length ?? 0)
-        return `${this.#select()}${conditions.length ? ` where ${conditions.join(' and ')}` : ''}`
-      })
-      const firstOf = (rows: string): string => `${rows} order by ${by} limit $1`
-      if (selects.length === 1) return firstOf(selects.join())
-      const firsts = selects.map((select, at) => `select * from (${firstOf(select)}) as arm${at}`)
-      return firstOf(`select ${this.columns.join(', ')} from (${firsts.join(' union ')}) as arms`)
-    })
-    const values = arms.flatMap((arm) => [...arm.values, ...paths, ...(from ?? [])])
+    const shape = [
+      `page by ${order.flat().join(' ')} ${from ? 'on' : 'from the start'} below ${below?.column} ${paths.length}`,
+      ...(containing?.columns ?? []),
+      ...arms.flatMap(({ names, missing }) => ['of', ...names, 'without', ...missing]),
+    ]
+    const sql = this.#statements.getOrCreate(shape, () => this.#pageSql(request, arms, from !== undefined))
     const pattern = containing === undefined ? [] : [likePattern(containing.text)]
+    const values = arms.flatMap((arm) => [...arm.values, ...paths, ...(from ?? [])])
     return query(tx, this.decode, sql, [limit, ...pattern, ...values])
   }
 
   /** One of `anyOf`: columns with a value, and those that must have none. */
-  #encodeArm(where: Partial<Row>, arm: { readonly [K in keyof Row]?: Row[K] | null }) {
+  #encodeArm(where: Partial<Row>, arm: { readonly [K in keyof Row]?: Row[K] | null }): ConditionArm {
     const missing = Object.keys(arm).filter((name) => getMember(arm, name) === null)
     const given = Object.fromEntries(Object.entries(arm).filter(([, value]) => value !== null))
     const [names, values] = this.#encodeCondition({ ...where, ...given })
     return { names, values, missing }
+  }
+
+  /** The parameters are the limit, the searched text if there is one, and then those of each arm. */
+  #pageSql({ order, below, containing }: PageRequest<Row>, arms: readonly ConditionArm[], isLater: boolean): string {
+    const pathMarks = (below?.paths.length ?? 0) * 3
+    let marks = containing ? 2 : 1
+    const filters = arms.map(({ names, missing }) => {
+      this.#requireColumns([...names, ...missing, ...(containing?.columns ?? [])])
+      const conditions = [
+        ...equal(names, marks),
+        ...missing.map((name) => `${name} is null`),
+        ...(below ? [withinSubtrees(below.column, below.paths.length, marks + names.length)] : []),
+        ...(isLater ? [afterPosition(order, marks + names.length + pathMarks)] : []),
+        ...(containing ? [containsText(containing.columns, 2)] : []),
+      ]
+      marks += names.length + pathMarks + (isLater ? order.length : 0)
+      return conditions.length ? ` where ${conditions.join(' and ')}` : ''
+    })
+    const tail = ` order by ${order.map(([name, way]) => `${name} ${way}`).join(', ')} limit $1`
+    if (filters.length === 1) return `${this.#select()}${filters.join()}${tail}`
+    // Each arm reads only the columns of the order, which identify the rows; the whole rows are read at the end.
+    const names = order.map(([name]) => name)
+    const firsts = filters.map(
+      (filter, at) => `select * from (select ${names.join(', ')} from ${this.name}${filter}${tail}) as arm${at}`,
+    )
+    const found = `select ${names.join(', ')} from (${firsts.join(' union ')}) as arms${tail}`
+    const columns = this.columns.map((name) => `t.${name}`).join(', ')
+    // SQLite keeps the order of a cross join: first the rows that were found.
+    return `select ${columns} from (${found}) as found cross join ${this.name} as t
+      where ${names.map((name) => `t.${name} = found.${name}`).join(' and ')}
+      order by ${order.map(([name, way]) => `t.${name} ${way}`).join(', ')}`
   }
 
   #readPosition(cursor: string, order: Order<Row>): Value[] {

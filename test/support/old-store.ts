@@ -131,7 +131,7 @@ async function fillLinks(tx: Tx, { turns, folder, at }: OldStore, bytesType: str
       target_folder: text(folder),
       created_at: text(at),
     },
-    FEWER,
+    'n order by i',
   )
 }
 

@@ -58,8 +58,8 @@ interface KindDeclaration<R extends z.ZodObject> {
   foldersOf(row: Row<R>, parents: ReadonlySet<string>): readonly (string | undefined)[]
   /** Together they match every row that can refer to the folder. */
   matching(folder: string): readonly RowCondition<Row<R>>[]
-  /** A column that names a folder. Other rows have to be read to know to which folder they refer. */
-  readonly folderColumn?: keyof Row<R> & string
+  /** The folder of a row, where that is all it can refer to. Without it, rows have to be read to know to which. */
+  readonly folderSql?: string
   nameOf(row: Row<R>): string
   /** Default: removes the row. */
   purge?(tx: Tx, row: Row<R>): Promise<unknown>
@@ -89,7 +89,7 @@ function defineKind<R extends z.ZodObject>(one: string, many: string, declared: 
       return toReferencing([...found.values()], parents).filter((row) => row.folder === folder)
     },
     findOrphaned: async (tx, { folders, parents }) => {
-      const { folderColumn: column } = declared
+      const { folderSql: column } = declared
       const only = column === undefined ? '' : ` where ${column} not in (select folder from groups)`
       const sql = `select ${table.columns.join(', ')} from ${table.name}${only} order by ${table.key.join(', ')}`
       const rows = await query(tx, table.decode, sql)
@@ -151,28 +151,28 @@ const RETAINED_KINDS: readonly ReferenceKind[] = [
         sql: `target = '${prefix}' || $1 or (target >= '${prefix}' || $1 || '#' and target < '${prefix}' || $1 || '$')`,
       })),
     // Targets with a prefix or a topic are not names of groups, so they are read.
-    folderColumn: 'target',
+    folderSql: 'target',
     nameOf: ({ match }) => match || 'every message',
   }),
   defineKind('task', 'tasks', {
     table: scheduledTasks,
     foldersOf: ({ owner }) => [owner],
     matching: (owner) => [{ owner }],
-    folderColumn: 'owner',
+    folderSql: 'owner',
     nameOf: ({ id }) => id,
   }),
   defineKind('secret', 'secrets', {
     table: secrets,
     foldersOf: ({ scope_kind, owner }) => (scope_kind === 'folder' ? [owner] : []),
     matching: (owner) => [{ scope_kind: 'folder' as const, owner }],
-    folderColumn: 'owner',
+    folderSql: 'owner',
     nameOf: ({ key }) => key,
   }),
   defineKind('network rule', 'network rules', {
     table: networkRules,
     foldersOf: ({ folder }) => [folder || undefined],
     matching: (folder) => [{ folder }],
-    folderColumn: 'folder',
+    folderSql: 'folder',
     nameOf: ({ target }) => target,
   }),
   defineKind('grant', 'grants', {
@@ -185,6 +185,7 @@ const RETAINED_KINDS: readonly ReferenceKind[] = [
     table: aclMembership,
     foldersOf: ({ subject }) => [folderOfPrincipal(subject)],
     matching: (folder) => [{ subject: `folder:${folder}` }],
+    folderSql: `substr(subject, length('folder:') + 1)`,
     nameOf: ({ role }) => role,
   }),
   defineKind('invite', 'invites', {
@@ -205,14 +206,14 @@ const RETAINED_KINDS: readonly ReferenceKind[] = [
     foldersOf: ({ folder, status }) => (status === 'held' || status === 'approved' ? [folder] : []),
     // Literals, so that the engines use the index of these rows.
     matching: () => [{ sql: `folder = $1 and status in ('held', 'approved')` }],
-    folderColumn: 'folder',
+    folderSql: 'folder',
     nameOf: ({ id }) => id,
   }),
   defineKind('session', 'sessions', {
     table: conversations,
     foldersOf: ({ folder, session_id, parent_session }) => (session_id || parent_session ? [folder] : []),
     matching: (folder) => [{ folder }],
-    folderColumn: 'folder',
+    folderSql: 'folder',
     nameOf: ({ topic }) => topic || 'main topic',
     purge: (tx, { folder, topic }) =>
       conversations.update(tx, { folder, topic }, { session_id: undefined, parent_session: undefined }),
@@ -221,7 +222,7 @@ const RETAINED_KINDS: readonly ReferenceKind[] = [
     table: engagements,
     foldersOf: ({ engaged_folder }) => [engaged_folder],
     matching: (engaged_folder) => [{ engaged_folder }],
-    folderColumn: 'engaged_folder',
+    folderSql: 'engaged_folder',
     nameOf: ({ jid }) => jid,
     purge: (tx, { jid, topic }) =>
       engagements.update(tx, { jid, topic }, { engaged_folder: undefined, engaged_until: undefined }),
@@ -230,7 +231,7 @@ const RETAINED_KINDS: readonly ReferenceKind[] = [
     table: chats,
     foldersOf: ({ sticky_folder }) => [sticky_folder],
     matching: (sticky_folder) => [{ sticky_folder }],
-    folderColumn: 'sticky_folder',
+    folderSql: 'sticky_folder',
     nameOf: ({ jid }) => jid,
     purge: (tx, { jid }) => chats.update(tx, { jid }, { sticky_folder: undefined }),
   }),

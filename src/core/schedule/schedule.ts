@@ -152,7 +152,8 @@ function findCronFault(fields: readonly string[]): string {
 
 function tryParseCron(text: string, timezone: string): Cron | undefined {
   try {
-    return new Cron(text, { mode: '5-part', timezone })
+    // With the name of the zone, croner takes twenty times as long.
+    return new Cron(text, { mode: '5-part', ...(timezone === 'UTC' ? { utcOffset: 0 } : { timezone }) })
   } catch {
     return undefined
   }
