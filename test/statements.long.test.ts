@@ -4,9 +4,7 @@ import { hash } from 'node:crypto'
 import { type TestContext, test } from 'node:test'
 import { handleSubmitStatus } from '../src/agent-socket/submit-status.ts'
 import { followAnswer } from '../src/cli/output/sandbox-room.ts'
-import { listDecidedCalls } from '../src/core/access/approvals.ts'
 import type { Caller } from '../src/core/access/caller.ts'
-import { listFolderGrants } from '../src/core/access/folder-grants.ts'
 import { recordDenials } from '../src/core/access/network-denials.ts'
 import { readChatPage } from '../src/core/chats/chat-page.ts'
 import { resolveChatJid } from '../src/core/chats/folder-chat.ts'
@@ -30,35 +28,36 @@ import { findIdentityName } from '../src/core/people/identities.ts'
 import { OPEN_ROWS_MAX, onboarding } from '../src/core/people/onboarding.ts'
 import { countAhead } from '../src/core/people/onboarding-requests.ts'
 import { takeChallenge } from '../src/core/people/passkeys.ts'
-import { describePerson } from '../src/core/people/people.ts'
+import { createSession } from '../src/core/people/sessions.ts'
 import { findEngagedFolder } from '../src/core/routing/chat-owner.ts'
 import { planChatRoutes } from '../src/core/routing/chat-routes.ts'
 import { engage, findLastReplyId } from '../src/core/routing/engagements.ts'
 import { dueTasks, recordTaskTurn } from '../src/core/schedule/task-firing.ts'
 import { expireLeases, leaseDueTasks } from '../src/core/schedule/task-leases.ts'
 import { countTasks, lastRuns, removeOldestCompleted } from '../src/core/schedule/tasks.ts'
-import { readAttention } from '../src/core/turns/attention.ts'
 import { takeBudgetNotice } from '../src/core/turns/budget.ts'
 import { forceNewSession } from '../src/core/turns/conversations.ts'
-import { readDayActivity } from '../src/core/turns/day-activity.ts'
 import { writeContextOf } from '../src/core/turns/rounds.ts'
-import { sumSpend } from '../src/core/turns/spend.ts'
 import { claimTurn, listFoldersWithOpenBreaker } from '../src/core/turns/turn-claim.ts'
-import {
-  findLastAnswer,
-  listOpenTurns,
-  listTurnIdsWithPrefix,
-  listTurnMessages,
-  listTurns,
-} from '../src/core/turns/turn-list.ts'
+import { findLastAnswer, listTurnIdsWithPrefix, listTurns } from '../src/core/turns/turn-list.ts'
 import { releaseTurn, stopTurns, type Turn } from '../src/core/turns/turns.ts'
+import { openDaemon } from '../src/daemons/daemon.ts'
+import { dashd } from '../src/daemons/dashd/daemon.ts'
+import { folderViews } from '../src/daemons/dashd/folder/index.ts'
+import { folderPath } from '../src/daemons/dashd/page.ts'
+import { pages } from '../src/daemons/dashd/pages/index.ts'
 import { readStoreContents } from '../src/daemons/doctor/store-checks.ts'
+import { openPeers } from '../src/daemons/http/peers.ts'
+import { sessionCookieName } from '../src/daemons/http/session-cookie.ts'
+import { storeHealthCheck } from '../src/daemons/process/store-health.ts'
 import { routeBatch } from '../src/daemons/routd/router.ts'
 import { timestamp } from '../src/lib/clock.ts'
+import { openLog } from '../src/lib/log/log.ts'
 import { accountsResource } from '../src/resources/accounts.ts'
 import { bearersResource } from '../src/resources/bearers.ts'
 import { groupsResource } from '../src/resources/groups.ts'
 import { inboxResource } from '../src/resources/inbox.ts'
+import { resources } from '../src/resources/index.ts'
 import { invitesResource } from '../src/resources/invites.ts'
 import { oauthClientsResource } from '../src/resources/oauth-clients.ts'
 import { runBusyInstance } from './support/busy-instance.ts'
@@ -198,30 +197,8 @@ async function callTurns({ host, clock, ...talk }: ConversationHost): Promise<vo
   await talk.say(inRoom.turn, 'hello', { jid: ROOM })
   for (const id of [inRoom.turn.id, 'unknown']) await read((tx) => readMessageDetails(tx, id))
   await useMessages({ ...talk, host, clock }, inRoom.turn)
-  await readPages({ ...talk, host, clock }, inRoom.turn)
   for (const shiftMs of [-DAY_MS, DAY_MS])
     await write((tx) => claimOutbox(tx, { now: clock.now() + shiftMs, forMs: 1, limit: 5 }))
-}
-
-/** What pages of the dashboard read. */
-async function readPages({ host, clock, read, cli }: ConversationHost, { id }: Turn): Promise<void> {
-  const now = clock.now()
-  for (const folders of [undefined, ['main']]) {
-    await read((tx) => readAttention(tx, { folders }, now))
-    await read((tx) => readDayActivity(tx, folders, now))
-    await read((tx) => listTurns(tx, { folders, limit: 5 }))
-    await read((tx) => listOpenTurns(tx, folders, 5))
-  }
-  await read((tx) => sumSpend(tx, { by: 'day', since: '2026-01-01', limit: 5, folders: undefined }))
-  await read((tx) => listTurnMessages(tx, id))
-  await read((tx) => findLastAnswer(tx, id))
-  await read((tx) => listTurnIdsWithPrefix(tx, '0', 5))
-  await read(async (tx) => describePerson(tx, 'local:me', await host.policies.read(tx), now))
-  await cli.call(accountsResource.verbs.list, {})
-  await read((tx) => findReceivedMessage(tx, 'unknown'))
-  await read((tx) => listLinkDeliveries(tx, { jid: 'hook:main/ci', folder: 'main', limit: 5 }))
-  await read((tx) => listDecidedCalls(tx, 5))
-  await read((tx) => listFolderGrants(tx, 'main'))
 }
 
 /** The list, the story and the retries of messages. */
@@ -268,6 +245,42 @@ async function useOnboarding(t: TestContext, engine: EngineName): Promise<void> 
   await on.write('x:new', 'hello')
 }
 
+/** Every page of the dashboard, for an operator and for an administrator of one folder. */
+async function openPages(t: TestContext, on: TestHost): Promise<void> {
+  const { host } = on
+  const { app, close } = await openDaemon(dashd, {
+    ...{ host, resources, sources: [], peers: openPeers(new Map(), new Map()).peers, health: storeHealthCheck(host) },
+    log: await openLog({ to: { write: () => {} } }),
+    stopping: new AbortController().signal,
+  })
+  t.after(() => close())
+  await on.operator('github:operator')
+  await on.grant('github:administrator', '*', 'main')
+  const [turn] = await host.engine.read((tx) => listTurns(tx, { limit: 1 }))
+  const paths = [
+    ...pages.flatMap(({ path }) => (path.includes(':') ? [] : [path])),
+    ...folderViews.map(({ name }) => folderPath('main', name)),
+    `/dash/turns/${turn?.id}`,
+    '/dash/person?sub=github:operator',
+    '/dash/people?search=operator',
+    '/dash/access?folder=main',
+  ]
+  for (const sub of ['github:operator', 'github:administrator']) {
+    const started = { sub, kind: 'browser', method: 'link', idleMs: DAY_MS, maxMs: DAY_MS } as const
+    const { token } = await host.engine.transaction((tx) => createSession(tx, host, started))
+    const headers = { Accept: 'text/html', Cookie: `${sessionCookieName(host)}=${token}` }
+    for (const path of paths) {
+      const { status } = await app.request(host.webBase + path, { headers })
+      // 400: a page that needs a parameter; 404: one that is not for them.
+      assert.ok([200, 400, 404].includes(status), `${path} is ${status}`)
+    }
+  }
+  await host.engine.read((tx) => findLastAnswer(tx, turn?.id ?? ''))
+  await host.engine.read((tx) => listTurnIdsWithPrefix(tx, '0', 5))
+  await host.engine.read((tx) => listLinkDeliveries(tx, { jid: 'web:main', folder: 'main', limit: 5 }))
+  await host.engine.read((tx) => findReceivedMessage(tx, 'none'))
+}
+
 onEveryEngine('the SQL of src/', (engine) => {
   test('every statement is executed without an error', async (t) => {
     const reached = recordStatementSites(t)
@@ -277,6 +290,7 @@ onEveryEngine('the SQL of src/', (engine) => {
     const on = await testHost(t, engine, store)
     await callDirectly(t, engine, on)
     await callOauth(on)
+    await openPages(t, on)
     const other = ONLY_ON[engine === 'sqlite' ? 'postgres' : 'sqlite']
     const sites = (await findStatementSites()).filter(({ code }) => !other.test(code))
     assert.ok(sites.length > 100, `${sites.length} calls were found`)
