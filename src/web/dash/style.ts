@@ -96,6 +96,8 @@ td pre, td pre.text { margin: 0; padding: 0; background: none; border: 0; font-s
 .details dd { margin: 0; overflow-wrap: anywhere }
 .details pre.text { margin: 0; padding: 0; background: none; border: 0; font-size: inherit }
 form { margin: 0 }
+.inline { display: inline-block }
+dd .inline, .timeline .inline { margin-left: 6px; vertical-align: middle }
 .form { max-width: 560px; margin: 0 0 18px }
 .form.one-line { display: flex; flex-wrap: wrap; gap: 0 8px; margin: 0 0 12px }
 .one-line .field { flex: 1; min-width: 12em; margin: 0 }
