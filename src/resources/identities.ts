@@ -39,11 +39,14 @@ export const identitiesResource = defineResource({
         sub: Sub,
         name: Identity.shape.name.optional(),
         id: z.string().max(64).optional(),
+        to: Sub.optional().describe('An account of the person, in place of their id'),
         move: z.boolean().default(false).describe('Also if the sub belongs to another person'),
       }),
       output: LinkResult,
       authorize: requireUnrestrictedOperator,
-      run: async (ctx, { sub, name, id, move }) => {
+      run: async (ctx, { sub, name, to, move, ...given }) => {
+        if (to !== undefined && given.id !== undefined) refuse('invalid', 'give id or to, not both')
+        const id = to === undefined ? given.id : await findOrCreateIdentityOf(ctx, to)
         const known = id === undefined ? undefined : await table.find(ctx.tx, { id })
         if (id !== undefined && !known) refuse('not_found', `there is no identity ${id}`)
         const claim = await identityClaims.find(ctx.tx, { sub })
@@ -141,6 +144,11 @@ async function createIdentityOf(ctx: Context, own: string): Promise<string> {
     claimed_at: timestamp(Date.parse(ctx.now) - 1),
   })
   return id
+}
+
+/** The person of an account; a person who was only an account gets an identity. */
+async function findOrCreateIdentityOf(ctx: Context, sub: string): Promise<string> {
+  return (await identityClaims.find(ctx.tx, { sub }))?.identity_id ?? (await createIdentityOf(ctx, sub))
 }
 
 /** Ends the person's other sessions that the provider of the account started. */

@@ -422,13 +422,10 @@ export const ACTION_ROWS: Readonly<Record<string, ActionRow>> = {
     const { path, sub } = await addPerson(dash, mark)
     return { path, fields: { sub, daily: '100' } }
   }),
-  [`${PERSON} link`]: {
-    ...operatorRow(async (dash, { mark }) => {
-      const { path } = await addPerson(dash, mark)
-      return { path, fields: { sub: `github:${mark}` } }
-    }),
-    isOffered: false,
-  },
+  [`${PERSON} link`]: operatorRow(async (dash, { mark }) => {
+    const { path, sub } = await addPerson(dash, mark)
+    return { path, fields: { sub: `github:${mark}`, to: sub } }
+  }),
   [`${PERSON} unlink`]: operatorRow(async (dash, { mark }) => {
     const { path, sub } = await addPerson(dash, mark)
     const { link } = identitiesResource.verbs

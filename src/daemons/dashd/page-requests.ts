@@ -249,6 +249,8 @@ async function carryOut(
   const reply = await view.call(action.verb, input)
   // The types of reply and input are those of the verb, which the page knows.
   const told = [reply, input] as unknown as [never, never]
+  const shown = action.page?.(...told)
+  if (shown) return shown
   const done = typeof action.done === 'string' ? action.done : action.done(...told)
   return action.to ? { done, to: action.to(...told) } : { done }
 }

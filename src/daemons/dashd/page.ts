@@ -98,6 +98,8 @@ export interface VerbAction {
   readonly done: string | ((reply: never, input: never) => string)
   /** Where the person goes next; default: the same page. */
   readonly to?: (reply: never, input: never) => string
+  /** A page in place of going on, for what must not be stored; undefined to go on. */
+  readonly page?: (reply: never, input: never) => PageContent | undefined
   /** The question of a confirmation page. */
   readonly confirm?: (fields: Readonly<Record<string, string>>) => string
 }

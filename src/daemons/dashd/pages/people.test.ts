@@ -6,6 +6,7 @@ import { type SignedInBrowser, signIn } from '../../../../test/support/sign-in.t
 import { acl, aclMembership } from '../../../core/access/acl.ts'
 import { issuedBearers } from '../../../core/access/issued-bearers.ts'
 import { accounts } from '../../../core/people/accounts.ts'
+import { identityClaims } from '../../../core/people/identities.ts'
 import { invites } from '../../../core/people/invites.ts'
 import { onboarding } from '../../../core/people/onboarding.ts'
 import { onboardingGates } from '../../../core/people/onboarding-gates.ts'
@@ -108,6 +109,33 @@ suite('pages about people', () => {
     assert.deepEqual(await rows(dash, (tx) => listActiveSessions(tx, 'local:ada', dash.host.clock.now())), [])
     assert.equal((await ada.get('/dash/me')).status, 303)
     assert.match(await submit(operator, path, 'sign_in_link', { sub: 'local:ada' }), /\/auth\/link\/[\w-]{43}/)
+  })
+
+  test('link an account to a person, and take it from another only if asked to', async (t) => {
+    const dash = await serveDashboard(t)
+    const path = `/dash/person?sub=${TEAM_ADMIN}`
+    const claims = async (): Promise<string[][]> => {
+      const all = Map.groupBy(await rows(dash, (tx) => identityClaims.list(tx)), ({ identity_id }) => identity_id)
+      return [...all.values()].map((each) => each.map(({ sub }) => sub).sort()).sort()
+    }
+    await submit(dash.operator, path, 'link', { sub: 'google:7', to: TEAM_ADMIN })
+    await submit(dash.operator, path, 'link', { sub: 'google:8', to: TEAM_ADMIN })
+    assert.deepEqual(await claims(), [[TEAM_ADMIN, 'google:7', 'google:8']])
+    const taken = await dash.operator.post(path, { action: 'link', form: 'link', sub: 'google:8', to: OPERATOR })
+    assert.equal(taken.status, 409)
+    await submit(dash.operator, path, 'link', { sub: 'google:8', to: OPERATOR, move: 'true' })
+    assert.deepEqual(await claims(), [
+      [OPERATOR, 'google:8'],
+      [TEAM_ADMIN, 'google:7'],
+    ])
+    const both = await dash.operator.post(path, {
+      action: 'link',
+      form: 'link',
+      sub: 'google:9',
+      to: OPERATOR,
+      id: 'x',
+    })
+    assert.equal(both.status, 400)
   })
 
   test('invite a colleague to one folder, decide on requests and change gates', async (t) => {

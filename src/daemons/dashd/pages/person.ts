@@ -292,6 +292,25 @@ function signInButton(view: PageView, sub: string, mayChange: boolean): Html {
   return mayChange ? view.button({ action: 'sign_in_link', text: 'Create a sign-in link', fixed: { sub } }) : EMPTY_HTML
 }
 
+function linkForm(view: PageView, to: string): Html {
+  return view.form({
+    action: 'link',
+    submit: 'Link the account',
+    fixed: { to },
+    fields: [
+      {
+        name: 'sub',
+        label: 'Account',
+        isRequired: true,
+        maxLength: 255,
+        placeholder: 'github:42',
+        hint: 'It then signs in as this person.',
+      },
+      { name: 'move', label: 'Also if it belongs to another person', kind: 'checkbox' },
+    ],
+  })
+}
+
 function changeForms(view: PageView, sub: string, cap: number | undefined, mayChange: boolean): Html {
   const grant = view.form({
     action: 'grant',
@@ -347,5 +366,6 @@ function changeForms(view: PageView, sub: string, cap: number | undefined, mayCh
       },
     ],
   })
-  return html`${section('new-grant', 'Grant a right', grant)}${section('new-role', 'Give a role', role)}${section('cap', 'Daily cap', budget)}`
+  const link = linkForm(view, sub)
+  return html`${section('new-grant', 'Grant a right', grant)}${section('new-role', 'Give a role', role)}${section('new-account', 'Link an account', link)}${section('cap', 'Daily cap', budget)}`
 }

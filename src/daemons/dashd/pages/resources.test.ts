@@ -46,6 +46,15 @@ suite('pages of resources', () => {
     assert.ok(!(await (await operator.get('/dash/resources/secrets')).text()).includes('name="value"'))
   })
 
+  test('show what only the reply has, such as a new bearer, once', async (t) => {
+    const { operator } = await serveDashboard(t)
+    const created = await operator.post('/dash/resources/bearers', { action: 'create', name: 'backup' })
+    assert.equal(created.status, 200)
+    assert.match(await created.text(), /shown only this once.*data-copy="eyJ/s)
+    const listed = await (await operator.get('/dash/resources/bearers')).text()
+    assert.ok(listed.includes('backup') && !listed.includes('eyJ'))
+  })
+
   test('show administrators their own rows, and strangers nothing', async (t) => {
     const { admin, stranger, host } = await serveDashboard(t)
     const listed = await (await admin.get('/dash/resources/groups')).text()

@@ -2,15 +2,17 @@
 // people do often; this one has everything.
 import type { z } from 'zod'
 import { refuse } from '../../../lib/refusal.ts'
+import { isObject } from '../../../lib/text/json.ts'
 import { isMarked } from '../../../registry/crud.ts'
 import type { NamedVerb, Resource } from '../../../registry/resource.ts'
 import { encodeKey } from '../../../registry/url-key.ts'
 import { resources } from '../../../resources/index.ts'
-import { buttonLink, link, section, timeOf, visibleText } from '../../../web/dash/parts.ts'
+import { renderDetails } from '../../../web/dash/detail-pane.ts'
+import { buttonLink, copyText, link, notice, section, timeOf, visibleText } from '../../../web/dash/parts.ts'
 import { defineTable, type TableColumn } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import { fieldsOf, labelOf } from '../form-fields.ts'
-import { definePage, type PageAction, type PageView } from '../page.ts'
+import { definePage, type PageAction, type PageContent, type PageView } from '../page.ts'
 
 const PATH = '/dash/resources'
 const CELL_MAX = 200
@@ -122,7 +124,9 @@ function actionsOf({
   const nameOf = (fields: Readonly<Record<string, string>>): string =>
     resource.key.map((column) => fields[column] ?? '').join(' ')
   return {
-    ...(create ? { create: { verb: create, done: 'Row created.' } } : {}),
+    ...(create
+      ? { create: { verb: create, done: 'Row created.', page: (reply: unknown) => shownOnce(resource, reply) } }
+      : {}),
     ...(update ? { update: { verb: update, done: 'Row changed.' } } : {}),
     ...(remove
       ? {
@@ -133,6 +137,19 @@ function actionsOf({
           },
         }
       : {}),
+  }
+}
+
+/** What the reply has and no row, such as a new token; undefined if there is nothing of this kind. */
+function shownOnce({ name, table }: Resource, reply: unknown): PageContent | undefined {
+  const members = isObject(reply) ? Object.entries(reply) : []
+  const only = members.filter(([member, value]) => typeof value === 'string' && !table.columns.includes(member))
+  if (only.length === 0) return undefined
+  return {
+    title: `New row of ${name}`,
+    main: html`${notice('warn', 'Copy it now: it is shown only this once.')}${renderDetails(
+      Object.fromEntries(only.map(([member, value]) => [labelOf(member), copyText(String(value))])),
+    )}${buttonLink(`${PATH}/${name}`, 'Done')}`,
   }
 }
 
