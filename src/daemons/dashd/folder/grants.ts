@@ -1,6 +1,7 @@
 // Who may do what in a folder: all rows that concern it, also by a glob.
+
+import { accountsResource } from '../../../resources/accounts.ts'
 import { aclResource } from '../../../resources/acl.ts'
-import { identitiesResource } from '../../../resources/identities.ts'
 import type { FormField } from '../../../web/dash/form.ts'
 import { badge, buttonLink, section, timeOf } from '../../../web/dash/parts.ts'
 import { type DataTable, defineTable } from '../../../web/dash/table.ts'
@@ -122,8 +123,8 @@ const SUGGESTED_MAX = 200
 async function suggestedPrincipals(view: PageView, grants: readonly GrantRow[]): Promise<string[]> {
   const known = grants.map(({ principal }) => principal).filter((principal) => principal !== '**')
   if (!view.isOperator) return [...new Set(known)]
-  const { identities } = await view.call(identitiesResource.verbs.list, {})
-  return [...new Set([...known, ...identities.flatMap(({ subs }) => subs)])].slice(0, SUGGESTED_MAX)
+  const { people } = await view.call(accountsResource.verbs.list, { limit: SUGGESTED_MAX })
+  return [...new Set([...known, ...people.flatMap(({ subs }) => subs)])].slice(0, SUGGESTED_MAX)
 }
 
 function grantFields(view: PageView, folder: string, suggestions: readonly string[]): FormField[] {
