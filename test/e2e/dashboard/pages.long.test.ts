@@ -112,6 +112,8 @@ suite('the pages of the dashboard', () => {
   test('are reached by the keyboard alone', needs('browser'), async (t) => {
     const dash = await serveDashboard(t)
     const { page } = await openOperatorPage(t, dash)
+    // Only then does the palette search.
+    await page.locator('#connection', { hasText: /^Live$/ }).waitFor()
     await page.keyboard.press('Control+k')
     await page.waitForSelector('#palette-results a')
     await page.keyboard.type('team/s')

@@ -61,6 +61,24 @@ suite('the page of export and apply', () => {
     assert.equal(twice.status, 409)
   })
 
+  test('makes the workspaces of new groups also behind a thousand others', async (t) => {
+    const dash = await serveDashboard(t)
+    const { operator, host } = dash
+    const known = (await host.engine.read((tx) => groups.find(tx, { folder: 'main' }))) ?? assert.fail()
+    const rows = Array.from({ length: 1000 }, (_, at) => ({ ...known, folder: `group-${at}` }))
+    await host.engine.transaction(async (tx) => {
+      for (const row of rows) await groups.insert(tx, row)
+    })
+    const manifest = `${await exported(dash)}`.replace(
+      /^groups:\n/m,
+      'groups:\n  - {folder: zoo, name: Zoo, product: assistant, open: true}\n',
+    )
+    const plan = await (await operator.post(PATH, { action: 'plan', manifest })).text()
+    const fields = { action: 'apply', manifest, force: 'false', planned: fingerprintIn(plan) }
+    assert.equal((await operator.post(PATH, fields)).status, 303)
+    assert.ok(host.layout && existsSync(groupDirs(host.layout, 'zoo').home))
+  })
+
   test('refuses a plan after a change in between, and a manifest of another version', async (t) => {
     const dash = await serveDashboard(t)
     const { operator, cli } = dash

@@ -116,11 +116,15 @@ async function setUpFolders(view: PageView, { plan }: Exclude<ApplyResult, { kin
   const added = new Set(plan.find(({ resource }) => resource === groupsResource.name)?.added ?? [])
   const { layout } = view.host
   if (!layout || added.size === 0) return
-  const { groups } = await view.call(groupsResource.verbs.list, { limit: 1000 })
-  await setUpMissingFolders(
-    layout,
-    groups.filter(({ folder }) => added.has(folder)),
-  )
+  let after: string | undefined
+  do {
+    const { groups, next } = await view.call(groupsResource.verbs.list, { limit: 1000, after })
+    await setUpMissingFolders(
+      layout,
+      groups.filter(({ folder }) => added.has(folder)),
+    )
+    after = next
+  } while (after !== undefined)
 }
 
 function summaryOf({ rows, from, to }: Plan): string {
