@@ -14,6 +14,16 @@ suite('the stream-json reader', () => {
     assert.deepEqual(stream.models, [{ model: 'm', input_tokens: 3, output_tokens: 0, cost_cents: 0 }])
   })
 
+  test('shows errors and subtypes that are not text as JSON', () => {
+    const textOf = (event: object): string => {
+      const stream = new StreamJsonReader()
+      stream.push(JSON.stringify({ type: 'result', ...event }))
+      return stream.text
+    }
+    assert.equal(textOf({ errors: ['full', { toString: [] }, null] }), 'full; {"toString":[]}; null')
+    assert.equal(textOf({ is_error: true, subtype: { toString: 1 } }), '{"toString":1}')
+  })
+
   test('accepts any lines, and costs are whole and not negative', () => {
     const event = fc.record(
       {

@@ -47,7 +47,7 @@ export class StreamJsonReader {
   }
 
   get isError(): boolean {
-    return this.#result?.is_error === true || String(this.#result?.subtype ?? '').startsWith('error')
+    return this.#result?.is_error === true || textOf(this.#result?.subtype ?? '').startsWith('error')
   }
 
   get isOverBudget(): boolean {
@@ -58,8 +58,8 @@ export class StreamJsonReader {
   get text(): string {
     const { result, errors, subtype } = this.#result ?? {}
     if (typeof result === 'string' && result !== '') return result
-    if (Array.isArray(errors) && errors.length > 0) return errors.map(String).join('; ')
-    return this.isError ? String(subtype ?? 'the client failed').replaceAll('_', ' ') : ''
+    if (Array.isArray(errors) && errors.length > 0) return errors.map(textOf).join('; ')
+    return this.isError ? textOf(subtype ?? 'the client failed').replaceAll('_', ' ') : ''
   }
 
   /** One entry per model if the client reports them separately. */
@@ -94,4 +94,9 @@ function toUsage(model: string, input: unknown, output: unknown, usd: unknown): 
 
 function toAmount(value: unknown): number {
   return typeof value === 'number' && value > 0 ? Math.min(value, AMOUNT_MAX) : 0
+}
+
+/** `String` throws for an object with a member `toString`. */
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value)
 }
