@@ -4,6 +4,7 @@ import {
   closeSync,
   cpSync,
   existsSync,
+  mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -11,7 +12,7 @@ import {
   statSync,
   writeSync,
 } from 'node:fs'
-import { basename, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import type { RepeatableRandom } from '../repeatable-random.ts'
 import { type CleanupScope, tempDir } from '../temp.ts'
 
@@ -80,6 +81,7 @@ function keepUnsynced(real: string, shadow: string, unsynced: 'some' | 'torn', c
     if (!isKept(path) || !statSync(path).isFile()) continue
     const now = readFileSync(path)
     const synced = existsSync(join(shadow, name)) ? readFileSync(join(shadow, name)) : Buffer.alloc(0)
+    mkdirSync(dirname(join(shadow, name)), { recursive: true })
     const file = openSync(join(shadow, name), existsSync(join(shadow, name)) ? 'r+' : 'w')
     for (const [at, bytes] of chosen(differing(now, synced), unsynced, chance))
       writeSync(file, bytes, 0, bytes.length, at)
