@@ -8,9 +8,9 @@ import { type AttackInstance, attackInstance, type ServedInstance } from '../sup
 import { numberOf, perl } from '../support/attack-programs.ts'
 import { contentsOf } from '../support/entry-swapper.ts'
 
-const EXCHANGES_MIN = 10_000
-const STARTS = 200
-const TOOL_CALLS = 500
+const EXCHANGES_MIN = 5_000
+const STARTS = 100
+const TOOL_CALLS = 250
 
 const AT_FDCWD = -100
 const RENAME_EXCHANGE = 2

@@ -18,7 +18,7 @@ import {
 import { type AttackInstance, attackInstance, type ServedInstance } from '../support/attack-instance.ts'
 import { numberOf, perl } from '../support/attack-programs.ts'
 
-const EXCHANGES_MIN = 10_000
+const EXCHANGES_MIN = 5_000
 const STARTS = 60
 const AT_FDCWD = -100
 const RENAME_EXCHANGE = 2

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { onEveryEngine } from '../support/host.ts'
 import { type Link, openLinkedInstance, type ServedLinks } from '../support/linked-instance.ts'
 
-const TIMES = 50
+const TIMES = 25
 
 interface Answer {
   readonly status: number

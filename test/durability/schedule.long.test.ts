@@ -22,7 +22,7 @@ const CHILD = join(import.meta.dirname, 'schedule-child.ts')
 const TASKS = 30
 const EVERY_MS = 1000
 const SCHEDULERS = 3
-const LONG_MS = 10_000
+const LONG_MS = 6_000
 const KILL_EVERY_MS = 2000
 
 interface Slot {

@@ -9,7 +9,7 @@ import { needs } from '../support/needs.ts'
 import { buildShim, watchDisk } from '../support/power-cut/shim.ts'
 import { type RepeatableRandom, repeatableRandom } from '../support/repeatable-random.ts'
 
-const QUESTIONS = 20
+const QUESTIONS = 10
 
 interface ServerOptions {
   readonly root?: string

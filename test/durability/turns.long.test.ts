@@ -13,7 +13,7 @@ const FOLDERS = 5
 const LINKS = 2
 const MESSAGES = 15
 const WORKERS = 3
-const KILLS = 5
+const KILLS = 3
 
 /** Logs its start, its end and the numbers in its messages, and runs for a while. */
 const AGENT = `#!/bin/sh

@@ -132,10 +132,12 @@ suite('behind', () => {
       await until(() => remotes().length === 3)
       assert.deepEqual(remotes(), [VISITOR, VISITOR, '127.0.0.3'])
 
-      // The limit of the link, then the limit of the web server.
-      const problem = await send(path, { body: Buffer.alloc(2_000_000, 'x'), headers: form })
+      // The limit of the link. A web server reads a small rest of a body before it closes the connection.
+      const problem = await send(path, { body: Buffer.alloc(1_100_000, 'x'), headers: form })
       assert.deepEqual([problem.status, JSON.parse(problem.body).code], [413, 'too_large'])
-      assert.equal((await send(path, { body: Buffer.alloc(21_000_000, 'x'), headers: form })).status, 413)
+      // The limit of the web server, which does not read a large rest: a slow client sees only the closed connection.
+      const refused = await send(path, { body: Buffer.alloc(21_000_000, 'x'), headers: form }).catch(({ code }) => code)
+      assert.ok(['ECONNRESET', 'EPIPE'].includes(refused) || refused.status === 413, JSON.stringify(refused))
 
       const hookArgs = ['token', 'demo', 'issue', 'webhook', 'main', 'ci', '--verify', 'hmac:X-Signature']
       writeFileSync(join(folder, 'secret'), SECRET)

@@ -17,7 +17,7 @@ import { ALLOWED, connectRequest, IO_MODES, openLab, openTcpServer } from './lab
 
 const LONG = { timeout: 15 * 60_000 }
 const HOME = '127.0.0.1'
-const CONVERSATIONS = 1000
+const CONVERSATIONS = 400
 const CONCURRENCY = 48
 /** The largest need several calls; many small ones are handled in one event loop turn. */
 const SIZES = [0, 100, 5000, 70_000, 300_000, 3_000_000]

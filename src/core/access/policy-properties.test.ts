@@ -170,7 +170,7 @@ suite('every policy', () => {
           naiveDecision(given, members, who, requested),
         )
       }),
-      { numRuns: 5000 },
+      { numRuns: 2000 },
     )
   })
 

@@ -13,7 +13,7 @@ import { openWorkspaceFile } from './workspace-files.ts'
 import { openHome, removeHome } from './workspace-home.ts'
 import { copyPrototype } from './workspace-prototype.ts'
 
-const TIMES = 5_000
+const TIMES = 2_500
 /** Each operation has many steps, so a few runs give many chances for a race. */
 const LONG_TIMES = TIMES / 4
 

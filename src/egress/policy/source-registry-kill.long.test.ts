@@ -150,7 +150,7 @@ suite('a disk error', needs('strace'), () => {
 })
 
 const REGISTRIES = join(import.meta.dirname, '../../../test/support/registries-child.ts')
-const ROUNDS = 8
+const ROUNDS = 4
 const AT_ONCE = 8
 /** In memory, where a sync takes no time, so that kills hit all other steps too. */
 const IN_MEMORY = '/dev/shm'

@@ -225,6 +225,6 @@ test('exports the same bytes for the same rows on both engines', needs('postgres
       await Promise.all([fillStore(sqlite.host, store), fillStore(postgres.host, store)])
       assert.equal(await exportOf(postgres), await exportOf(sqlite))
     }),
-    { numRuns: 30 },
+    { numRuns: 15 },
   )
 })
