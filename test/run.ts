@@ -68,8 +68,8 @@ async function runTests({ files, flags, part, address }: Run) {
     [
       '--test',
       '--disable-warning=ExperimentalWarning',
-      // More than the number of processors, because many tests wait for the disk, a browser or a server that starts.
-      `--test-concurrency=${availableParallelism() + 2}`,
+      // One more than the number of processors, because many tests wait for the disk or a browser.
+      `--test-concurrency=${availableParallelism() + 1}`,
       `--test-timeout=${TEST_TIMEOUT_MS}`,
       ...Object.entries(reporters).flatMap(([name, to]) => [
         `--test-reporter=${name}`,

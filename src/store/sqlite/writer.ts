@@ -205,14 +205,17 @@ export class Writer {
 /** Statements complete without an event loop turn, so a turn means that something else was awaited. */
 async function runStrictly(tx: RunningTx, work: Job['work']): Promise<unknown> {
   let hasTurned = false
-  const turn = setImmediate(() => {
+  const onTurn = (): void => {
     hasTurned = true
-  })
+  }
+  // A timer of the transaction may fire before the next immediate, but not before an earlier timer of the same length.
+  const [turn, timer] = [setImmediate(onTurn), setTimeout(onTurn, 1)]
   try {
     const value = await tx.runWork(work)
     if (hasTurned) throw new Error('a transaction waited for something outside the store')
     return value
   } finally {
     clearImmediate(turn)
+    clearTimeout(timer)
   }
 }
