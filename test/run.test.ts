@@ -62,7 +62,7 @@ test('words select files and flags are passed to the Node runner', (t) => {
   assert.doesNotMatch(stdout, /picky|NOT TESTED|✔ good/)
 })
 
-/** A tree with a quick file, a long file, and a file with both parts, whose test name shows its number of runs. */
+/** A tree with a quick, a long and a soak file, and a file with two parts, whose test name shows its number of runs. */
 function twoParts(t: TestContext): string {
   const root = tempDir(t)
   mkdirSync(join(root, 'src'))
@@ -70,6 +70,7 @@ function twoParts(t: TestContext): string {
   const tests = {
     'a.test.ts': `test('quick alone', () => {})`,
     'b.long.test.ts': `test('long alone: ' + isIn('quick') + isIn('long'), () => {})`,
+    'd.soak.test.ts': `test('soak alone: ' + isIn('quick') + isIn('long'), () => {})`,
     'c.test.ts': `test('both, ' + runs(2, 2000) + ' times: ' + isIn('quick') + isIn('long'), () => {})`,
   }
   for (const [name, source] of Object.entries(tests))
@@ -84,17 +85,20 @@ function passed(stdout: string): string[] {
   return [...stdout.matchAll(/^✔ (.*) \(/gm)].map(([, name = '']) => name)
 }
 
-test('runs the quick part by default, the long part with --long, and both parts of a named file', (t) => {
+test('runs the quick part by default, another part by its flag, and all parts of a named file', (t) => {
   const root = twoParts(t)
   assert.deepEqual(passed(run(root, []).stdout), ['quick alone', 'both, 2 times: truefalse'])
   assert.deepEqual(passed(run(root, ['--long']).stdout), ['long alone: truetrue', 'both, 2000 times: falsetrue'])
+  assert.deepEqual(passed(run(root, ['--soak']).stdout), ['soak alone: truetrue'])
+  assert.deepEqual(passed(run(root, ['src/d']).stdout), ['soak alone: truetrue'])
   assert.deepEqual(passed(run(root, ['src/c']).stdout), ['both, 2 times: truetrue'])
   assert.deepEqual(passed(run(root, ['src/b', '--long']).stdout), ['long alone: truetrue'])
 })
 
-test('every test file belongs to a part, and to both only with a marked long part', () => {
-  const [quick, long] = [findTests('quick'), findTests('long')]
-  assert.deepEqual([...new Set([...quick, ...long])].sort(), findTests())
+test('every test file belongs to a part, and to two only with a marked long part', () => {
+  const [quick, long, soak] = [findTests('quick'), findTests('long'), findTests('soak')]
+  assert.deepEqual([...new Set([...quick, ...long, ...soak])].sort(), findTests())
+  for (const file of soak) assert.ok(!quick.includes(file) && !long.includes(file), file)
   for (const file of long) {
     if (quick.includes(file)) assert.ok(hasLongPart(readFileSync(file, 'utf8')), file)
     else assert.match(file, /\.long\.test\.ts$/)

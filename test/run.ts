@@ -1,13 +1,13 @@
 // `npm test [-- <part of a path>… --flag=value…]`: runs the quick part of the tests, or both parts of the selected files,
 // with Node's test runner and one shared PostgreSQL, and lists all skipped tests at the end. `npm run test:long`
-// (`--long`) runs the long part.
+// (`--long`) runs the long part, `npm run test:soak` (`--soak`) the soak part.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { NEEDS } from './support/needs.ts'
-import { hasLongPart, LONG_FILE, PART, type Part } from './support/part.ts'
+import { hasLongPart, LONG_FILE, PART, type Part, SOAK_FILE } from './support/part.ts'
 import { openPostgres, postgresMissing, SHARED_POSTGRES } from './support/postgres.ts'
 import { SHARED_FOLDER } from './support/temp.ts'
 
@@ -28,7 +28,8 @@ export interface Skip {
 export function findTests(part?: Part): string[] {
   const isPart = (file: string): boolean => {
     if (!part) return true
-    const isLong = LONG_FILE.test(file)
+    const [isLong, isSoak] = [LONG_FILE.test(file), SOAK_FILE.test(file)]
+    if (part === 'soak' || isSoak) return part === 'soak' && isSoak
     return part === 'quick' ? !isLong : isLong || hasLongPart(readFileSync(file, 'utf8'))
   }
   return globSync(['src/**/*.test.ts', 'test/**/*.test.ts']).filter(isPart).sort()
@@ -123,10 +124,14 @@ export function stallDetector(silenceMs: number): (size: number, now: number) =>
   }
 }
 
+/** Parts with a flag of their own. */
+const PARTS = ['long', 'soak'] as const
+
 async function main(args: readonly string[]): Promise<number> {
   const words = args.filter((arg) => !arg.startsWith('-'))
   // Named files run with both parts.
-  const part = args.includes('--long') ? 'long' : words.length > 0 ? undefined : 'quick'
+  const asked = PARTS.find((part) => args.includes(`--${part}`))
+  const part = asked ?? (words.length > 0 ? undefined : 'quick')
   const files = findTests(part).filter((file) => words.length === 0 || words.some((word) => file.includes(word)))
   if (files.length === 0) {
     console.error(`no test file matches: ${words.join(' ') || '(no test files)'}`)
@@ -134,7 +139,7 @@ async function main(args: readonly string[]): Promise<number> {
   }
   const postgres = postgresMissing() ? undefined : await openPostgres({ durable: false })
   try {
-    const flags = args.filter((arg) => arg.startsWith('-') && arg !== '--long')
+    const flags = args.filter((arg) => arg.startsWith('-') && !PARTS.some((part) => arg === `--${part}`))
     const { code, skips } = await runTests({ files, flags, part, address: postgres?.url() })
     process.stdout.write(describeSkips(skips))
     const isIncomplete = process.env.CI === 'true' && skips.some(({ reason }) => reason.startsWith(NEEDS))
