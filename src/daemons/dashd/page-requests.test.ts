@@ -4,6 +4,7 @@ import { type Dashboard, serveDashboard } from '../../../test/support/dashboard.
 import type { SignedInBrowser } from '../../../test/support/sign-in.ts'
 import { groups } from '../../core/groups/groups.ts'
 import { openLog } from '../../lib/log/log.ts'
+import { Refusal } from '../../lib/refusal.ts'
 import { groupsResource } from '../../resources/groups.ts'
 import { resources } from '../../resources/index.ts'
 import { defineTable } from '../../web/dash/table.ts'
@@ -71,6 +72,18 @@ const operatorsPage = definePage({
   isShown: ({ isOperator }) => isOperator,
   show: async () => ({ title: 'For operators' }),
 })
+
+const slowPage = (work: () => Promise<void>) =>
+  definePage({
+    path: '/dash/slow',
+    title: 'Slow',
+    isShown: ({ isOperator }) => isOperator,
+    progress: 'Counting…',
+    show: async () => {
+      await work()
+      return { title: 'Slow', main: html`<b>counted</b>` }
+    },
+  })
 
 interface TestPages extends Omit<Dashboard, 'ask'> {
   ask(as: SignedInBrowser | undefined, path: string, init?: RequestInit): Promise<Response>
@@ -160,6 +173,40 @@ suite('a page of the dashboard', () => {
     assert.ok(body.includes('team/sub') && !body.includes('other'))
     assert.equal((await ask(stranger, '/dash/test')).status, 404)
     assert.equal((await submit(stranger, setCap)).status, 404)
+  })
+
+  test('that takes long sends its frame first and says what it waits for', async (t) => {
+    const work = Promise.withResolvers<void>()
+    const slow = slowPage(() => work.promise)
+    const { ask, operator, admin } = await servePages(t, [slow])
+    assert.equal((await ask(admin, slow.path)).status, 404)
+    const response = await ask(operator, slow.path)
+    assert.equal(response.status, 200)
+    assert.match(response.headers.get('Content-Security-Policy') ?? '', /script-src 'self'/)
+    const reader = (response.body ?? assert.fail()).pipeThrough(new TextDecoderStream()).getReader()
+    let text = ''
+    const readUntil = async (end: string): Promise<void> => {
+      while (!text.includes(end)) text += (await reader.read()).value ?? assert.fail(text)
+    }
+    await readUntil('Counting…</p>')
+    assert.match(text, /<h1>Slow<\/h1>\s*<p class="progress" role="status">Counting…<\/p>$/)
+    work.resolve()
+    await readUntil('</html>')
+    assert.match(text, /<b>counted<\/b>/)
+    const part = await ask(operator, slow.path, { headers: { 'HX-Request': 'true' } })
+    assert.match(await part.text(), /^<div id="live"><b>counted<\/b>/)
+  })
+
+  test('that takes long and fails says so at its end', async (t) => {
+    const refused = slowPage(() => Promise.reject(new Refusal('conflict', 'nothing can be counted', 'try again')))
+    const broken = { ...slowPage(() => Promise.reject(new Error('a detail'))), path: '/dash/broken' }
+    const { ask, operator } = await servePages(t, [refused, broken])
+    const text = await (await ask(operator, refused.path)).text()
+    assert.match(text, /Nothing can be counted\. Try again\.[\s\S]*<\/html>\n$/)
+    const other = await ask(operator, broken.path, { headers: { 'X-Request-Id': 'request-7' } })
+    const fault = await other.text()
+    assert.match(fault, /Internal error; the log has the details under request-7\.[\s\S]*<\/html>\n$/)
+    assert.ok(!fault.includes('a detail'))
   })
 
   test('carries out a form with the rights of the person and says what was done, once', async (t) => {

@@ -8,7 +8,17 @@ import { publicRefusal, Refusal, refuse } from '../../lib/refusal.ts'
 import { isObject, tryParseJson } from '../../lib/text/json.ts'
 import { renderForm } from '../../web/dash/form.ts'
 import { buttonLink, notice } from '../../web/dash/parts.ts'
-import { type LivePart, type NavGroup, renderLivePart, renderShell } from '../../web/dash/shell.ts'
+import {
+  type LivePart,
+  type NavGroup,
+  renderLivePart,
+  renderShell,
+  renderShellRest,
+  renderShellStart,
+  SHELL_HEADERS,
+  type ShellContent,
+  type ShellFrame,
+} from '../../web/dash/shell.ts'
 import { csvHead, csvRows, plainRows, renderTable } from '../../web/dash/table.ts'
 import { EMPTY_HTML, html } from '../../web/html.ts'
 import { toSentence } from '../../web/text/wording.ts'
@@ -85,7 +95,7 @@ async function refusedPage(context: PagesContext, c: Context, person: SignedIn, 
   const { problem, headers } = problemOf(refusal)
   if (!prefersHtml(c.req.header('Accept'))) throw refusal
   const view = await createView({ daemon: context.daemon, c, person, query: {} })
-  const page = await renderPage(context, view, undefined, {
+  const page = renderPage(context, view, undefined, {
     title: problem.title,
     main: html`<p>${toSentence(problem.detail)}</p>${refusal.hint === undefined ? EMPTY_HTML : html`<p class="hint">${toSentence(refusal.hint)}</p>`}${buttonLink('/dash/', 'Home')}`,
   })
@@ -102,9 +112,37 @@ async function showPage(context: PagesContext, c: Context, page: DashPage, perso
   if (!isPageShown(page, view)) throw hiddenPage()
   const { format } = view.query
   if (format === 'csv' || format === 'json') return exportTable(context, c, page, person, format)
+  const isPart = c.req.header('HX-Request') !== undefined
+  if (page.progress !== undefined && !isPart && c.req.method === 'GET') return streamPage(context, view, page)
   const content = await page.show(view)
-  if (c.req.header('HX-Request')) return livePart(context, c, view, content)
-  return sendPage(c, await renderPage(context, view, page, content, takeNotice(context, c, person)))
+  if (isPart) return livePart(context, c, view, content)
+  return sendPage(c, renderPage(context, view, page, content, takeNotice(context, c, person)))
+}
+
+/** Sends the frame at once, so that the person sees what the page waits for. */
+function streamPage(context: PagesContext, view: PageView, page: DashPage): Response {
+  const { title, progress = '' } = page
+  const pieces = async function* (): AsyncGenerator<string> {
+    yield renderShellStart(frameOf(context, view, page, title))
+    yield html`<p class="progress" role="status">${progress}</p>`.toString()
+    yield renderShellRest(contentOf(context, view, await showOrExplain(context, view, page)))
+  }
+  return new Response(Readable.toWeb(Readable.from(pieces(), { objectMode: false })) as ReadableStream, {
+    headers: SHELL_HEADERS,
+  })
+}
+
+/** A page whose status is sent already can only say that it failed. */
+async function showOrExplain({ daemon: { log } }: PagesContext, view: PageView, page: DashPage): Promise<PageContent> {
+  try {
+    return await page.show(view)
+  } catch (error) {
+    const { title } = page
+    if (error instanceof Refusal) return { title, main: faultNotice(publicRefusal(error)) }
+    const request = view.c.get('requestId')
+    log.error({ request, err: error }, 'internal error')
+    return { title, main: notice('fault', `Internal error; the log has the details under ${request}.`) }
+  }
 }
 
 /** Only what has changed is sent. */
@@ -133,29 +171,43 @@ function partOf({ live }: PagesContext, view: PageView, { main = EMPTY_HTML, tab
   }
 }
 
-async function renderPage(
+function renderPage(
   context: PagesContext,
   view: PageView,
   page: DashPage | undefined,
   content: PageContent,
   done?: { readonly text: string; readonly cookie: string } | undefined,
 ) {
-  const { daemon, pages } = context
+  const frame = frameOf(context, view, page, content.title)
+  const shell = renderShell(frame, contentOf(context, view, content, done?.text))
+  return done === undefined ? shell : { ...shell, headers: { ...shell.headers, 'Set-Cookie': done.cookie } }
+}
+
+function frameOf(
+  { daemon, pages }: PagesContext,
+  view: PageView,
+  page: DashPage | undefined,
+  title: string,
+): ShellFrame {
   const theme = readCookie(view.c.req.header('Cookie'), 'svc_theme')
-  const shell = renderShell({
-    title: content.title,
+  return {
+    title,
     instance: daemon.host.instance,
     person: view.person.sub,
     isOperator: view.isOperator,
     navigation: navigationOf(pages, view, page),
     assets: dashAssets(),
     theme: theme === 'light' || theme === 'dark' ? theme : undefined,
-    notices: done === undefined ? EMPTY_HTML : notice('ok', done.text),
+  }
+}
+
+function contentOf(context: PagesContext, view: PageView, content: PageContent, done?: string): ShellContent {
+  return {
+    notices: done === undefined ? EMPTY_HTML : notice('ok', done),
     top: content.top ?? EMPTY_HTML,
     live: partOf(context, view, content),
     bottom: content.bottom ?? EMPTY_HTML,
-  })
-  return done === undefined ? shell : { ...shell, headers: { ...shell.headers, 'Set-Cookie': done.cookie } }
+  }
 }
 
 function navigationOf(pages: readonly DashPage[], view: PageView, current: DashPage | undefined): NavGroup[] {
@@ -223,7 +275,7 @@ async function submitForm(context: PagesContext, c: Context, page: DashPage, per
   if (!action) refuse('invalid', 'this page has no such form', 'reload the page and try again')
   const values = Object.fromEntries([...fields].filter(([field]) => !CONTROL_FIELDS.has(field)))
   if (action.confirm && fields.get('confirmed') !== 'yes')
-    return sendPage(c, await renderPage(context, before, page, confirmation(before, action, fields, values)))
+    return sendPage(c, renderPage(context, before, page, confirmation(before, action, fields, values)))
   const view = await createView({ daemon, c, person, formKey: fields.get('form_key') })
   try {
     return await respondTo(context, page, view, await carryOut(view, action, fields, values))
@@ -281,7 +333,7 @@ async function respondTo(
   outcome: PageContent | ActionRedirect,
 ): Promise<Response> {
   const { c } = view
-  if ('title' in outcome) return sendPage(c, await renderPage(context, view, page, outcome))
+  if ('title' in outcome) return sendPage(c, renderPage(context, view, page, outcome))
   return redirectTo(outcome.to ?? view.url({ after: view.query.after }), {
     'Set-Cookie': noticeCookie(context, view.person, outcome.done),
   })
@@ -299,7 +351,7 @@ async function showRefusedForm(
   const content = await page.show(view)
   // A button has no place for a fault, so it is always at the top, too.
   const shown = { ...content, isLive: false, top: html`${faultNotice(refused.refusal)}${content.top ?? EMPTY_HTML}` }
-  return sendPage(c, { ...(await renderPage(context, view, page, shown)), status: problem.status })
+  return sendPage(c, { ...renderPage(context, view, page, shown), status: problem.status })
 }
 
 function confirmation(

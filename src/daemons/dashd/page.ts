@@ -123,6 +123,8 @@ export interface DashPage {
   readonly actions?: Readonly<Record<string, PageAction>>
   /** The actions of the view that the query selects; in place of `actions`. */
   actionsOf?(view: PageView): Readonly<Record<string, PageAction>>
+  /** For a page that takes long: shown below its title until the rest arrives. */
+  readonly progress?: string
   show(view: PageView): Promise<PageContent>
 }
 

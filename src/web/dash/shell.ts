@@ -13,10 +13,10 @@ export interface NavGroup {
   readonly links: readonly NavLink[]
 }
 
-export interface ShellOptions {
+/** What surrounds the content of a page. */
+export interface ShellFrame {
   readonly title: string
   readonly instance: string
-  readonly status?: number
   readonly person: string
   readonly isOperator: boolean
   readonly navigation: readonly NavGroup[]
@@ -24,6 +24,9 @@ export interface ShellOptions {
   readonly assets: { readonly style: string; readonly script: string }
   /** What the person chose; absent: what the system prefers. */
   readonly theme?: 'light' | 'dark' | undefined
+}
+
+export interface ShellContent {
   readonly notices: Html
   readonly top: Html
   readonly live: LivePart
@@ -46,27 +49,15 @@ export function renderLivePart({ content, url, hash }: LivePart): Html {
   return html`<div id="live" hx-get="${url}" hx-trigger="svc:changed from:#stream" hx-swap="outerMorph" hx-headers='{"X-Seen": "${hash}"}'>${content}</div>`
 }
 
-export function renderShell(options: ShellOptions): HtmlPage {
-  const {
-    title,
-    instance,
-    status = 200,
-    person,
-    isOperator,
-    navigation,
-    assets,
-    theme,
-    notices,
-    top,
-    live,
-    bottom,
-  } = options
+export function renderShell(frame: ShellFrame, content: ShellContent): HtmlPage {
+  return { status: 200, headers: SHELL_HEADERS, body: renderShellStart(frame) + renderShellRest(content) }
+}
+
+/** Up to the heading. Of a page that takes long, this is sent first. */
+export function renderShellStart(frame: ShellFrame): string {
+  const { title, instance, person, isOperator, navigation, assets, theme } = frame
   const look = theme === undefined ? EMPTY_HTML : html` data-theme="${theme}"`
-  const stream =
-    live.url === undefined
-      ? EMPTY_HTML
-      : html`<div id="stream" hidden hx-sse:connect="/dash/live?seen=${live.version}" hx-sse:close="svc:ended"></div>`
-  const body = html`<!doctype html>
+  return html`<!doctype html>
 <html lang="en"${look}>
 <head>
 <meta charset="utf-8">
@@ -92,7 +83,15 @@ export function renderShell(options: ShellOptions): HtmlPage {
 <nav class="side" aria-label="Pages"><details id="menu" open><summary>Menu</summary>${navigation.map(renderNavGroup)}</details></nav>
 <main id="content" tabindex="-1">
 <h1>${title}</h1>
-${notices}${top}${renderLivePart(live)}${bottom}
+`.toString()
+}
+
+export function renderShellRest({ notices, top, live, bottom }: ShellContent): string {
+  const stream =
+    live.url === undefined
+      ? EMPTY_HTML
+      : html`<div id="stream" hidden hx-sse:connect="/dash/live?seen=${live.version}" hx-sse:close="svc:ended"></div>`
+  return html`${notices}${top}${renderLivePart(live)}${bottom}
 </main>
 </div>
 ${stream}
@@ -100,7 +99,6 @@ ${stream}
 </body>
 </html>
 `.toString()
-  return { status, headers: SHELL_HEADERS, body }
 }
 
 function renderNavGroup({ label, links }: NavGroup): Html {
@@ -112,7 +110,7 @@ function renderNavGroup({ label, links }: NavGroup): Html {
   return html`<h2>${label}</h2><ul>${items}</ul>`
 }
 
-const SHELL_HEADERS = {
+export const SHELL_HEADERS = {
   'Content-Type': 'text/html; charset=utf-8',
   'Content-Security-Policy': [
     "default-src 'none'",

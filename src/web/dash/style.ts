@@ -47,6 +47,8 @@ main ul:not([class]) { margin: 0 0 10px; padding-left: 20px }
 p { margin: 0 0 10px; overflow-wrap: anywhere; max-width: 75ch }
 .bar { display: flex; flex-wrap: wrap; align-items: center; gap: 8px 14px; margin: 0 0 8px }
 .nowrap { white-space: nowrap }
+/* What a page waits for; hidden once anything follows. */
+.progress:not(:last-child) { display: none }
 .muted, .hint, small { color: var(--muted); font-size: 13px }
 code, pre { font: 13px/1.5 ${CODE_FONT} }
 code { background: var(--code); padding: .1em .35em; border-radius: 4px; overflow-wrap: anywhere }

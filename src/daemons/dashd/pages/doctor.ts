@@ -24,6 +24,7 @@ export const doctorPage = definePage({
   title: 'Doctor',
   nav: 'system',
   isShown: ({ isOperator }) => isOperator,
+  progress: 'Running the checks…',
   show: async (view) => {
     const { host, daemon } = view
     const findings = await checkInstance({
