@@ -77,6 +77,8 @@ const STEP_NAMES: Readonly<Record<TurnStepView['kind'], string>> = {
 }
 
 export function stepText({ kind, text, since }: TurnStepView, nowMs: number): Html {
-  const what = text === '' ? EMPTY_HTML : html` <span dir="auto">${excerpt(text)}</span>`
+  const isQuote = kind === 'status' || kind === 'message'
+  const words = isQuote ? html`<q dir="auto">${excerpt(text)}</q>` : html`<span dir="auto">${excerpt(text)}</span>`
+  const what = text === '' ? EMPTY_HTML : html` ${words}`
   return html`${STEP_NAMES[kind]}${what} <span class="muted">${timeOf(since, nowMs)}</span>`
 }
