@@ -205,8 +205,21 @@ suite('a page of the dashboard', () => {
     assert.match(text, /Nothing can be counted\. Try again\.[\s\S]*<\/html>\n$/)
     const other = await ask(operator, broken.path, { headers: { 'X-Request-Id': 'request-7' } })
     const fault = await other.text()
-    assert.match(fault, /Internal error; the log has the details under request-7\.[\s\S]*<\/html>\n$/)
+    assert.match(fault, /The log has the details under request-7\.[\s\S]*<\/html>\n$/)
     assert.ok(!fault.includes('a detail'))
+  })
+
+  test('that fails tells people where the log has the details, and programs in a problem document', async (t) => {
+    const { progress: _, ...broken } = slowPage(() => Promise.reject(new Error('a detail')))
+    const { ask, operator } = await servePages(t, [broken])
+    const headers = { 'X-Request-Id': 'request-8' }
+    const page = await ask(operator, broken.path, { headers })
+    const text = await page.text()
+    assert.equal(page.status, 500)
+    assert.match(text, /<h1>Internal error<\/h1>[\s\S]*The log has the details under request-8\./)
+    assert.ok(!text.includes('a detail'))
+    const problem = await ask(operator, broken.path, { headers: { ...headers, Accept: 'application/json' } })
+    assert.deepEqual([problem.status, problem.headers.get('Content-Type')], [500, 'application/problem+json'])
   })
 
   test('carries out a form with the rights of the person and says what was done, once', async (t) => {

@@ -20,7 +20,7 @@ import {
   type ShellFrame,
 } from '../../web/dash/shell.ts'
 import { csvHead, csvRows, plainRows, renderTable } from '../../web/dash/table.ts'
-import { EMPTY_HTML, html } from '../../web/html.ts'
+import { EMPTY_HTML, type Html, html } from '../../web/html.ts'
 import { toSentence } from '../../web/text/wording.ts'
 import type { DaemonContext } from '../daemon.ts'
 import { type FormFields, readSessionForm } from '../http/form-request.ts'
@@ -76,10 +76,22 @@ async function handle(
   try {
     return await respond(person)
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error
-    c.error = error
-    return refusedPage(context, c, person, error)
+    if (error instanceof Refusal) {
+      c.error = error
+      return refusedPage(context, c, person, error)
+    }
+    if (!prefersHtml(c.req.header('Accept'))) throw error
+    const view = await createView({ daemon: context.daemon, c, person, query: {} })
+    const page = renderPage(context, view, undefined, { title: 'Internal error', main: reportError(context, c, error) })
+    return sendPage(c, { ...page, status: 500 })
   }
+}
+
+/** The log gets the details, the person where to find them. */
+function reportError({ daemon: { log } }: PagesContext, c: Context, error: unknown): Html {
+  const request = c.get('requestId')
+  log.error({ request, err: error }, 'internal error')
+  return notice('fault', `Something failed inside svc. The log has the details under ${request}.`)
 }
 
 function signedOut(c: Context): Response {
@@ -133,15 +145,12 @@ function streamPage(context: PagesContext, view: PageView, page: DashPage): Resp
 }
 
 /** A page whose status is sent already can only say that it failed. */
-async function showOrExplain({ daemon: { log } }: PagesContext, view: PageView, page: DashPage): Promise<PageContent> {
+async function showOrExplain(context: PagesContext, view: PageView, page: DashPage): Promise<PageContent> {
   try {
     return await page.show(view)
   } catch (error) {
-    const { title } = page
-    if (error instanceof Refusal) return { title, main: faultNotice(publicRefusal(error)) }
-    const request = view.c.get('requestId')
-    log.error({ request, err: error }, 'internal error')
-    return { title, main: notice('fault', `Internal error; the log has the details under ${request}.`) }
+    const main = error instanceof Refusal ? faultNotice(publicRefusal(error)) : reportError(context, view.c, error)
+    return { title: page.title, main }
   }
 }
 
