@@ -160,6 +160,8 @@ suite('a page of the dashboard', () => {
     assert.match(body, /<a href="\/dash\/test">Groups<\/a>/)
     const plain = await ask(operator, '/dash/nothing', { headers: { Accept: 'application/json' } })
     assert.deepEqual([plain.status, plain.headers.get('Content-Type')], [404, 'application/problem+json'])
+    for (const path of ['/dash/%', '/dash/%ff', '/dash/test%0A'])
+      assert.equal((await ask(operator, path)).status, 404, path)
   })
 
   test('does not exist for people who may not see it, also as a form', async (t) => {

@@ -49,7 +49,7 @@ export interface PageView {
   /** Whether the person administers a folder, or is an operator. */
   readonly isAdministrator: boolean
   readonly nowMs: number
-  /** The path without the query. */
+  /** The path without the query, as it was requested. */
   readonly path: string
   readonly query: PageQuery
   /** Parameters of the path. */

@@ -40,8 +40,7 @@ export interface ViewOptions {
 export async function createView(options: ViewOptions): Promise<PageView> {
   const { daemon, c, person, refused, formKey } = options
   const { host } = daemon
-  const { pathname, search } = new URL(c.req.url)
-  const path = decodeURI(pathname)
+  const { pathname: path, search } = new URL(c.req.url)
   const query = options.query ?? parseQueryString(search)
   let changes = 0
   const rights = await readRights(host, person)
