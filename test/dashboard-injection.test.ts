@@ -24,6 +24,18 @@ function findInjected(body: string): string[] {
   })
 }
 
+/** Ids that a page has twice, links to places that it does not have, and values that are missing. */
+function findWrongIds(body: string): string[] {
+  const all = (pattern: RegExp): string[] => [...body.matchAll(pattern)].map(([, name = '']) => name)
+  const ids = all(/\sid="([^"]*)"/g)
+  const places = all(/\shref="#([^"]+)"/g)
+  return [
+    ...ids.filter((id, at) => ids.indexOf(id) !== at).map((id) => `has the id ${id} twice`),
+    ...all(/="([\w-]*\bundefined)"/g).map((value) => `has the value ${value}`),
+    ...places.filter((place) => !ids.includes(place)).map((place) => `has no place #${place}`),
+  ]
+}
+
 async function collectFaults(dash: HostileDashboard, paths: readonly string[]): Promise<Map<string, string>> {
   const [bodies, faults] = [new Map<string, string>(), [] as string[]]
   for (const path of paths) {
@@ -31,7 +43,7 @@ async function collectFaults(dash: HostileDashboard, paths: readonly string[]): 
     const body = await response.text()
     bodies.set(path, body)
     if (response.status >= 500) faults.push(`${path} is ${response.status}`)
-    faults.push(...findInjected(body).map((fault) => `${path}: ${fault}`))
+    faults.push(...[...findInjected(body), ...findWrongIds(body)].map((fault) => `${path}: ${fault}`))
   }
   assert.deepEqual(faults, [])
   return bodies

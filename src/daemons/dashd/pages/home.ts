@@ -48,7 +48,7 @@ export const homePage = definePage({
     const parts = [
       section('attention', 'Needs attention', await renderAttention(view, attention)),
       section('day', 'Last 24 hours', renderDay(hours)),
-      section('live', 'Live turns', renderLive(view, turns), link('/dash/turns', 'All turns')),
+      section('live-turns', 'Live turns', renderLive(view, turns), link('/dash/turns', 'All turns')),
     ]
     const top = (await usesDemoModel(view)) ? firstSteps() : EMPTY_HTML
     return { title: 'Home', top, main: html`${parts}`, isLive: true }

@@ -76,9 +76,11 @@ export const resourcePage = definePage({
     const inputs = rows.map((row) => keyInput(resource, row))
     const mayRemove = remove ? await view.mayEach(remove, inputs) : []
     const mayUpdate = update ? await view.mayEach(update, inputs) : []
-    const idOf = (row: Row): string => encodeKey(resource.key.map((column) => String(row[column])))
-    const edited = rows.find((row) => view.query.edit !== undefined && idOf(row) === view.query.edit)
     const isAt = new Map(rows.map((row, index) => [row, index]))
+    const hasKey = (row: Row): boolean => resource.key.every((column) => row[column] !== undefined)
+    const idOf = (row: Row): string =>
+      hasKey(row) ? encodeKey(resource.key.map((column) => String(row[column]))) : String(isAt.get(row))
+    const edited = rows.find((row) => hasKey(row) && idOf(row) === view.query.edit)
     const hasActions = [...mayRemove, ...mayUpdate].includes(true)
     return {
       title: resource.name,
@@ -88,9 +90,14 @@ export const resourcePage = definePage({
         rows,
         next,
         rowId: idOf,
-        columns: columnsOf(resource, view.nowMs),
+        columns: columnsOf(
+          resource,
+          rows.some(hasKey) ? resource.table.columns : Object.keys(rows[0] ?? {}),
+          view.nowMs,
+        ),
         rowActions: hasActions
           ? (row) => {
+              if (!hasKey(row)) return EMPTY_HTML
               const at = isAt.get(row) ?? -1
               const id = idOf(row)
               const edit = mayUpdate[at]
@@ -183,8 +190,8 @@ function textInput(input: Readonly<Record<string, unknown>>): Record<string, str
   return Object.fromEntries(Object.entries(input).map(([name, value]) => [name, String(value)]))
 }
 
-function columnsOf({ row, table }: Resource, nowMs: number): TableColumn<Row>[] {
-  const shown = table.columns.filter((column) => !isMarked(row, column, 'writeOnly'))
+function columnsOf({ row }: Resource, columns: readonly string[], nowMs: number): TableColumn<Row>[] {
+  const shown = columns.filter((column) => !isMarked(row, column, 'writeOnly'))
   return shown.map((column) => ({
     label: labelOf(column),
     cell: (each) => cellOf(each[column], nowMs),
