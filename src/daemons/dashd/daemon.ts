@@ -10,7 +10,6 @@ import { LIVE_END_EVENT, LiveUpdates } from './live-updates.ts'
 import { mountPages } from './page-requests.ts'
 import { pages } from './pages/index.ts'
 import { mountManifestDownload } from './pages/manifest.ts'
-import { mountSearch } from './palette.ts'
 import { createView } from './view.ts'
 
 export const dashd = defineDaemon({
@@ -24,7 +23,6 @@ export const dashd = defineDaemon({
     mountAssets(app)
     app.get('/dash', (c) => c.redirect('/dash/', 308))
     app.get('/dash/live', (c) => openStream(daemon, live, c))
-    mountSearch(app, { daemon, pages })
     mountManifestDownload(app, host)
     mountPages(app, { daemon, live, pages })
   },

@@ -416,6 +416,14 @@ suite('the dashboard', () => {
     assert.deepEqual(await find(dash.admin, 'number'), [])
     assert.equal((await find(dash.operator, 'number')).length, 12)
     assert.deepEqual(await find(dash.operator, 'x'.repeat(500)), [])
+    const signedOut = await fetch(`${dash.base}/dash/search?q=f`, {
+      headers: { 'HX-Request': 'true' },
+      redirect: 'manual',
+    })
+    assert.deepEqual(
+      [signedOut.status, signedOut.headers.get('HX-Redirect')],
+      [401, '/auth/sign-in?next=%2Fdash%2Fsearch%3Fq%3Df'],
+    )
   })
 
   test('tells open pages that something was committed, and strangers nothing', async (t) => {

@@ -79,12 +79,13 @@ function setUpPalette(): void {
       open()
     }
   })
+  const isCurrent = (): boolean => results.querySelector('ul')?.dataset.query === query.value.trim().toLowerCase()
   dialog.addEventListener('keydown', (event) => {
     const links = [...results.querySelectorAll('a')]
     const at = links.findIndex((item) => item.matches(':focus'))
     if (event.key === 'ArrowDown') links[Math.min(at + 1, links.length - 1)]?.focus()
     else if (event.key === 'ArrowUp') (at > 0 ? links[at - 1] : query)?.focus()
-    else if (event.key === 'Enter' && document.activeElement === query && links[0]) links[0].click()
+    else if (event.key === 'Enter' && document.activeElement === query && isCurrent()) links[0]?.click()
     else return
     event.preventDefault()
   })

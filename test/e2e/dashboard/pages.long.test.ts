@@ -121,5 +121,12 @@ suite('the pages of the dashboard', () => {
     await page.keyboard.press('Enter')
     await page.waitForURL(`${dash.base}/dash/folders/team/sub`)
     assert.equal(await page.textContent('h1'), 'team/sub')
+    // Before the results of the typed text are there, Enter does not open one of an earlier text.
+    await page.locator('#connection', { hasText: /^Live$/ }).waitFor()
+    await page.keyboard.press('Control+k')
+    await page.waitForSelector('#palette-results a')
+    await page.keyboard.type('other')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(/\/dash\/(search\?q=other|folders\/other)$/)
   })
 })
