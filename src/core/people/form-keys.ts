@@ -1,4 +1,5 @@
-// Keys of forms that were carried out: a form that is sent twice, by a double click or after a failure, runs once.
+// Hashes of the keys of forms that were carried out: a form that is sent twice, by a double click or after a failure, runs once.
+import { hash } from 'node:crypto'
 import { z } from 'zod'
 import { timestamp } from '../../lib/clock.ts'
 import { refuse } from '../../lib/refusal.ts'
@@ -20,7 +21,9 @@ export const formKeys = new Table({
 const KEPT_MS = 7 * 24 * 3_600_000
 
 /** Call it in the transaction of the change. */
-export async function useFormKey(tx: Tx, form_key: string, nowMs: number): Promise<void> {
+export async function useFormKey(tx: Tx, key: string, nowMs: number): Promise<void> {
+  // Browsers choose the key, so its length is not limited.
+  const form_key = hash('sha256', key, 'base64url')
   if (await formKeys.find(tx, { form_key }))
     refuse('conflict', 'this form was sent before, and was carried out once', 'reload the page to see the result')
   await formKeys.insert(tx, { form_key, expires_at: timestamp(nowMs + KEPT_MS) })
