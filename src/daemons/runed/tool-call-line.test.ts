@@ -28,6 +28,10 @@ test('a result of 500 characters is shown whole, and a longer one is cut', () =>
 
 test('no credential is shown, wherever it is in a result', () => {
   const token = `${'Ab3-'.repeat(10)}xyA`
+  for (let length = 1900; length < 2000; length++) {
+    const bearer = `eyJ${'x'.repeat(length)}.y.z`
+    assert.doesNotMatch(formatToolCall(report(`${bearer} ${bearer} ${token}`)), /Ab3-|eyJ/, String(length))
+  }
   fc.assert(
     fc.property(fc.nat(5000), fc.nat(90), (before, others) => {
       const text = `${'a '.repeat(before / 2)}${`${token} `.repeat(others + 1)}`

@@ -5,8 +5,6 @@ import { redactJson } from '../../lib/log/redact.ts'
 import { summaryWithContent } from '../../registry/audit.ts'
 
 const RESULT_MAX = 500
-/** Redaction makes a text at most six times shorter, so a credential that is cut here is never in the line. */
-const RESULT_READ_MAX = 8 * RESULT_MAX
 
 export function formatToolCall({ tool, args, result, ms }: ToolCallReport): string {
   // All tools take an object.
@@ -17,6 +15,7 @@ export function formatToolCall({ tool, args, result, ms }: ToolCallReport): stri
 
 function shortText({ content }: ToolCallReport['result']): string {
   const texts = content.map((part) => (part.type === 'text' ? part.text : `<${part.type}>`))
-  const text = redactJson(texts.join(' ').slice(0, RESULT_READ_MAX)).replace(/\s+/g, ' ')
+  // Redacted as a whole: a credential that is cut is not recognized.
+  const text = redactJson(texts.join(' ')).replace(/\s+/g, ' ')
   return text.length > RESULT_MAX ? `${text.slice(0, RESULT_MAX)}…` : text
 }
