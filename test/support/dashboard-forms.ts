@@ -21,3 +21,47 @@ export async function followForm(
   })
   return next.text()
 }
+
+/** A form of a page, with what a browser sends if nothing is typed. */
+export interface PageForm {
+  readonly id: string
+  readonly to: string
+  readonly fields: Readonly<Record<string, string>>
+}
+
+export function readForms(page: string): PageForm[] {
+  return [...page.matchAll(/<form (?:id="([^"]*)" )?[^>]*action="([^"]*)"[^>]*>(.*?)<\/form>/gs)].map(
+    ([, id = '', to = '', content = '']) => ({ id, to: plain(to), fields: Object.fromEntries(fieldsOf(content)) }),
+  )
+}
+
+export function mustReadForm(page: string, isWanted: (form: PageForm) => boolean, remark: string): PageForm {
+  return readForms(page).find(isWanted) ?? assert.fail(`${remark}: no such form`)
+}
+
+function fieldsOf(form: string): [string, string][] {
+  const inputs = [...form.matchAll(/<input ([^>]*)>/g)]
+    .map(([, tag = '']) => tag)
+    .filter((tag) => attribute(tag, 'type') !== 'checkbox')
+    .map((tag): [string, string] => [attribute(tag, 'name'), attribute(tag, 'value')])
+  const texts = [...form.matchAll(/<textarea ([^>]*)>\n?(.*?)<\/textarea>/gs)].map(
+    ([, tag = '', text = '']): [string, string] => [attribute(tag, 'name'), plain(text)],
+  )
+  const selects = [...form.matchAll(/<select ([^>]*)>(.*?)<\/select>/gs)].map(
+    ([, tag = '', options = '']): [string, string] => {
+      const chosen = /<option value="([^"]*)" selected/.exec(options) ?? /<option value="([^"]*)"/.exec(options)
+      return [attribute(tag, 'name'), plain(chosen?.[1] ?? '')]
+    },
+  )
+  return [...inputs, ...texts, ...selects]
+}
+
+function attribute(tag: string, name: string): string {
+  return plain(new RegExp(`(?:^| )${name}="([^"]*)"`).exec(tag)?.[1] ?? '')
+}
+
+const ENTITIES: Readonly<Record<string, string>> = { lt: '<', gt: '>', quot: '"', '#39': "'", amp: '&' }
+
+function plain(text: string): string {
+  return text.replace(/&(lt|gt|quot|#39|amp);/g, (entity, name: string) => ENTITIES[name] ?? entity)
+}

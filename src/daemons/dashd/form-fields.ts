@@ -3,6 +3,31 @@ import type { z } from 'zod'
 import { type JsonSchema, toJsonSchema } from '../../faces/json-schema.ts'
 import type { FormField } from '../../web/dash/form.ts'
 
+/** Members of a form that are not input of the verb. */
+export const CONTROL_FIELDS: ReadonlySet<string> = new Set([
+  'csrf',
+  'action',
+  'form',
+  'form_key',
+  'confirmed',
+  // Names of fields that may be emptied.
+  'clears',
+  // Names of fields for passwords.
+  'secrets',
+])
+const INPUT_PREFIX = 'input-'
+
+/** The name of a field in its form: an input may have the name of a control field. */
+export function formNameOf(name: string): string {
+  return CONTROL_FIELDS.has(name) ? `${INPUT_PREFIX}${name}` : name
+}
+
+/** The input of a form, without control fields. */
+export function inputValues(fields: Iterable<readonly [string, string]>): Record<string, string> {
+  const input = [...fields].filter(([name]) => !CONTROL_FIELDS.has(name))
+  return Object.fromEntries(input.map(([name, value]) => [name.replace(INPUT_PREFIX, ''), value]))
+}
+
 /** Longer texts get a field of several lines. */
 const LINE_MAX = 300
 

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
-import { type Dashboard, serveDashboard } from '../../../test/support/dashboard.ts'
-import type { SignedInBrowser } from '../../../test/support/sign-in.ts'
+import { type Dashboard, serveDashboard, TEAM_ADMIN } from '../../../test/support/dashboard.ts'
+import { mustReadForm } from '../../../test/support/dashboard-forms.ts'
+import { type SignedInBrowser, signIn } from '../../../test/support/sign-in.ts'
 import { groups } from '../../core/groups/groups.ts'
 import { openLog } from '../../lib/log/log.ts'
 import { Refusal } from '../../lib/refusal.ts'
@@ -29,6 +30,7 @@ const groupsPage = definePage({
       to: () => '/dash/elsewhere',
     },
     set: { verb: groupsResource.verbs.set, done: 'Changed.' },
+    fail: { run: () => Promise.reject(new Error('a secret detail')) },
     reveal: { run: async () => ({ title: 'Token', main: html`<code>a secret token</code>` }) },
   },
   show: async (view) => {
@@ -85,7 +87,8 @@ const slowPage = (work: () => Promise<void>) =>
     },
   })
 
-interface TestPages extends Omit<Dashboard, 'ask'> {
+interface TestPages extends Omit<Dashboard, 'ask' | 'logged'> {
+  logged(): string[]
   ask(as: SignedInBrowser | undefined, path: string, init?: RequestInit): Promise<Response>
   submit(
     as: SignedInBrowser,
@@ -102,6 +105,7 @@ async function servePages(
   const dash = await serveDashboard(t)
   const { host } = dash
   const live = new LiveUpdates(host)
+  const lines: string[] = []
   t.after(() => live.close())
   const { app, close } = await openDaemon(
     defineDaemon({
@@ -110,7 +114,7 @@ async function servePages(
       start: (daemon) => mountPages(daemon.app, { daemon, live, pages }),
     }),
     {
-      ...{ host, resources, sources: [], log: await openLog({ to: { write: () => {} } }) },
+      ...{ host, resources, sources: [], log: await openLog({ to: { write: (line) => lines.push(line) } }) },
       peers: openPeers(new Map(), new Map()).peers,
       health: storeHealthCheck(host),
       stopping: new AbortController().signal,
@@ -133,7 +137,7 @@ async function servePages(
       headers: { Origin: dash.base, 'Content-Type': 'application/x-www-form-urlencoded', ...headers },
       body: new URLSearchParams({ csrf: as.csrf, ...fields }).toString(),
     })
-  return { ...dash, ask, submit }
+  return { ...dash, ask, submit, logged: () => lines }
 }
 
 const capOf = async ({ cli }: Pick<Dashboard, 'cli'>, folder: string) =>
@@ -202,26 +206,15 @@ suite('a page of the dashboard', () => {
   test('that takes long and fails says so at its end', async (t) => {
     const refused = slowPage(() => Promise.reject(new Refusal('conflict', 'nothing can be counted', 'try again')))
     const broken = { ...slowPage(() => Promise.reject(new Error('a detail'))), path: '/dash/broken' }
-    const { ask, operator } = await servePages(t, [refused, broken])
+    const { ask, operator, logged } = await servePages(t, [refused, broken])
     const text = await (await ask(operator, refused.path)).text()
     assert.match(text, /Nothing can be counted\. Try again\.[\s\S]*<\/html>\n$/)
-    const other = await ask(operator, broken.path, { headers: { 'X-Request-Id': 'request-7' } })
-    const fault = await other.text()
-    assert.match(fault, /The log has the details under request-7\.[\s\S]*<\/html>\n$/)
+    const fault = await (await ask(operator, broken.path)).text()
+    const [, incident = ''] =
+      /Something went wrong on the server; its log has the details under (\S+)\./.exec(fault) ?? []
+    assert.match(fault, /<\/html>\n$/)
     assert.ok(!fault.includes('a detail'))
-  })
-
-  test('that fails tells people where the log has the details, and programs in a problem document', async (t) => {
-    const { progress: _, ...broken } = slowPage(() => Promise.reject(new Error('a detail')))
-    const { ask, operator } = await servePages(t, [broken])
-    const headers = { 'X-Request-Id': 'request-8' }
-    const page = await ask(operator, broken.path, { headers })
-    const text = await page.text()
-    assert.equal(page.status, 500)
-    assert.match(text, /<h1>Internal error<\/h1>[\s\S]*The log has the details under request-8\./)
-    assert.ok(!text.includes('a detail'))
-    const problem = await ask(operator, broken.path, { headers: { ...headers, Accept: 'application/json' } })
-    assert.deepEqual([problem.status, problem.headers.get('Content-Type')], [500, 'application/problem+json'])
+    assert.match(logged().join(), new RegExp(`"incident":"${incident}".*a detail`))
   })
 
   test('carries out a form with the rights of the person and says what was done, once', async (t) => {
@@ -258,8 +251,14 @@ suite('a page of the dashboard', () => {
     const wrong = await pages.submit(pages.admin, { ...setCap, daily: '-3' })
     const body = await wrong.text()
     assert.equal(wrong.status, 400)
-    assert.match(body, /role="alert">Daily/i)
+    assert.match(body, /role="alert">Cents must be at least 0\.</)
     assert.match(body, /name="daily"[^>]* value="-3"/)
+    // The sentence is at the field, which has the focus.
+    assert.match(
+      body,
+      /<input [^>]*name="daily"[^>]* aria-describedby="form-cap-daily-fault" aria-invalid="true" autofocus/,
+    )
+    assert.match(body, /<small id="form-cap-daily-fault" class="field-fault">Cents must be at least 0\.<\/small>/)
     assert.equal(await capOf(pages, 'team/sub'), undefined)
     // The key of a refused form is not used up.
     assert.equal((await pages.submit(pages.admin, setCap)).status, 303)
@@ -281,6 +280,56 @@ suite('a page of the dashboard', () => {
       [403, 403, 403, 400],
     )
     assert.equal(await capOf(pages, 'team/sub'), undefined)
+  })
+
+  test('keeps what was typed in a form that has expired', async (t) => {
+    const pages = await servePages(t)
+    const expired = await pages.submit(pages.admin, { ...setCap, csrf: pages.operator.csrf })
+    const body = await expired.text()
+    assert.match(body, /This form has expired\. Nothing was changed; send it again\./)
+    assert.match(body, /name="daily"[^>]* value="70"/)
+    assert.equal(
+      (await pages.submit(pages.admin, mustReadForm(body, ({ id }) => id === 'form-cap', 'cap').fields)).status,
+      303,
+    )
+    assert.equal(await capOf(pages, 'team/sub'), 70)
+  })
+
+  test('keeps what was typed while the session ended, without passwords, until the person has signed in', async (t) => {
+    const pages = await servePages(t)
+    const ended = { ...pages.admin, cookie: '' }
+    const typed = { ...setCap, folder: 'team/sub', key: 'a password', secrets: 'key', text: '\n"a"\n<b>' }
+    const answer = await pages.submit(ended, typed)
+    const body = await answer.text()
+    assert.equal(answer.status, 401)
+    assert.match(body, /<h1>Your session has ended<\/h1>/)
+    assert.match(answer.headers.get('Content-Type') ?? '', /^text\/html/)
+    assert.ok(!body.includes('a password'))
+    const kept = mustReadForm(body, ({ to }) => to === '/dash/test', 'kept').fields
+    const { key: _, ...rest } = { ...typed, csrf: pages.admin.csrf }
+    assert.deepEqual(kept, rest)
+    const again = await (await pages.submit(await signIn(pages, TEAM_ADMIN), kept)).text()
+    assert.match(again, /name="daily"[^>]* value="70"/)
+    assert.equal(await capOf(pages, 'team/sub'), undefined)
+    assert.equal((await pages.submit(ended, typed, { Origin: 'https://evil.example' })).status, 403)
+  })
+
+  test('says in a page that the server failed, and the log has the details', async (t) => {
+    const pages = await servePages(t)
+    const failed = await pages.submit(pages.admin, { action: 'fail', form: 'fail', form_key: 'f1' })
+    const body = await failed.text()
+    assert.deepEqual([failed.status, failed.headers.get('Content-Type')], [500, 'text/html; charset=utf-8'])
+    assert.match(body, /its log has the details under [0-9a-f-]{36}/)
+    assert.ok(!body.includes('a secret detail'))
+    assert.match(pages.logged().join(), /a secret detail/)
+  })
+
+  test('takes the longest text of a field in any script', async (t) => {
+    const pages = await servePages(t)
+    const form = { action: 'set', form: 'set', form_key: 'k3', folder: 'team', key: 'name', to: '長'.repeat(100_001) }
+    const tooLong = await pages.submit(pages.operator, form)
+    assert.equal(tooLong.status, 400)
+    assert.match(await tooLong.text(), /is longer than/)
   })
 
   test('asks before a change that needs a confirmation', async (t) => {

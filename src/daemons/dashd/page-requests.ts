@@ -1,11 +1,12 @@
 // Serves a page: signs people in first, shows the page or its live part, exports its table, and carries out its forms.
-import { hash } from 'node:crypto'
+import { hash, randomUUID } from 'node:crypto'
 import { Readable } from 'node:stream'
 import type { Context, Hono } from 'hono'
 import { parseTextInput } from '../../faces/text-input.ts'
 import { prefersHtml, problemOf } from '../../lib/http/http.ts'
 import { publicRefusal, Refusal, refuse } from '../../lib/refusal.ts'
 import { isObject, tryParseJson } from '../../lib/text/json.ts'
+import type { InstanceHost } from '../../registry/context.ts'
 import { renderForm } from '../../web/dash/form.ts'
 import { buttonLink, notice } from '../../web/dash/parts.ts'
 import {
@@ -20,14 +21,16 @@ import {
   type ShellFrame,
 } from '../../web/dash/shell.ts'
 import { csvHead, csvRows, plainRows, renderTable } from '../../web/dash/table.ts'
-import { EMPTY_HTML, type Html, html } from '../../web/html.ts'
+import { EMPTY_HTML, html } from '../../web/html.ts'
+import { messagePage } from '../../web/pages/page.ts'
 import { toSentence } from '../../web/text/wording.ts'
 import type { DaemonContext } from '../daemon.ts'
-import { type FormFields, readSessionForm } from '../http/form-request.ts'
+import { type FormFields, mustBeOwnOriginForm, readForm } from '../http/form-request.ts'
 import { redirectTo, sendPage } from '../http/page-response.ts'
-import { formatCookie, isSecure, readCookie } from '../http/session-cookie.ts'
+import { formatCookie, isFormToken, isSecure, readCookie } from '../http/session-cookie.ts'
 import { findSignedIn, type SignedIn, signInPath } from '../http/signed-in.ts'
 import { dashAssets } from './assets.ts'
+import { inputValues } from './form-fields.ts'
 import type { LiveUpdates } from './live-updates.ts'
 import {
   type ActionRedirect,
@@ -38,7 +41,8 @@ import {
   type PageContent,
   type PageView,
 } from './page.ts'
-import { createView, faultNotice, type RefusedForm } from './view.ts'
+import { signedOutForm } from './signed-out-form.ts'
+import { createView, faultText, type RefusedForm } from './view.ts'
 
 export interface PagesContext {
   readonly daemon: DaemonContext
@@ -46,9 +50,8 @@ export interface PagesContext {
   readonly pages: readonly DashPage[]
 }
 
-const FORM_MAX = 64 * 1024
-/** Members of a form that are not input of the verb. */
-const CONTROL_FIELDS: ReadonlySet<string> = new Set(['csrf', 'action', 'form', 'form_key', 'confirmed'])
+/** The longest text of a field, in a script of which each character has nine bytes in a form. */
+const FORM_MAX = 1024 * 1024
 
 export function mountPages(app: Hono, context: PagesContext): void {
   for (const page of context.pages) {
@@ -72,32 +75,38 @@ async function handle(
 ): Promise<Response> {
   const { host } = context.daemon
   const person = await findSignedIn(host, c)
-  if (!person) return signedOut(c)
+  if (!person) return signedOut(host, c)
   try {
     return await respond(person)
   } catch (error) {
-    if (error instanceof Refusal) {
-      c.error = error
-      return refusedPage(context, c, person, error)
-    }
-    if (!prefersHtml(c.req.header('Accept'))) throw error
-    const view = await createView({ daemon: context.daemon, c, person, query: {} })
-    const page = renderPage(context, view, undefined, { title: 'Internal error', main: reportError(context, c, error) })
-    return sendPage(c, { ...page, status: 500 })
+    if (!(error instanceof Refusal)) return incidentPage(context, c, error)
+    c.error = error
+    return refusedPage(context, c, person, error)
   }
 }
 
-/** The log gets the details, the person where to find them. */
-function reportError({ daemon: { log } }: PagesContext, c: Context, error: unknown): Html {
-  const request = c.get('requestId')
-  log.error({ request, err: error }, 'internal error')
-  return notice('fault', `Something failed inside svc. The log has the details under ${request}.`)
+function incidentPage(context: PagesContext, c: Context, error: unknown): Response {
+  if (!prefersHtml(c.req.header('Accept'))) throw error
+  const text = logIncident(context, c, error)
+  return sendPage(c, messagePage({ title: 'Internal error', text, hint: 'go back and try again', status: 500 }))
 }
 
-function signedOut(c: Context): Response {
+/** Returns the sentence that tells the person where the log has the details. */
+function logIncident({ daemon: { log } }: PagesContext, c: Context, error: unknown): string {
+  const incident = randomUUID()
+  log.error({ incident, request: c.get('requestId'), err: error }, 'internal error')
+  return `something went wrong on the server; its log has the details under ${incident}`
+}
+
+async function signedOut(host: InstanceHost, c: Context): Promise<Response> {
   // A redirect would put the sign-in page into a part of this one.
   if (c.req.header('HX-Request')) return new Response(null, { status: 401, headers: { 'HX-Redirect': signInPath(c) } })
-  if (c.req.method === 'GET' && prefersHtml(c.req.header('Accept'))) return redirectTo(signInPath(c))
+  const isBrowser = prefersHtml(c.req.header('Accept'))
+  if (c.req.method === 'GET' && isBrowser) return redirectTo(signInPath(c))
+  if (isBrowser) {
+    mustBeOwnOriginForm(host, c)
+    return sendPage(c, signedOutForm(c.req.url, await readForm(c, FORM_MAX)))
+  }
   return refuse('unauthenticated', 'your session has ended', 'sign in and try again')
 }
 
@@ -149,8 +158,9 @@ async function showOrExplain(context: PagesContext, view: PageView, page: DashPa
   try {
     return await page.show(view)
   } catch (error) {
-    const main = error instanceof Refusal ? faultNotice(publicRefusal(error)) : reportError(context, view.c, error)
-    return { title: page.title, main }
+    const text =
+      error instanceof Refusal ? faultText(publicRefusal(error)) : toSentence(logIncident(context, view.c, error))
+    return { title: page.title, main: notice('fault', text) }
   }
 }
 
@@ -278,11 +288,23 @@ async function submitForm(context: PagesContext, c: Context, page: DashPage, per
   if (!isPageShown(page, before)) throw hiddenPage()
   const actions = page.actionsOf?.(before) ?? page.actions ?? {}
   const maxBytes = Math.max(FORM_MAX, ...Object.values(actions).map((one) => ('run' in one ? (one.maxBytes ?? 0) : 0)))
-  const fields = await readSessionForm(daemon.host, c, person.session, maxBytes)
+  mustBeOwnOriginForm(daemon.host, c)
+  const fields = await readForm(c, maxBytes)
   const name = fields.get('action') ?? ''
   const action = Object.hasOwn(actions, name) ? actions[name] : undefined
   if (!action) refuse('invalid', 'this page has no such form', 'reload the page and try again')
-  const values = Object.fromEntries([...fields].filter(([field]) => !CONTROL_FIELDS.has(field)))
+  const values = inputValues(fields)
+  const refused = (refusal: Refusal): Promise<Response> => {
+    c.error = refusal
+    const form = {
+      form: fields.get('form') ?? name,
+      refusal: publicRefusal(refusal),
+      values: Object.fromEntries(fields),
+    }
+    return showRefusedForm(context, c, page, person, form)
+  }
+  if (!isFormToken(daemon.host, person.session, fields.get('csrf')))
+    return refused(new Refusal('forbidden', 'this form has expired', 'nothing was changed; send it again'))
   if (action.confirm && fields.get('confirmed') !== 'yes')
     return sendPage(c, renderPage(context, before, page, confirmation(before, action, fields, values)))
   const view = await createView({ daemon, c, person, formKey: fields.get('form_key') })
@@ -290,12 +312,7 @@ async function submitForm(context: PagesContext, c: Context, page: DashPage, per
     return await respondTo(context, page, view, await carryOut(view, action, fields, values))
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
-    c.error = error
-    return showRefusedForm(context, c, page, person, {
-      form: fields.get('form') ?? name,
-      refusal: publicRefusal(error),
-      values,
-    })
+    return refused(error)
   }
 }
 
@@ -306,7 +323,7 @@ async function carryOut(
   values: Readonly<Record<string, string>>,
 ): Promise<PageContent | ActionRedirect> {
   if ('run' in action) return action.run(view, fields)
-  const input = formInput(action, values)
+  const input = formInput(action, values, new Set(fields.get('clears')?.split(' ')))
   const reply = await view.call(action.verb, input)
   // The types of reply and input are those of the verb, which the page knows.
   const told = [reply, input] as unknown as [never, never]
@@ -316,11 +333,18 @@ async function carryOut(
   return action.to ? { done, to: action.to(...told) } : { done }
 }
 
-/** An empty field is not given. Objects and lists are typed as JSON; a field that takes text gets it unchanged. */
-function formInput({ verb }: Extract<PageAction, { verb: unknown }>, values: Readonly<Record<string, string>>): object {
+/**
+ * An empty field is not given, except to clear what is stored. Objects and lists are typed as JSON; a field that takes text gets it
+ * unchanged.
+ */
+function formInput(
+  { verb }: Extract<PageAction, { verb: unknown }>,
+  values: Readonly<Record<string, string>>,
+  clears: ReadonlySet<string>,
+): object {
   const given = Object.fromEntries(
     Object.entries(values)
-      .filter(([, value]) => value !== '')
+      .filter(([name, value]) => value !== '' || clears.has(name))
       // Browsers send line breaks as CR LF.
       .map(([name, value]) => [name, value.replaceAll('\r\n', '\n')]),
   )
@@ -353,13 +377,20 @@ async function showRefusedForm(
   c: Context,
   page: DashPage,
   person: SignedIn,
-  refused: RefusedForm,
+  form: Omit<RefusedForm, 'onShown'>,
 ): Promise<Response> {
-  const { problem } = problemOf(refused.refusal)
+  const { problem } = problemOf(form.refusal)
+  // A button has no place for a fault, so it is always at the top, too.
+  let text = faultText(form.refusal)
+  const refused = {
+    ...form,
+    onShown: (inForm: string) => {
+      text = inForm
+    },
+  }
   const view = await createView({ daemon: context.daemon, c, person, refused })
   const content = await page.show(view)
-  // A button has no place for a fault, so it is always at the top, too.
-  const shown = { ...content, isLive: false, top: html`${faultNotice(refused.refusal)}${content.top ?? EMPTY_HTML}` }
+  const shown = { ...content, isLive: false, top: html`${notice('fault', text)}${content.top ?? EMPTY_HTML}` }
   return sendPage(c, { ...renderPage(context, view, page, shown), status: problem.status })
 }
 

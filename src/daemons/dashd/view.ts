@@ -8,12 +8,13 @@ import { subjectOf } from '../../registry/authorization.ts'
 import { callVerb, checkCalls } from '../../registry/call.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { withQuery } from '../../web/dash/filter-bar.ts'
-import { renderButton, renderForm } from '../../web/dash/form.ts'
+import { type FormField, renderButton, renderForm } from '../../web/dash/form.ts'
 import { notice } from '../../web/dash/parts.ts'
-import { html } from '../../web/html.ts'
 import { toSentence } from '../../web/text/wording.ts'
 import type { DaemonContext } from '../daemon.ts'
 import type { SignedIn } from '../http/signed-in.ts'
+import { placeFaults } from './field-faults.ts'
+import { formNameOf } from './form-fields.ts'
 import type { PageView } from './page.ts'
 
 const LIMIT = 50
@@ -23,7 +24,10 @@ const LIMIT_MAX = 1000
 export interface RefusedForm {
   readonly form: string
   readonly refusal: Refusal
+  /** What was typed, by name in the form. */
   readonly values: Readonly<Record<string, string>>
+  /** Called when the form is shown, with the fault in the words of the form. */
+  onShown(text: string): void
 }
 
 export interface ViewOptions {
@@ -74,16 +78,22 @@ export async function createView(options: ViewOptions): Promise<PageView> {
         inputs.map((input) => ({ verb, input })),
       ),
     form: ({ action, fields, submit, fixed = {}, id = action, isDangerous = false }) => {
-      const isRefused = refused?.form === id
-      return renderForm({
+      const form = {
         id: `form-${id}`,
         to: withQuery(path, query),
-        fields,
-        hidden: hidden(action, id, fixed),
+        fields: fields.map((field) => ({ ...field, name: formNameOf(field.name) })),
+        hidden: hidden(action, id, { ...fixed, ...secretNames(fields) }),
         submit,
         isDangerous,
-        fault: isRefused ? faultNotice(refused.refusal) : undefined,
-        values: isRefused ? refused.values : undefined,
+      }
+      if (refused?.form !== id) return renderForm(form)
+      const { ofFields, rest, text } = placeFaults(refused.refusal, fields)
+      refused.onShown(text)
+      return renderForm({
+        ...form,
+        fields: fields.map((field) => ({ ...field, name: formNameOf(field.name), fault: ofFields.get(field.name) })),
+        fault: rest.length === 0 ? undefined : notice('fault', rest.join(' ')),
+        values: refused.values,
       })
     },
     button: ({ action, fixed = {}, ...button }) =>
@@ -92,8 +102,18 @@ export async function createView(options: ViewOptions): Promise<PageView> {
   }
 }
 
-export function faultNotice({ message, hint }: Refusal) {
-  return notice('fault', hint === undefined ? toSentence(message) : html`${toSentence(message)} ${toSentence(hint)}`)
+/** For the page that keeps a form after the session has ended. */
+function secretNames(fields: readonly FormField[]): Record<string, string> {
+  const names = fields.filter(({ kind }) => kind === 'password').map(({ name }) => name)
+  return names.length === 0 ? {} : { secrets: names.join(' ') }
+}
+
+export function faultText({ message, hint }: Refusal): string {
+  return hint === undefined ? toSentence(message) : `${toSentence(message)} ${toSentence(hint)}`
+}
+
+export function faultNotice(refusal: Refusal) {
+  return notice('fault', faultText(refusal))
 }
 
 async function readRights(

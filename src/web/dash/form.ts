@@ -22,6 +22,10 @@ export interface FormField {
   readonly max?: number | undefined
   readonly placeholder?: string
   readonly rows?: number
+  /** Names of the field in messages, if they differ from its own. */
+  readonly inputNames?: readonly string[]
+  /** What was wrong with the last attempt. */
+  readonly fault?: string | undefined
 }
 
 /** A field with more rows is for a file. */
@@ -43,7 +47,8 @@ export interface FormOptions {
 
 export function renderForm(options: FormOptions): Html {
   const { id, to, fields, hidden, submit, isDangerous = false, fault = EMPTY_HTML, values = {} } = options
-  const shown = fields.map((field) => renderField(id, { ...field, value: typedValue(field, values) }))
+  const faulty = fields.findIndex((field) => field.fault !== undefined)
+  const shown = fields.map((field, at) => renderField(id, withTypedValue(field, values), at === faulty))
   const action = to === undefined ? EMPTY_HTML : html` action="${to}"`
   const look = isOneLine(fields) ? 'form one-line' : isEditor(fields) ? 'form editor' : 'form'
   return html`<form id="${id}" class="${look}" method="post"${action}>${hiddenInputs(hidden)}${fault}${shown}<button class="${isDangerous ? 'danger' : 'primary'}">${submit}</button></form>`
@@ -81,17 +86,26 @@ function hiddenInputs(hidden: Readonly<Record<string, string>>): Html[] {
 }
 
 /** A password is never sent back. */
-function typedValue({ kind, name, value }: FormField, values: Readonly<Record<string, string>>): string | undefined {
-  return kind === 'password' ? undefined : (values[name] ?? value)
+function withTypedValue(field: FormField, values: Readonly<Record<string, string>>): FormField {
+  const { kind, name, value, hint } = field
+  const typed = values[name]
+  if (kind !== 'password') return { ...field, value: typed ?? value }
+  return { ...field, value: undefined, hint: typed ? 'Type it again: it was not kept.' : hint }
 }
 
 /** `form` is the id of the form, which makes the ids of its fields unique. */
-export function renderField(form: string, field: FormField): Html {
+export function renderField(form: string, field: FormField, isFocused = false): Html {
   const { name, label, kind = 'text', value = '', hint, isRequired = false, isUnmarked = isRequired } = field
   const id = `${form}-${name}`
   const hintId = `${id}-hint`
-  const described = hint === undefined ? EMPTY_HTML : html` aria-describedby="${hintId}"`
-  const hintLine = hint === undefined ? EMPTY_HTML : html`<small id="${hintId}" class="hint">${hint}</small>`
+  const faultId = `${id}-fault`
+  const notes = [...(field.fault === undefined ? [] : [faultId]), ...(hint === undefined ? [] : [hintId])]
+  const invalid = field.fault === undefined ? EMPTY_HTML : html` aria-invalid="true"`
+  const focus = isFocused ? html` autofocus` : EMPTY_HTML
+  const described = html`${notes.length === 0 ? EMPTY_HTML : html` aria-describedby="${notes.join(' ')}"`}${invalid}${focus}`
+  const faultLine =
+    field.fault === undefined ? EMPTY_HTML : html`<small id="${faultId}" class="field-fault">${field.fault}</small>`
+  const hintLine = html`${faultLine}${hint === undefined ? EMPTY_HTML : html`<small id="${hintId}" class="hint">${hint}</small>`}`
   if (kind === 'checkbox') {
     const checked = value === 'true' ? html` checked` : EMPTY_HTML
     return html`<p class="field check"><label><input id="${id}" type="checkbox" name="${name}" value="true"${checked}${described}> ${label}</label>${hintLine}</p>`

@@ -118,7 +118,9 @@ input:not([type=hidden], [type=checkbox], [type=radio]), select, textarea {
   width: 100%; min-height: 36px; padding: 6px 10px; border: 1px solid var(--edge); border-radius: 7px; background: var(--back); color: inherit; font: inherit;
 }
 textarea { resize: vertical }
-.field .hint { display: block; margin-top: 3px }
+.field .hint, .field-fault { display: block; margin-top: 3px }
+.field-fault { color: var(--fault); overflow-wrap: anywhere }
+[aria-invalid] { border-color: var(--fault) }
 button, .button {
   display: inline-flex; align-items: center; gap: 8px; min-height: 36px; padding: 5px 14px; border: 1px solid var(--edge); border-radius: 7px;
   background: var(--back); color: var(--text); font: inherit; font-weight: 600; text-decoration: none; cursor: pointer;
