@@ -20,7 +20,9 @@ export const EMPTY_HTML: Html = raw('')
 
 /** For every link whose target comes from data: templates escape it, but do not stop `javascript:`. */
 export function linkTarget(text: string): string {
+  const [, path = text, place = ''] = /^([^#]*)(#[\w-]+)$/.exec(text) ?? []
   // A place on the same page.
-  if (/^#[\w-]+$/.test(text)) return text
-  return ownPath(text) ?? safeUrl(text) ?? '#'
+  if (path === '') return place
+  const own = ownPath(path)
+  return own === undefined ? (safeUrl(text) ?? '#') : `${own}${place}`
 }

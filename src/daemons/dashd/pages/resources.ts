@@ -8,6 +8,7 @@ import type { NamedVerb, Resource } from '../../../registry/resource.ts'
 import { encodeKey } from '../../../registry/url-key.ts'
 import { resources } from '../../../resources/index.ts'
 import { renderDetails } from '../../../web/dash/detail-pane.ts'
+import type { FormField } from '../../../web/dash/form.ts'
 import { buttonLink, copyText, link, notice, section, timeOf, visibleText } from '../../../web/dash/parts.ts'
 import { defineTable, type TableColumn } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
@@ -214,10 +215,21 @@ function plainValue(value: unknown): string | number | boolean | undefined {
 }
 
 function updateForm(view: PageView, resource: Resource, update: NamedVerb, row: Row): Html {
+  const takesEmpty = (name: string): boolean => update.input.shape[name]?.safeParse('').success ?? false
+  const isStored = ({ name }: FormField): boolean => plainValue(row[name] ?? '') !== ''
   const fields = fieldsOf(update.input, { omit: [...resource.key], values: row })
-  const fixed = textInput(keyInput(resource, row))
-  const title = `Change ${Object.values(fixed).join(' ')}`
-  return section('change', title, view.form({ action: 'update', fields, fixed, submit: 'Save' }))
+  // A change cannot take a value away that must not be empty, so the form does not accept that.
+  const shown = fields.map((field) => (isStored(field) && !takesEmpty(field.name) ? requiredField(field) : field))
+  const clears = fields.filter((field) => isStored(field) && takesEmpty(field.name)).map(({ name }) => name)
+  const key = textInput(keyInput(resource, row))
+  const fixed = { ...key, ...(clears.length === 0 ? {} : { clears: clears.join(' ') }) }
+  const title = `Change ${Object.values(key).join(' ')}`
+  return section('change', title, view.form({ action: 'update', fields: shown, fixed, submit: 'Save' }))
+}
+
+function requiredField(field: FormField): FormField {
+  const options = field.options?.filter((option) => option[0] !== '')
+  return { ...field, isRequired: true, ...(options ? { options } : {}) }
 }
 
 /** Who may create a row often depends on it, so only a caller who may create none is not offered the form. */
