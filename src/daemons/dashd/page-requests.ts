@@ -112,7 +112,8 @@ async function signedOut(host: InstanceHost, c: Context): Promise<Response> {
 
 async function refusedPage(context: PagesContext, c: Context, person: SignedIn, error: Refusal): Promise<Response> {
   const isHidden = error.code === 'forbidden' && c.req.method === 'GET'
-  const refusal = isHidden || error.code === 'not_found' ? hiddenPage() : publicRefusal(error)
+  const isGone = isHidden || error.code === 'not_found'
+  const refusal = isGone ? (c.req.method === 'GET' ? hiddenPage() : hiddenForm()) : publicRefusal(error)
   const { problem, headers } = problemOf(refusal)
   if (!prefersHtml(c.req.header('Accept'))) throw refusal
   const view = await createView({ daemon: context.daemon, c, person, query: {} })
@@ -126,6 +127,11 @@ async function refusedPage(context: PagesContext, c: Context, person: SignedIn, 
 /** The same for what does not exist and for what the person may not see. */
 function hiddenPage(): Refusal {
   return new Refusal('not_found', 'there is nothing here, or you may not see it')
+}
+
+/** Someone may have removed the folder in another tab. */
+function hiddenForm(): Refusal {
+  return new Refusal('not_found', 'nothing was changed: there is nothing here any more, or you may not see it')
 }
 
 async function showPage(context: PagesContext, c: Context, page: DashPage, person: SignedIn): Promise<Response> {
@@ -290,6 +296,7 @@ async function submitForm(context: PagesContext, c: Context, page: DashPage, per
   const maxBytes = Math.max(FORM_MAX, ...Object.values(actions).map((one) => ('run' in one ? (one.maxBytes ?? 0) : 0)))
   mustBeOwnOriginForm(daemon.host, c)
   const fields = await readForm(c, maxBytes)
+  await page.beforeAction?.(before)
   const name = fields.get('action') ?? ''
   const action = Object.hasOwn(actions, name) ? actions[name] : undefined
   if (!action) refuse('invalid', 'this page has no such form', 'reload the page and try again')

@@ -125,6 +125,8 @@ export interface DashPage {
   actionsOf?(view: PageView): Readonly<Record<string, PageAction>>
   /** For a page that takes long: shown below its title until the rest arrives. */
   readonly progress?: string
+  /** Refuses a form before it is carried out, for example because what the page is about was removed. */
+  beforeAction?(view: PageView): Promise<void>
   show(view: PageView): Promise<PageContent>
 }
 

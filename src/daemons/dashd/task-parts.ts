@@ -1,4 +1,5 @@
 // Tasks on pages: the table, the history of one task, and the actions. The page of all tasks and the view of a folder share it.
+import { refuse } from '../../lib/refusal.ts'
 import { scheduledTasksResource } from '../../resources/scheduled-tasks.ts'
 import { renderDetails } from '../../web/dash/detail-pane.ts'
 import type { FormField } from '../../web/dash/form.ts'
@@ -32,7 +33,7 @@ export const taskActions: Readonly<Record<string, PageAction>> = {
       const { taskId } = await view.call(tasks.schedule, {
         targetJid: requiredField(fields, 'targetJid'),
         prompt: requiredField(fields, 'prompt'),
-        cron: optionalField(fields, 'cron'),
+        cron: readSchedule(view, fields),
         contextMode: contextMode(fields),
       })
       return { to: view.url({ task: taskId }), done: `Created task ${taskId}.` }
@@ -41,11 +42,19 @@ export const taskActions: Readonly<Record<string, PageAction>> = {
   change: {
     run: async (view, fields) => {
       const id = requiredField(fields, 'id')
-      const { prompt, cron } = { prompt: requiredField(fields, 'prompt'), cron: optionalField(fields, 'cron') }
+      const { prompt, cron } = { prompt: requiredField(fields, 'prompt'), cron: readSchedule(view, fields) }
       await view.call(tasks.update, { id, prompt, cron, context_mode: contextMode(fields) })
       return { done: `Changed task ${id}.` }
     },
   },
+}
+
+/** A time in the past would run the task at once, which is hardly what was meant here. */
+function readSchedule({ nowMs }: PageView, fields: FormFields): string | undefined {
+  const cron = optionalField(fields, 'cron')
+  if (cron !== undefined && /^\d{4}-/.test(cron) && Date.parse(cron) < nowMs)
+    refuse('invalid', 'cron is in the past', 'choose a later time, or leave the schedule empty')
+  return cron
 }
 
 function contextMode(fields: FormFields): 'group' | 'isolated' {
@@ -62,8 +71,9 @@ const TONES: Readonly<Record<TaskRow['status'], Tone>> = {
 export async function taskTable(
   view: PageView,
   rows: readonly TaskRow[],
-  { next, folder }: { readonly next?: string | undefined; readonly folder?: string | undefined },
+  options: { readonly next?: string | undefined; readonly folder?: string | undefined; readonly mayCreate?: boolean },
 ): Promise<DataTable<TaskRow>> {
+  const { next, folder, mayCreate = true } = options
   const inputs = rows.map(({ id }) => ({ id }))
   const mayRun = await view.mayEach(tasks.run, inputs)
   const mayChange = await view.mayEach(tasks.pause, inputs)
@@ -126,7 +136,7 @@ export async function taskTable(
         folder === undefined
           ? 'There are no tasks.'
           : `${folder} has no tasks. A task sends a prompt to the agent at set times.`,
-      next: html`<p>${buttonLink('#new-task', 'Create a task')}</p>`,
+      next: mayCreate ? html`<p>${buttonLink('#new-task', 'Create a task')}</p>` : undefined,
       command: `svc task ${instance} add ${folder ?? 'main'} 'Summarize yesterday.' --cron '0 9 * * *'`,
     },
     next,

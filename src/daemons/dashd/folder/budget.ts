@@ -5,7 +5,7 @@ import { groupsResource } from '../../../resources/groups.ts'
 import { renderChart } from '../../../web/dash/chart.ts'
 import { renderDetails } from '../../../web/dash/detail-pane.ts'
 import { badge, copyText, money, renderMeter, section, type Tone } from '../../../web/dash/parts.ts'
-import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
+import { type Html, html } from '../../../web/html.ts'
 import type { PageView } from '../page.ts'
 import { defineFolderView } from './view.ts'
 
@@ -53,11 +53,14 @@ export const budgetView = defineFolderView({
     })
     return {
       main: html`${section('today', 'Today', today)}${section('spend', 'Spending', chart)}`,
-      bottom: mayChange ? capForm(view, folder, cap) : EMPTY_HTML,
+      bottom: mayChange ? capForm(view, folder, cap) : CAP_NOTE,
       isLive: true,
     }
   },
 })
+
+/** The cap limits the administrators of the folder, too. */
+const CAP_NOTE = html`<p class="muted">The cap is set by operators and by administrators of the folder above.</p>`
 
 function lastDays(nowMs: number): string[] {
   return Array.from({ length: DAYS }, (_, at) => new Date(nowMs - (DAYS - 1 - at) * DAY_MS).toISOString().slice(0, 10))
@@ -81,6 +84,6 @@ function capForm(view: PageView, folder: string, cap: number | undefined): Html 
 
 function readCents(text: string): number {
   const typed = text.trim().replace(/^\$/, '')
-  if (!/^\d{1,9}(\.\d{1,2})?$/.test(typed)) refuse('invalid', 'the cap must be an amount in dollars such as 5 or 2.50')
+  if (!/^\d{1,9}(\.\d{1,2})?$/.test(typed)) refuse('invalid', 'dollars must be an amount such as 5 or 2.50')
   return Math.round(Number(typed) * 100)
 }

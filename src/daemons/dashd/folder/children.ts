@@ -27,7 +27,14 @@ export const childrenView = defineFolderView({
     const { folders, next } = await view.call(groups.activity, { parent: folder, limit, after: query.after })
     const mayCreate = await view.may(groups.create, { folder: `${folder}/new`, product: 'assistant' })
     const fields = [
-      { name: 'leaf', label: 'Folder', isRequired: true, maxLength: 128, hint: `Its name below ${folder}/.` },
+      {
+        name: 'leaf',
+        inputNames: ['folder'],
+        label: 'Folder',
+        isRequired: true,
+        maxLength: 128,
+        hint: `Its name below ${folder}/.`,
+      },
       { name: 'name', label: 'Name', maxLength: 128, hint: 'Shown to people; by default the same.' },
       await productField(),
     ]

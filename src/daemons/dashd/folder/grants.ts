@@ -41,14 +41,12 @@ export const grantsView = defineFolderView({
   show: async (view, folder) => {
     const { grants } = await view.call(acl.of_folder, { folder })
     const may = await view.mayEach(acl.ungrant, grants.map(inputOf))
-    const form = view.form({
-      action: 'grant',
-      fields: grantFields(view, folder, await suggestedPrincipals(view, grants)),
-      submit: 'Grant',
-    })
+    const scopes = await grantableScopes(view, folder)
+    const fields = grantFields(view, scopes, await suggestedPrincipals(view, grants))
+    const form = view.form({ action: 'grant', fields, submit: 'Grant' })
     return {
-      table: defineTable(grantTable(view, folder, grants, may)),
-      bottom: section('new-grant', 'Grant a right', form),
+      table: defineTable(grantTable(view, folder, grants, { may, mayGrant: scopes.length > 0 })),
+      bottom: scopes.length > 0 ? section('new-grant', 'Grant a right', form) : EMPTY_HTML,
       isLive: true,
     }
   },
@@ -73,7 +71,7 @@ function grantTable(
   view: PageView,
   folder: string,
   rows: readonly GrantRow[],
-  may: readonly boolean[],
+  { may, mayGrant }: { readonly may: readonly boolean[]; readonly mayGrant: boolean },
 ): DataTable<GrantRow> {
   return {
     id: 'grants',
@@ -111,7 +109,7 @@ function grantTable(
     },
     empty: {
       text: `Only operators have rights on ${folder}.`,
-      next: html`<p>${buttonLink('#new-grant', 'Grant a right')}</p>`,
+      next: mayGrant ? html`<p>${buttonLink('#new-grant', 'Grant a right')}</p>` : undefined,
       command: `svc group ${view.host.instance} grant <sub> '${folder}/**'`,
     },
   }
@@ -127,7 +125,23 @@ async function suggestedPrincipals(view: PageView, grants: readonly GrantRow[]):
   return [...new Set([...known, ...people.flatMap(({ subs }) => subs)])].slice(0, SUGGESTED_MAX)
 }
 
-function grantFields(view: PageView, folder: string, suggestions: readonly string[]): FormField[] {
+type ScopeOption = readonly [scope: string, label: string]
+
+/** The scopes on which the person may grant the least right. */
+async function grantableScopes(view: PageView, folder: string): Promise<ScopeOption[]> {
+  const options: readonly ScopeOption[] = [
+    [folder, `${folder} alone`],
+    [`${folder}/**`, `${folder} and all folders below it`],
+  ]
+  const row = { principal: '', action: 'interact', effect: 'allow', params: '', predicate: '' } as const
+  const may = await view.mayEach(
+    acl.grant,
+    options.map(([scope]) => ({ ...row, scope })),
+  )
+  return options.filter((_, at) => may[at])
+}
+
+function grantFields(view: PageView, scopes: readonly ScopeOption[], suggestions: readonly string[]): FormField[] {
   const effect: FormField = {
     name: 'effect',
     label: 'Effect',
@@ -147,6 +161,7 @@ function grantFields(view: PageView, folder: string, suggestions: readonly strin
     {
       // `action` is the name of the form's action.
       name: 'right',
+      inputNames: ['action'],
       label: 'Right',
       isRequired: true,
       value: 'interact',
@@ -157,10 +172,7 @@ function grantFields(view: PageView, folder: string, suggestions: readonly strin
       name: 'scope',
       label: 'On',
       kind: 'select',
-      options: [
-        [folder, `${folder} alone`],
-        [`${folder}/**`, `${folder} and all folders below it`],
-      ],
+      options: scopes,
     },
     ...(view.isOperator ? [effect] : []),
   ]

@@ -1,5 +1,6 @@
 // Links that a folder owns or gets messages from: their use, a form to mint one, tests and replays.
 import { defaultReach, type Reach } from '../../../core/access/reach.ts'
+import { refuse } from '../../../lib/refusal.ts'
 import { inboxResource } from '../../../resources/inbox.ts'
 import { routeTokensResource } from '../../../resources/route-tokens.ts'
 import { renderDetails } from '../../../web/dash/detail-pane.ts'
@@ -53,11 +54,12 @@ export const linksView = defineFolderView({
       limit: view.limit,
       after: view.query.after,
     })
-    const table = await linkTable(view, folder, rows, next)
+    const may = await mayMint(view, folder)
+    const table = await linkTable(view, folder, { rows, next, may })
     return {
       main: html`${sent === undefined ? EMPTY_HTML : await showSent(view, sent)}${jid === undefined ? EMPTY_HTML : await showDeliveries(view, jid)}`,
       table: defineTable(table),
-      bottom: html`<div class="pair">${section('new-chat', 'Create a chat link', chatForm(view, folder))}${section('new-webhook', 'Create a webhook', webhookForm(view, folder))}</div>`,
+      bottom: html`<div class="pair">${may.chat ? section('new-chat', 'Create a chat link', chatForm(view, folder)) : EMPTY_HTML}${may.webhook ? section('new-webhook', 'Create a webhook', webhookForm(view, folder)) : EMPTY_HTML}</div>`,
       isLive: true,
     }
   },
@@ -67,12 +69,25 @@ function sentTo(view: PageView, message: string, done: string): ActionRedirect {
   return { to: `${folderPath(view.params.folder ?? '', 'links')}&message=${encodeURIComponent(message)}`, done }
 }
 
-async function linkTable(
-  view: PageView,
-  folder: string,
-  rows: readonly LinkRow[],
-  next: string | undefined,
-): Promise<DataTable<LinkRow>> {
+interface MintRights {
+  readonly chat: boolean
+  readonly webhook: boolean
+}
+
+async function mayMint(view: PageView, target_folder: string): Promise<MintRights> {
+  return {
+    chat: await view.may(tokens.issue_chat, { target_folder }),
+    webhook: await view.may(tokens.issue_hook, { target_folder, source_label: 'source' }),
+  }
+}
+
+interface LinkList {
+  readonly rows: readonly LinkRow[]
+  readonly next: string | undefined
+  readonly may: MintRights
+}
+
+async function linkTable(view: PageView, folder: string, { rows, next, may }: LinkList): Promise<DataTable<LinkRow>> {
   const inputs = rows.map(({ jid }) => ({ jid }))
   const [mayRevoke, mayTest] = [
     await view.mayEach(tokens.revoke, inputs),
@@ -128,7 +143,7 @@ async function linkTable(
     },
     empty: {
       text: `${folder} has no links. With a chat link anyone can talk to it; through a webhook other systems report to it.`,
-      next: html`<p>${buttonLink('#new-chat', 'Create a chat link')} ${buttonLink('#new-webhook', 'Create a webhook')}</p>`,
+      next: html`<p>${may.chat ? buttonLink('#new-chat', 'Create a chat link') : EMPTY_HTML} ${may.webhook ? buttonLink('#new-webhook', 'Create a webhook') : EMPTY_HTML}</p>`,
       command: `svc token ${view.host.instance} issue chat ${folder}`,
     },
     next,
@@ -310,7 +325,8 @@ async function mintWebhook(view: PageView, fields: FormFields): Promise<PageCont
   const input = { ...commonInput(fields), source_label: requiredField(fields, 'source_label') }
   const scheme = optionalField(fields, 'verify')
   const verify_secret = optionalField(fields, 'verify_secret') ?? ''
-  const verify = scheme === 'hmac' ? `hmac:${optionalField(fields, 'verify_header') ?? ''}` : scheme
+  const verify = scheme === 'hmac' ? `hmac:${requiredField(fields, 'verify_header')}` : scheme
+  if (verify !== undefined && verify_secret === '') refuse('invalid', 'verify_secret must not be empty')
   const minted =
     verify === undefined
       ? await view.call(tokens.issue_hook, input)

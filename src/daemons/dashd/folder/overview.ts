@@ -89,6 +89,7 @@ async function settings(view: PageView, group: GroupRow): Promise<Html> {
       const field = {
         ...choice,
         name: 'to',
+        inputNames: [key, `config.${key}`],
         label,
         hint,
         value: settingOf(group, key) ?? '',

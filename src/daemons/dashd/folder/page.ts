@@ -11,10 +11,10 @@ export const folderPage = definePage({
   path: '/dash/folders/:folder{.+}',
   title: 'Folder',
   actionsOf: (view) => currentView(view).actions ?? {},
+  beforeAction: mustFindFolder,
   show: async (view) => {
     const folder = view.params.folder ?? ''
-    // Refuses people who do not administer the folder.
-    await view.call(groupsResource.verbs.show, { folder })
+    await mustFindFolder(view)
     const current = currentView(view)
     const content = await current.show(view, folder)
     const tabs = folderViews.map((one) => ({
@@ -25,6 +25,11 @@ export const folderPage = definePage({
     return { ...content, title: folder, top: html`${renderTabs('Folder', tabs)}${content.top ?? EMPTY_HTML}` }
   },
 })
+
+/** Refuses people who do not administer the folder, too. */
+async function mustFindFolder(view: PageView): Promise<void> {
+  await view.call(groupsResource.verbs.show, { folder: view.params.folder ?? '' })
+}
 
 function currentView({ query }: PageView): FolderView {
   const found = query.view === undefined ? folderViews[0] : folderViews.find(({ name }) => name === query.view)

@@ -24,7 +24,8 @@ export const routesView = defineFolderView({
           match: optionalField(fields, 'match'),
           target: requiredField(fields, 'target'),
         }
-        await view.call(routes.update, { id, match, target, seq: numberField(fields, 'seq') })
+        const seq = numberField(fields, 'seq')
+        await view.call(routes.update, { id, match, target, ...(seq === undefined ? {} : { seq }) })
         return { to: view.url({ route: undefined }), done: 'Route changed.' }
       },
     },
@@ -41,11 +42,12 @@ export const routesView = defineFolderView({
       rows.map(({ id }) => ({ id })),
     )
     const edited = rows.find(({ id }) => String(id) === view.query.route)
+    const mayAdd = await view.may(routes.create, { seq: 0, match: '', target: folder })
     const addForm = view.form({ action: 'add', fields: routeFields({ target: folder }), submit: 'Add route' })
     return {
       main: html`<p class="hint">The first route that matches a message decides which folder gets it. Messages of links go to their folder without a route.</p>`,
-      table: defineTable(routeTable(view, folder, rows, mayChange)),
-      bottom: html`${edited ? changeForm(view, edited) : EMPTY_HTML}${section('new-route', 'Add a route', addForm)}`,
+      table: defineTable(routeTable(view, folder, rows, { mayChange, mayAdd })),
+      bottom: html`${edited ? changeForm(view, edited) : EMPTY_HTML}${mayAdd ? section('new-route', 'Add a route', addForm) : EMPTY_HTML}`,
       isLive: true,
     }
   },
@@ -55,7 +57,7 @@ function routeTable(
   view: PageView,
   folder: string,
   rows: readonly RouteRow[],
-  mayChange: readonly boolean[],
+  { mayChange, mayAdd }: { readonly mayChange: readonly boolean[]; readonly mayAdd: boolean },
 ): DataTable<RouteRow> {
   return {
     id: 'routes',
@@ -78,11 +80,11 @@ function routeTable(
       const move = (to: 'up' | 'down', text: string): Html =>
         view.button({ action: 'move', fixed: { id: String(id), to }, text, label: `Move route ${id} ${to}` })
       const remove = { action: 'remove', fixed: { id: String(id) }, text: 'Delete', label: `Delete route ${id}` }
-      return html`${at > 0 ? move('up', '↑') : EMPTY_HTML}${at < rows.length - 1 ? move('down', '↓') : EMPTY_HTML} ${buttonLink(view.url({ route: String(id) }), 'Change')} ${view.button({ ...remove, isDangerous: true })}`
+      return html`${at > 0 ? move('up', '↑') : EMPTY_HTML}${at < rows.length - 1 ? move('down', '↓') : EMPTY_HTML} ${buttonLink(`${view.url({ route: String(id) })}#change-route`, 'Change')} ${view.button({ ...remove, isDangerous: true })}`
     },
     empty: {
       text: `No chat is routed to ${folder}. It still gets messages through its links.`,
-      next: html`<p>${buttonLink('#new-route', 'Add a route')}</p>`,
+      next: mayAdd ? html`<p>${buttonLink('#new-route', 'Add a route')}</p>` : undefined,
       command: `svc route ${view.host.instance} add 'room=<room>' ${folder}`,
     },
   }

@@ -37,6 +37,7 @@ export const secretsView = defineFolderView({
       rows.map(({ key }) => ({ ...owned, key })),
     )
     const mayDelete = new Map(rows.map(({ key }, at) => [key, may[at]]))
+    const maySet = await view.may(secrets.create, { ...owned, key: '', value: '' })
     const form = view.form({
       action: 'set',
       fixed: { owner: folder },
@@ -84,12 +85,12 @@ export const secretsView = defineFolderView({
             : EMPTY_HTML,
         empty: {
           text: `${folder} has no secrets. A secret is an environment variable of its agent.`,
-          next: html`<p>${buttonLink('#new-secret', 'Set a secret')}</p>`,
+          next: maySet ? html`<p>${buttonLink('#new-secret', 'Set a secret')}</p>` : undefined,
           command: `svc secret ${view.host.instance} set ${folder} API_TOKEN`,
         },
         next,
       }),
-      bottom: section('new-secret', 'Set a secret', form),
+      bottom: maySet ? section('new-secret', 'Set a secret', form) : EMPTY_HTML,
       isLive: true,
     }
   },

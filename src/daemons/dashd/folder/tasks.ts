@@ -19,10 +19,13 @@ export const tasksView = defineFolderView({
       query.task === undefined ? {} : await taskDetails(view, query.task)
     const { tokens } = await view.call(routeTokensResource.verbs.list_of, { folder, limit: SUGGESTED_LINKS })
     const chats = [...new Set([folder, ...tokens.map(({ jid }) => jid)])]
+    const mayCreate = await view.may(scheduledTasksResource.verbs.schedule, {
+      ...{ targetJid: folder, prompt: '', contextMode: 'group' },
+    })
     return {
       main: details,
-      table: defineTable(await taskTable(view, tasks, { next, folder })),
-      bottom: html`${form}${newTaskForm(view, folder, chats)}`,
+      table: defineTable(await taskTable(view, tasks, { next, folder, mayCreate })),
+      bottom: html`${form}${mayCreate ? newTaskForm(view, folder, chats) : EMPTY_HTML}`,
       isLive: true,
     }
   },

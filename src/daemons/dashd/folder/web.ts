@@ -26,7 +26,8 @@ export const webView = defineFolderView({
   },
   show: async (view, folder) => {
     const published = await view.call(webRoutes.of_folder, { folder })
-    const table = await routeTable(view, folder, published.routes)
+    const mayAdd = await view.may(webRoutes.create, { folder, path_prefix: `/pub/${folder}/`, access: 'public' })
+    const table = await routeTable(view, folder, published.routes, mayAdd)
     const edited = published.routes.find(({ path_prefix }) => path_prefix === view.query.path)
     const addForm = view.form({
       action: 'add',
@@ -37,7 +38,7 @@ export const webView = defineFolderView({
     return {
       main: html`${section('hosts', 'Host names', hostList(view, folder, published.hosts))}${section('files', 'Published files', fileList(view, folder, published))}<h2>Web routes</h2>`,
       table: defineTable(table),
-      bottom: html`${edited ? changeForm(view, edited) : EMPTY_HTML}${section('new-web-route', 'Add a web route', addForm)}`,
+      bottom: html`${edited ? changeForm(view, edited) : EMPTY_HTML}${mayAdd ? section('new-web-route', 'Add a web route', addForm) : EMPTY_HTML}`,
       isLive: true,
     }
   },
@@ -50,7 +51,12 @@ const ACCESS_TEXTS: Readonly<Record<WebRoute['access'], string>> = {
   redirect: 'Redirects',
 }
 
-async function routeTable(view: PageView, folder: string, rows: readonly WebRoute[]): Promise<DataTable<WebRoute>> {
+async function routeTable(
+  view: PageView,
+  folder: string,
+  rows: readonly WebRoute[],
+  mayAdd: boolean,
+): Promise<DataTable<WebRoute>> {
   const may = await view.mayEach(
     webRoutes.update,
     rows.map(({ path_prefix }) => ({ path_prefix })),
@@ -83,11 +89,11 @@ async function routeTable(view: PageView, folder: string, rows: readonly WebRout
     rowActions: ({ path_prefix }) => {
       if (!may[rows.findIndex((row) => row.path_prefix === path_prefix)]) return EMPTY_HTML
       const remove = { action: 'remove', fixed: { path_prefix }, text: 'Delete', label: `Delete ${path_prefix}` }
-      return html`${buttonLink(view.url({ path: path_prefix }), 'Change')} ${view.button({ ...remove, isDangerous: true })}`
+      return html`${buttonLink(`${view.url({ path: path_prefix })}#change-web-route`, 'Change')} ${view.button({ ...remove, isDangerous: true })}`
     },
     empty: {
       text: `${folder} has no web routes. Its files under /pub/${folder}/ are public, those under /priv/${folder}/ are for people with a right on it.`,
-      next: html`<p>${buttonLink('#new-web-route', 'Add a web route')}</p>`,
+      next: mayAdd ? html`<p>${buttonLink('#new-web-route', 'Add a web route')}</p>` : undefined,
     },
   }
 }
