@@ -4,7 +4,6 @@ import { countedEngine } from '../../../test/support/counted-engine.ts'
 import { testHost } from '../../../test/support/host.ts'
 import { openStream } from '../../../test/support/link-host.ts'
 import { serveHost } from '../../../test/support/served-host.ts'
-import { until } from '../../../test/support/until.ts'
 import { createSession } from '../../core/people/sessions.ts'
 import { groupsResource } from '../../resources/groups.ts'
 import { sessionCookieName } from '../http/session-cookie.ts'
@@ -34,9 +33,13 @@ test('nothing is read while nothing changes, however long pages are open', async
   const { counts, pages } = await openPages(t)
   const before = { ...counts }
   for (let minute = 0; minute < 4; minute++) t.mock.timers.tick(15_000)
-  for (const page of pages) await until(() => (page.text().match(/^: ?\n\n/gm)?.length ?? 0) >= 4)
+  for (const page of pages) await page.count(5)
   assert.deepEqual(counts, before)
-  for (const page of pages) assert.equal(page.events.length, 1)
+  for (const { events } of pages)
+    assert.deepEqual(
+      events.map(({ event }) => event),
+      ['svc:changed', ...Array(4).fill('svc:alive')],
+    )
 })
 
 test('many changes tell an open page to reload once a second at most, and are not read for it', async (t) => {

@@ -7,11 +7,13 @@ import type { InstanceHost } from '../../registry/context.ts'
 /** Pages reload at most this often, and less often if many are open. */
 const INTERVAL_MS = 1000
 const INTERVAL_PER_PAGE_MS = 20
-const COMMENT_MS = 15_000
+const ALIVE_MS = 15_000
 /** Limit of unsent bytes; a browser that does not read is disconnected and comes back. */
 const UNSENT_MAX = 16 * 1024
 
 export const LIVE_EVENT = 'svc:changed'
+/** Says that the connection works: the script of a page does not see comments. */
+const ALIVE_EVENT = 'svc:alive'
 /** Closes the stream of a page for good. */
 export const LIVE_END_EVENT = 'svc:ended'
 
@@ -22,9 +24,9 @@ export class LiveUpdates {
   #version = 1
 
   constructor({ engine, signals }: Pick<InstanceHost, 'engine' | 'signals'>) {
-    const comment = setInterval(() => this.#send(SSE_COMMENT), COMMENT_MS).unref()
+    const alive = setInterval(() => this.#send(`event: ${ALIVE_EVENT}\ndata: {}\n\n`), ALIVE_MS).unref()
     const changed = (): void => this.#changed()
-    this.#stops.push(() => clearInterval(comment), signals.on(changed), engine.listen(changed))
+    this.#stops.push(() => clearInterval(alive), signals.on(changed), engine.listen(changed))
   }
 
   /** Changes with every commit. Pages remember it, so that a stream that starts later misses nothing. */

@@ -1,6 +1,8 @@
 // The script of the dashboard: local times, copy buttons, tables that scroll, the palette, the theme, fields for files, and
 // whether the page is live. Everything else works without it.
 
+import { setUpLive } from './dash-live.ts'
+
 const root = document.documentElement
 
 /** Rewrites the exact times in the reader's zone. */
@@ -91,21 +93,6 @@ function setUpPalette(): void {
   })
 }
 
-/** An old page that looks current is worse than an error. */
-function setUpConnection(): void {
-  const stream = document.querySelector('#stream')
-  const state = document.querySelector<HTMLElement>('#connection')
-  if (!stream || !state) return
-  const show = (text: string, isLost: boolean): void => {
-    state.hidden = false
-    state.textContent = text
-    state.classList.toggle('lost', isLost)
-  }
-  document.addEventListener('htmx:sse:after:connection', () => show('Live', false))
-  document.addEventListener('htmx:sse:error', () => show('Not live: connecting again', true))
-  document.addEventListener('svc:ended', () => show('Not live: signed out', true))
-}
-
 /** The menu is open without script, and closed on a narrow screen with it. */
 function setUpMenu(): void {
   const menu = document.querySelector<HTMLDetailsElement>('#menu')
@@ -130,7 +117,7 @@ function setUpFileFields(): void {
 enhance(document)
 setUpTheme()
 setUpPalette()
-setUpConnection()
+setUpLive()
 setUpMenu()
 setUpFileFields()
 document.addEventListener('htmx:after:swap', () => enhance(document))

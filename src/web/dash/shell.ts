@@ -63,7 +63,7 @@ export function renderShellStart(frame: ShellFrame): string {
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<meta name="htmx-config" content='{"includeIndicatorCSS": false, "history": false}'>
+<meta name="htmx-config" content='{"includeIndicatorCSS": false, "history": false, "noSwap": [204, 304, "4xx", "5xx"]}'>
 <title>${title} · ${instance}</title>
 <link rel="stylesheet" href="${assets.style}">
 <script src="${assets.script}" defer></script>
@@ -90,7 +90,7 @@ export function renderShellRest({ notices, top, live, bottom }: ShellContent): s
   const stream =
     live.url === undefined
       ? EMPTY_HTML
-      : html`<div id="stream" hidden hx-sse:connect="/dash/live?seen=${live.version}" hx-sse:close="svc:ended"></div>`
+      : html`<div id="stream" hidden hx-sse:connect="/dash/live?seen=${live.version}" hx-sse:close="svc:ended"></div><button id="held" class="primary" type="button" hidden>Updates wait while you read. Show them</button>`
   return html`${notices}${top}${renderLivePart(live)}${bottom}
 </main>
 </div>

@@ -4,6 +4,7 @@ import { type TestContext, test } from 'node:test'
 import { setInterval as ticks } from 'node:timers/promises'
 import type { Page } from 'playwright-core'
 import { DAEMON_NAMES } from '../../../src/daemons/settings.ts'
+import { groupsResource } from '../../../src/resources/groups.ts'
 import { routeTokensResource } from '../../../src/resources/route-tokens.ts'
 import { serveDashboard } from '../../support/dashboard.ts'
 import { needs } from '../../support/needs.ts'
@@ -82,5 +83,35 @@ test(
       assert.equal(await page.locator('#live tbody tr').count(), 50)
       assert.deepEqual(faults, [])
     }
+  },
+)
+
+test(
+  'rows do not move below a reader, and stay when an update fails, which the page says',
+  needs('browser'),
+  async (t) => {
+    const dash = await serveDashboard(t, { daemons: ['proxyd', 'authd', 'dashd'] })
+    for (let n = 0; n < 45; n++) await dash.cli.call(groupsResource.verbs.add, { folder: `b${n}` })
+    const { page } = await openLivePage(t, dash, dash.operator, '/dash/folders')
+    const row = page.locator('#folders-b44')
+    await row.scrollIntoViewIfNeeded()
+    await page.evaluate('scrollTo(0, document.body.scrollHeight)')
+    const before = await row.boundingBox()
+    await dash.cli.call(groupsResource.verbs.add, { folder: 'a' })
+    await page.locator('#held').waitFor({ state: 'visible' })
+    assert.deepEqual(await row.boundingBox(), before)
+    assert.equal(await page.locator('#folders-a').count(), 0)
+    await page.click('#held')
+    await page.waitForSelector('#folders-a')
+
+    const count = await page.locator('#folders tbody tr').count()
+    const failing = (url: URL): boolean => url.pathname === '/dash/folders'
+    await page.route(failing, (route) => route.fulfill({ status: 503, body: 'not now' }))
+    await dash.cli.call(groupsResource.verbs.add, { folder: 'a1' })
+    await page.locator('#connection.lost', { hasText: 'the last update failed' }).waitFor()
+    assert.equal(await page.locator('#folders tbody tr').count(), count)
+    await page.unroute(failing)
+    await page.waitForSelector('#folders-a1')
+    await page.locator('#connection:not(.lost)', { hasText: /^Live$/ }).waitFor()
   },
 )

@@ -30,9 +30,27 @@ export const messageStoryPage = definePage({
     const { id = '' } = view.params
     const story = await view.call(details, { id })
     const main = story.direction === 'in' ? await renderReceived(view, story) : renderSent(view, story)
-    return { title: `Message ${id.slice(0, 13)}`, main, isLive: true }
+    return { title: `Message ${id.slice(0, 13)}`, main, isLive: !hasEnded(story) }
   },
 })
+
+const OPEN_STATES: ReadonlySet<string> = new Set([
+  'waiting',
+  'running',
+  'delegated',
+  'onboarding',
+  'pending',
+  'sending',
+])
+
+/** Neither the message nor an answer to it changes any more, unless a person retries it. */
+function hasEnded(story: MessageStory): boolean {
+  const states = [
+    story.state ?? 'waiting',
+    ...(story.direction === 'in' ? story.answers : []).map(({ state }) => state),
+  ]
+  return !states.some((state) => OPEN_STATES.has(state))
+}
 
 async function renderReceived(view: PageView, story: ReceivedMessage): Promise<Html> {
   const { turn, is_turn_hidden } = story

@@ -116,6 +116,18 @@ suite('the pages of messages', () => {
       assert.match(await text(dash.operator.get(`/dash/messages?${query}`)), sentence, query)
   })
 
+  test('are live only while something can change', async (t) => {
+    const dash = await open(t)
+    const isLive = async (path: string): Promise<boolean> =>
+      (await text(dash.operator.get(path))).includes('/dash/live')
+    const [ended, waiting] = [await dash.receive('one'), await dash.receive('two', { state: 'waiting' })]
+    const [sent, sending] = [await dash.send('three'), await dash.send('four', { state: 'pending' })]
+    for (const path of ['/dash/messages', '/dash/messages?until=2999-01-01T00:00']) assert.ok(await isLive(path), path)
+    for (const id of [waiting, sending]) assert.ok(await isLive(`/dash/messages/${id}`))
+    for (const id of [ended, sent]) assert.ok(!(await isLive(`/dash/messages/${id}`)))
+    assert.ok(!(await isLive('/dash/messages?until=2001-01-01T00:00')))
+  })
+
   test('search finds messages by text, also of one folder', async (t) => {
     const dash = await open(t)
     await dash.receive('the invoice is wrong')

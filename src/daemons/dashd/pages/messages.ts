@@ -41,9 +41,14 @@ export const messagesPage = definePage({
   },
   show: async (view) => {
     const content = await readContent(view)
-    return { title: 'Messages', top: renderTop(view), ...content, isLive: true }
+    return { title: 'Messages', top: renderTop(view), ...content, isLive: !hasEnded(view) }
   },
 })
+
+/** A time range that is over does not change. */
+function hasEnded({ query, nowMs }: PageView): boolean {
+  return Date.parse(timeInput(query.until) ?? '') <= nowMs
+}
 
 function renderTop(view: PageView): Html {
   const { query, path } = view

@@ -32,9 +32,14 @@ export const turnPage = definePage({
       section('turn-answers', 'Answers', answers(view, story)),
       story.costs.length === 0 ? EMPTY_HTML : section('turn-costs', 'Cost', costs(story)),
     ]
-    return { title: `Turn of ${story.turn.folder}`, main: html`${parts}`, isLive: true }
+    return { title: `Turn of ${story.turn.folder}`, main: html`${parts}`, isLive: !hasEnded(story) }
   },
 })
+
+/** Its answers are delivered after its end. */
+function hasEnded({ turn, answers: sent }: TurnStory): boolean {
+  return turn.ended_at !== undefined && !sent.some(({ state }) => state === 'pending' || state === 'sending')
+}
 
 function details(view: PageView, { turn, costs: spent }: TurnStory): Html {
   const cents = spent.reduce((sum, { cost_cents }) => sum + cost_cents, 0)

@@ -1,0 +1,109 @@
+// Whether a page of the dashboard is live: an old page that looks current is worse than an error. Updates wait while a person
+// reads further down in a list, so that its rows do not move.
+
+/** The server sends something at least every 15 s. */
+const SILENCE_MAX_MS = 40_000
+const SILENCE_CHECK_MS = 5000
+const RETRY_MS = 2000
+
+/** What htmx tells about a connection; only the parts that are used. */
+interface StreamDetail {
+  readonly connection?: { readonly attempt: number; readonly reader?: { cancel(): unknown } | null }
+}
+
+export function setUpLive(): void {
+  const stream = document.querySelector('#stream')
+  const state = document.querySelector<HTMLElement>('#connection')
+  if (!stream || !state) return
+  const show = (text: string, isLost: boolean): void => {
+    state.hidden = false
+    state.textContent = text
+    state.classList.toggle('lost', isLost)
+  }
+  const reload = (): void => {
+    stream.dispatchEvent(new CustomEvent('svc:changed'))
+  }
+  watchStream(stream, show)
+  watchReloads(show, reload)
+  holdWhileReading(reload)
+}
+
+type ShowState = (text: string, isLost: boolean) => void
+
+function watchStream(stream: Element, show: ShowState): void {
+  const isLost = { value: false }
+  const latest: { connection: StreamDetail['connection']; heardAt: number } = { connection: undefined, heardAt: 0 }
+  const hear = (event: Event): void => {
+    latest.connection = (event as CustomEvent<StreamDetail>).detail.connection
+    latest.heardAt = Date.now()
+  }
+  const lose = (text: string): void => {
+    isLost.value = true
+    show(text, true)
+  }
+  document.addEventListener('htmx:sse:before:connection', (event) => {
+    const { connection } = (event as CustomEvent<StreamDetail>).detail
+    if (connection && connection.attempt > 0) lose('Not live: connecting again')
+  })
+  document.addEventListener('htmx:sse:after:connection', (event) => {
+    hear(event)
+    isLost.value = false
+    show('Live', false)
+  })
+  document.addEventListener('htmx:sse:before:message', hear)
+  document.addEventListener('htmx:sse:error', () => lose('Not live: connecting again'))
+  document.addEventListener('svc:ended', () => lose('Not live: signed out'))
+  for (const name of ['htmx:response:error', 'htmx:error'])
+    stream.addEventListener(name, () => lose('Not live: reload the page'))
+  const connectAgain = (): void => {
+    latest.heardAt = Date.now()
+    latest.connection?.reader?.cancel()
+  }
+  window.addEventListener('offline', () => lose('Not live: no network'))
+  window.addEventListener('online', connectAgain)
+  setInterval(() => {
+    if (document.hidden || isLost.value || latest.heardAt === 0 || Date.now() - latest.heardAt < SILENCE_MAX_MS) return
+    lose('Not live: connecting again')
+    connectAgain()
+  }, SILENCE_CHECK_MS)
+}
+
+/** A reload that fails leaves the page as it is. */
+function watchReloads(show: ShowState, reload: () => void): void {
+  const isOfPage = ({ target }: Event): boolean => target instanceof Element && target.id === 'live'
+  const failed = { value: false }
+  const fail = (event: Event): void => {
+    if (!isOfPage(event)) return
+    failed.value = true
+    show('Not live: the last update failed', true)
+    setTimeout(reload, RETRY_MS)
+  }
+  for (const name of ['htmx:response:error', 'htmx:error']) document.addEventListener(name, fail)
+  document.addEventListener('htmx:after:request', (event) => {
+    const { ctx } = (event as CustomEvent<{ ctx: { response: { status: number } } }>).detail
+    if (!failed.value || !isOfPage(event) || ctx.response.status >= 400) return
+    failed.value = false
+    show('Live', false)
+  })
+}
+
+function holdWhileReading(reload: () => void): void {
+  const button = document.querySelector<HTMLButtonElement>('#held')
+  if (!button) return
+  const isReading = (): boolean => (document.querySelector('#live tbody tr')?.getBoundingClientRect().bottom ?? 0) < 0
+  document.addEventListener('htmx:before:request', (event) => {
+    if (!(event.target instanceof Element) || event.target.id !== 'live' || !isReading()) return
+    event.preventDefault()
+    button.hidden = false
+  })
+  document.addEventListener(
+    'scroll',
+    () => {
+      if (button.hidden || isReading()) return
+      button.hidden = true
+      reload()
+    },
+    { passive: true },
+  )
+  button.addEventListener('click', () => window.scrollTo({ top: 0 }))
+}
