@@ -88,12 +88,16 @@ async function receiveFailed(dash: Dashboard, folder: string): Promise<string> {
 }
 
 /** A sent message of which it is not known whether it arrived. */
-async function sendUnclear(dash: Dashboard, folder: string): Promise<string> {
+function sendUnclear(dash: Dashboard, folder: string): Promise<string> {
+  return sendInVain(dash, folder, 'unknown')
+}
+
+async function sendInVain(dash: Dashboard, folder: string, state: 'unknown' | 'failed'): Promise<string> {
   const { host } = dash
   return write(dash, async (tx) => {
     const message = { jid: 'telegram:1', topic: '', folder, content: 'an answer' }
     const { id } = await recordOutbound(tx, writeContextOf(host), host.rules, message)
-    await run(tx, `update outbox set state = 'unknown' where id = $1`, [id])
+    await run(tx, `update outbox set state = $2 where id = $1`, [id, state])
     return id
   })
 }
@@ -230,6 +234,7 @@ const gate = onboardingGatesResource.verbs
 export const ACTION_ROWS: Readonly<Record<string, ActionRow>> = {
   '/dash/ approve': decisionRow('/dash/', 'approve'),
   '/dash/ reject': decisionRow('/dash/', 'reject'),
+  '/dash/ retry': retryRows(() => '/dash/')[0],
   '/dash/ stop': stopRow(() => '/dash/'),
   '/dash/ allow': {
     make: async (dash, { folder, mark }) => {
@@ -249,6 +254,13 @@ export const ACTION_ROWS: Readonly<Record<string, ActionRow>> = {
       const ids = [await receiveFailed(dash, folder), await receiveFailed(dash, folder)]
       return { path: '/dash/messages', fields: { ids: ids.join(' ') } }
     },
+  },
+  '/dash/messages retry_matching': {
+    make: async (dash, { folder }) => {
+      for (let n = 0; n < 2; n++) await receiveFailed(dash, folder)
+      return { path: `/dash/messages?state=failed&limit=1&folder=${folder}`, fields: {} }
+    },
+    actsOnPage: true,
   },
   '/dash/messages/:id retry': retryOne,
   '/dash/messages/:id redeliver': redeliverOne,
@@ -331,6 +343,14 @@ export const ACTION_ROWS: Readonly<Record<string, ActionRow>> = {
     async (_, { mark }) => ({ path: '/dash/channels', fields: { name: `a${mark}`, platforms: `p${mark}` } }),
     200,
   ),
+  '/dash/channels retry': operatorRow(async (dash, { folder }) => ({
+    path: '/dash/channels',
+    fields: { id: await sendInVain(dash, folder, 'failed') },
+  })),
+  '/dash/channels redeliver': operatorRow(async (dash, { folder }) => ({
+    path: '/dash/channels',
+    fields: { id: await sendUnclear(dash, folder) },
+  })),
   '/dash/channels rotate': operatorRow(async (dash, { mark }) => channelSecret(dash, mark), 200),
   '/dash/channels remove': operatorRow(async (dash, { mark }) => channelSecret(dash, mark)),
   // The built-in demo has nothing to test, so its page has no button.

@@ -34,6 +34,13 @@ export function messageLink(id: string, text: string): Html {
   return link(messagePath(id), visibleText(text).replace(/\s+/g, ' ').trim() || '(no text)')
 }
 
+/** The same for a hit of a search, whose matching words are between « and ». */
+export function foundLink(id: string, snippet: string): Html {
+  const line = visibleText(snippet).replace(/\s+/g, ' ').trim()
+  const parts = line.split(/«([^«»]*)»/).map((part, at) => (at % 2 === 1 ? html`<mark>${part}</mark>` : html`${part}`))
+  return link(messagePath(id), html`${parts}`)
+}
+
 /** A chat or a sender in a table. */
 export function nameOf(name: string): Html {
   return html`<span class="name">${visibleText(name)}</span>`

@@ -172,7 +172,7 @@ suite('someone who never used the command line', needs('browser', 'bubblewrap', 
     await page.goto(`${base}/dash/`)
     const failed = page.getByRole('listitem').filter({ hasText: 'And on Sunday?' })
     await failed.getByText('The key has expired.').waitFor()
-    await failed.getByRole('link', { name: 'Why, and retry' }).click()
+    await failed.getByRole('link', { name: 'Why', exact: true }).click()
     await page.getByText('The key has expired.').first().waitFor()
     assert.doesNotMatch(await customer.content(), /key has expired/)
 

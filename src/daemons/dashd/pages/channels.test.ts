@@ -41,6 +41,7 @@ suite('the page of channels', () => {
     assert.ok(waiting.includes('message-pending') && !waiting.includes('message-failed'))
     const json = JSON.parse(await (await dash.operator.get('/dash/channels?format=json')).text())
     assert.equal(json[0].message, 'message-failed')
+    assert.ok(failed.includes('aria-label="Retry message message-failed"') && !waiting.includes('value="retry"'))
   })
 
   test('creates, rotates and deletes a secret, and shows it once', async (t) => {

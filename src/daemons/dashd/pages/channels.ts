@@ -16,7 +16,9 @@ import {
 } from '../../../web/dash/parts.ts'
 import { defineTable, renderTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
+import { retryButton } from '../message-parts.ts'
 import { definePage, folderPath, type PageContent, type PageView } from '../page.ts'
+import { MESSAGE_ACTIONS } from './message.ts'
 
 const registrations = channelRegistrationsResource.verbs
 const secrets = channelSecretsResource.verbs
@@ -49,6 +51,7 @@ export const channelsPage = definePage({
       confirm: ({ name }) => `Delete the secret of ${name}? Its registrations end at once.`,
       done: 'Secret deleted.',
     },
+    ...MESSAGE_ACTIONS,
   },
   show: async (view) => {
     const kind = view.query.kind === 'waiting' ? 'waiting' : 'failed'
@@ -199,11 +202,12 @@ function secretPage(
 }
 
 function undeliveredTable(
-  { nowMs, host }: PageView,
+  view: PageView,
   rows: readonly UndeliveredMessage[],
   next: string | undefined,
   kind: 'waiting' | 'failed',
 ) {
+  const { nowMs, host } = view
   return defineTable<UndeliveredMessage>({
     id: 'undelivered',
     caption: 'Messages that were not delivered',
@@ -240,6 +244,7 @@ function undeliveredTable(
           ]
         : []),
     ],
+    rowActions: kind === 'failed' ? (message) => retryButton(view, message) : undefined,
     empty:
       kind === 'waiting'
         ? {

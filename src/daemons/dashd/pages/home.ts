@@ -19,6 +19,7 @@ import {
 } from '../../../web/dash/parts.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import { approvalActions, decisionButtons, mayDecide } from '../approval-parts.ts'
+import { messagePath, retryButton } from '../message-parts.ts'
 import { usesDemoModel } from '../model-section.ts'
 import { definePage, folderPath, type PageView } from '../page.ts'
 import {
@@ -31,6 +32,7 @@ import {
   turnBadge,
   turnPath,
 } from '../turn-parts.ts'
+import { MESSAGE_ACTIONS } from './message.ts'
 
 export const homePage = definePage({
   path: '/dash/',
@@ -38,6 +40,7 @@ export const homePage = definePage({
   nav: 'start',
   actions: {
     ...approvalActions,
+    retry: MESSAGE_ACTIONS.retry,
     stop: stopAction,
     allow: { verb: networkRulesResource.verbs.allow, done: 'The host is allowed.' },
   },
@@ -46,7 +49,7 @@ export const homePage = definePage({
     const { hours } = await view.call(folderTurnsResource.verbs.day, {})
     const { turns } = await view.call(turnsResource.verbs.running, {})
     const parts = [
-      section('attention', 'Needs attention', await renderAttention(view, attention)),
+      section('attention', 'Needs attention', await renderAttention(view, attention), allFailed(attention)),
       section('day', 'Last 24 hours', renderDay(hours)),
       section('live-turns', 'Live turns', renderLive(view, turns), link('/dash/turns', 'All turns')),
     ]
@@ -77,6 +80,11 @@ interface AttentionItem {
   readonly reason?: string | undefined
   readonly at?: string | undefined
   readonly action: Html
+}
+
+/** The list above shows the newest. */
+function allFailed({ failed_messages }: Attention): Html {
+  return failed_messages.length < 2 ? EMPTY_HTML : link('/dash/messages?state=failed', 'All failed messages')
 }
 
 async function renderAttention(view: PageView, attention: Attention): Promise<Html> {
@@ -116,12 +124,12 @@ async function attentionItems(view: PageView, found: Attention): Promise<Attenti
     ...found.failed_messages.map(({ id, folder, at, text, reason }) => ({
       ...{ id: `message-${id}`, tone: 'fault' as const, kind: 'failed message', folder, at, reason },
       what: excerpt(text),
-      action: buttonLink(`/dash/messages/${encodeURIComponent(id)}`, 'Why, and retry'),
+      action: html`${buttonLink(messagePath(id), 'Why')}${retryButton(view, { id, state: 'failed' })}`,
     })),
     ...found.failed_deliveries.map(({ id, folder, at, text, reason }) => ({
       ...{ id: `delivery-${id}`, tone: 'fault' as const, kind: 'delivery', folder, at, reason },
       what: excerpt(text),
-      action: buttonLink('/dash/channels', 'Channels'),
+      action: buttonLink(messagePath(id), 'Why, and retry'),
     })),
     ...found.budgets.map(({ by, name, cap, spent, status }) => ({
       ...{

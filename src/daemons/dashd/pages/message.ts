@@ -13,14 +13,14 @@ type ReceivedMessage = Extract<MessageStory, { direction: 'in' }>
 type SentMessage = Extract<MessageStory, { direction: 'out' }>
 
 /** Retries of one message, on its page and in the list. */
-export const MESSAGE_ACTIONS: Readonly<Record<string, PageAction>> = {
+export const MESSAGE_ACTIONS = {
   retry: { verb: retry, done: 'The message waits for another attempt.' },
   redeliver: {
     verb: retry,
     done: 'The message is delivered again.',
     confirm: () => 'The message may have arrived already. Deliver it again?',
   },
-}
+} as const satisfies Readonly<Record<string, PageAction>>
 
 export const messageStoryPage = definePage({
   path: '/dash/messages/:id',

@@ -133,12 +133,12 @@ suite('the pages of messages', () => {
     await dash.receive('the invoice is wrong')
     await dash.receive('another invoice', { folder: 'other' })
     const found = await text(dash.operator.get('/dash/messages?q=invoice'))
-    assert.equal(found.match(/«invoice»/g)?.length, 2)
+    assert.equal(found.match(/<mark>invoice<\/mark>/g)?.length, 2)
     assert.equal(
-      (await text(dash.operator.get('/dash/messages?q=invoice&folder=other'))).match(/«invoice»/g)?.length,
+      (await text(dash.operator.get('/dash/messages?q=invoice&folder=other'))).match(/<mark>invoice<\/mark>/g)?.length,
       1,
     )
-    assert.equal((await text(dash.admin.get('/dash/messages?q=invoice'))).match(/«invoice»/g)?.length, 1)
+    assert.equal((await text(dash.admin.get('/dash/messages?q=invoice'))).match(/<mark>invoice<\/mark>/g)?.length, 1)
   })
 
   test('a search has pages, each hit on one of them, and exports all', async (t) => {
@@ -203,7 +203,7 @@ suite('the pages of messages', () => {
     assert.equal(audited.match(/>inbox\.retry</g)?.length, 1)
   })
 
-  test('retries all failed messages of a page, and asks before a delivery with an unknown end', async (t) => {
+  test('retries all failed messages of a page or of all pages, and asks before a delivery with an unknown end', async (t) => {
     const dash = await open(t)
     const ids = [
       await dash.receive('one', { state: 'failed', reason: 'it broke' }),
@@ -213,7 +213,23 @@ suite('the pages of messages', () => {
     assert.ok(page.includes('Retry all 2 on this page'))
     assert.equal((await dash.admin.post('/dash/messages', formOf(page, 'retry_all'))).status, 303)
     for (const id of ids) assert.equal(await dash.stateOf(id), 'waiting')
+    const more = await Promise.all(
+      ['three', 'four', 'five'].map((content) => dash.receive(content, { state: 'failed' })),
+    )
+    const foreign = await dash.receive('of others', { state: 'failed', folder: 'other' })
+    assert.ok((await text(dash.admin.get('/dash/messages?limit=1'))).includes('>All failed messages<'))
+    const path = '/dash/messages?state=failed&limit=1'
+    const matching = formOf(await text(dash.admin.get(path)), 'retry_matching')
+    assert.match(await text(dash.admin.post(path, matching)), /also those on other pages/)
+    assert.equal((await dash.admin.post('/dash/messages', { ...matching, confirmed: 'yes' })).status, 400)
+    assert.equal((await dash.admin.post(path, { ...matching, confirmed: 'yes' })).status, 303)
+    assert.match(await text(dash.admin.get(path)), /No message matches/)
+    for (const one of more) assert.equal(await dash.stateOf(one), 'waiting')
+    assert.equal(await dash.stateOf(foreign), 'failed')
     const id = await dash.send('hello', { state: 'unknown', error: 'no answer' })
+    const home = await text(dash.admin.get('/dash/'))
+    // The page of channels is only for operators.
+    assert.ok(home.includes(`href="/dash/messages/${id}"`) && !home.includes('href="/dash/channels"'))
     const sent = await text(dash.admin.get(`/dash/messages/${id}`))
     const fields = formOf(sent, 'redeliver')
     const asked = await dash.admin.post(`/dash/messages/${id}`, fields)

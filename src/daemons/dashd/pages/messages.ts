@@ -1,13 +1,14 @@
 // Messages, newest first, with filters and full-text search, and retries of those that failed.
 import type { z } from 'zod'
 import type { ListedMessage } from '../../../core/messages/message-list.ts'
-import { Refusal } from '../../../lib/refusal.ts'
+import { Refusal, refuse } from '../../../lib/refusal.ts'
 import { inboxResource } from '../../../resources/inbox.ts'
 import { renderFilters } from '../../../web/dash/filter-bar.ts'
 import { link, notice, timeOf, visibleText } from '../../../web/dash/parts.ts'
 import { type AnyTable, defineTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import {
+  foundLink,
   MESSAGE_STATES,
   messageLink,
   nameOf,
@@ -37,6 +38,17 @@ export const messagesPage = definePage({
         const rest = first === undefined ? '' : ` ${results.length - retried} could not be retried: ${first}.`
         return { done: `${retried} of ${results.length} messages wait for another attempt.${rest}` }
       },
+    },
+    retry_matching: {
+      run: async (view) => {
+        const { retried, failed, isCut } = await retryMatching(view)
+        const rest = failed === 0 ? '' : ` ${failed} could not be retried.`
+        const more = isCut ? ' More match: retry again.' : ''
+        return {
+          done: `${retried} ${retried === 1 ? 'message waits' : 'messages wait'} for another attempt.${rest}${more}`,
+        }
+      },
+      confirm: () => 'Retry every failed message that matches the filters, also those on other pages?',
     },
   },
   show: async (view) => {
@@ -103,10 +115,16 @@ function filtersOf({ query }: PageView) {
   return omitEmpty(texts) as Omit<z.input<typeof list.input>, 'limit' | 'after'>
 }
 
+function callList(view: PageView, limit: number, after: string | undefined) {
+  return view.call(list, { ...filtersOf(view), limit, ...omitEmpty({ after }) })
+}
+
+function callSearch(view: PageView, limit: number, after: string | undefined) {
+  return view.call(search, { ...filtersOf(view), query: view.query.q ?? '', limit, ...omitEmpty({ after }) })
+}
+
 async function readList(view: PageView): Promise<ListedPage> {
-  const { after } = view.query
-  const input = { ...filtersOf(view), limit: view.limit, ...omitEmpty({ after }) }
-  const { messages, next, searched_back_to } = await view.call(list, input)
+  const { messages, next, searched_back_to } = await callList(view, view.limit, view.query.after)
   const more =
     searched_back_to === undefined
       ? EMPTY_HTML
@@ -114,26 +132,67 @@ async function readList(view: PageView): Promise<ListedPage> {
           'warn',
           html`Searched back to ${timeOf(searched_back_to, view.nowMs)}. ${link(view.url({ after: next }), 'Search further back')}`,
         )
-  return { main: html`${more}${renderBulk(view, messages)}`, table: messageTable(view, messages, next) }
+  return { main: html`${more}${renderBulk(view, messages, next)}`, table: messageTable(view, messages, next) }
 }
 
 async function readFound(view: PageView): Promise<ListedPage> {
-  const { after } = view.query
-  const input = { ...filtersOf(view), query: view.query.q ?? '', limit: view.limit, ...omitEmpty({ after }) }
-  const { messages, next, is_capped } = await view.call(search, input)
+  const { messages, next, is_capped } = await callSearch(view, view.limit, view.query.after)
   const capped = is_capped
     ? notice('warn', 'These are the best matches. There may be more: add words or filters to see others.')
     : EMPTY_HTML
   const rows = messages.map(({ snippet, ...message }) => ({ ...message, text: snippet }))
-  return { main: html`${capped}${renderBulk(view, rows)}`, table: messageTable(view, rows, next) }
+  return { main: html`${capped}${renderBulk(view, rows, next)}`, table: messageTable(view, rows, next) }
 }
 
+/** A delivery with an unknown end is not retried without a question. */
+function retryable<M extends Pick<ListedMessage, 'can_retry' | 'state'>>(messages: readonly M[]): M[] {
+  return messages.filter(({ can_retry, state }) => can_retry && state !== 'unknown')
+}
+
+/** States whose messages all can be retried. Others would have to be searched for failed ones. */
+const RETRIED_STATES: readonly (string | undefined)[] = ['failed', 'refused']
+
 /** Who sees a message here may retry it, so rights are not checked for each. */
-function renderBulk(view: PageView, messages: readonly ListedMessage[]): Html {
-  const failed = messages.filter(({ can_retry, state }) => can_retry && state !== 'unknown')
-  if (failed.length < 2) return EMPTY_HTML
+function renderBulk(view: PageView, messages: readonly ListedMessage[], next: string | undefined): Html {
+  const failed = retryable(messages)
   const ids = failed.map(({ id }) => id).join(' ')
-  return html`<p>${view.button({ action: 'retry_all', fixed: { ids }, text: `Retry all ${failed.length} on this page` })}</p>`
+  const { state, after } = view.query
+  const hasMore = next !== undefined || after !== undefined
+  const ofPage =
+    failed.length < 2
+      ? EMPTY_HTML
+      : view.button({ action: 'retry_all', fixed: { ids }, text: `Retry all ${failed.length} on this page` })
+  const ofAll =
+    failed.length === 0 || !hasMore
+      ? EMPTY_HTML
+      : RETRIED_STATES.includes(state)
+        ? view.button({ action: 'retry_matching', text: 'Retry all that match' })
+        : link(view.url({ state: 'failed' }), 'All failed messages')
+  return html`<p class="choice">${ofPage}${ofAll}</p>`
+}
+
+interface MatchingPage {
+  readonly messages: readonly Pick<ListedMessage, 'id' | 'can_retry' | 'state'>[]
+  readonly next?: string | undefined
+}
+
+const MATCHING_MAX = 5000
+const MATCHING_PAGE = 200
+
+/** All pages of the list, one after the other: a retried message keeps its place in it. */
+async function retryMatching(view: PageView): Promise<{ retried: number; failed: number; isCut: boolean }> {
+  if (!RETRIED_STATES.includes(view.query.state)) refuse('invalid', 'choose the state failed or refused first')
+  const isSearch = (view.query.q ?? '').trim() !== ''
+  let [retried, failed, after]: [number, number, string | undefined] = [0, 0, undefined]
+  do {
+    const page: MatchingPage = await (isSearch ? callSearch : callList)(view, MATCHING_PAGE, after)
+    const ids = retryable(page.messages).map(({ id }) => id)
+    const done = ids.length === 0 ? { retried: 0 } : await view.call(retry_all, { ids })
+    retried += done.retried
+    failed += ids.length - done.retried
+    after = page.next
+  } while (after !== undefined && retried + failed < MATCHING_MAX)
+  return { retried, failed, isCut: after !== undefined }
 }
 
 function messageTable(view: PageView, rows: readonly ListedMessage[], next: string | undefined): AnyTable {
@@ -156,7 +215,12 @@ function messageTable(view: PageView, rows: readonly ListedMessage[], next: stri
         cell: ({ sender, direction }) => nameOf(direction === 'out' ? `${sender} (sent)` : sender),
         value: ({ sender }) => sender,
       },
-      { label: 'Text', isProse: true, cell: ({ id, text }) => messageLink(id, text), value: ({ text }) => text },
+      {
+        label: 'Text',
+        isProse: true,
+        cell: ({ id, text }) => (view.query.q ? foundLink(id, text) : messageLink(id, text)),
+        value: ({ text }) => text,
+      },
       { label: 'Reason', cell: ({ reason = '' }) => visibleText(reason) },
       { label: 'Id', cell: ({ id }) => html`<code>${id.slice(-6)}</code>`, value: ({ id }) => id },
     ],
