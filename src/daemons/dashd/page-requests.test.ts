@@ -48,6 +48,14 @@ const groupsPage = definePage({
           { name: 'daily', label: 'Cents', kind: 'number', isRequired: true },
         ],
       }),
+      main: view.list({
+        id: 'caps',
+        caption: 'Caps',
+        rows: groups,
+        columns: [{ label: 'Folder', cell: ({ folder }) => html`<a href="/dash/">${folder}</a>` }],
+        rowId: ({ folder }) => folder,
+        empty: { text: 'There are no caps.' },
+      }),
       table: defineTable({
         id: 'groups',
         caption: 'Groups',
@@ -389,6 +397,31 @@ suite('a page of the dashboard', () => {
       ['main', 'other', 'team', 'team/sub'],
     )
     assert.equal((await pages.ask(pages.operator, '/dash/operators?format=csv')).status, 404)
+    const href = /href="([^"]*format=csv[^"]*list=caps)"/.exec(first)?.[1]?.replaceAll('&amp;', '&') ?? assert.fail()
+    assert.equal(
+      await (await pages.ask(pages.operator, href)).text(),
+      'folder\r\nmain\r\nother\r\nteam\r\nteam/sub\r\n',
+    )
+    assert.equal((await pages.ask(pages.operator, '/dash/test?format=csv&list=none')).status, 404)
+  })
+
+  test('remembers how many rows of a page a person chose, and leads back to the first page', async (t) => {
+    const { operator, cli } = await serveDashboard(t, { daemons: ['proxyd', 'authd', 'dashd'] })
+    for (let n = 0; n < 60; n++) await cli.call(groupsResource.verbs.add, { folder: `g${n}` })
+    const rowsOf = (page: string): number => page.match(/<tr id="folders-/g)?.length ?? 0
+    const first = await (await operator.get('/dash/folders')).text()
+    assert.equal(rowsOf(first), 50)
+    assert.ok(!first.includes('rel="first"'))
+    const next = /href="([^"]*after=[^"]*)" rel="next"/.exec(first)?.[1]?.replaceAll('&amp;', '&') ?? assert.fail()
+    assert.match(await (await operator.get(next)).text(), /<a href="\/dash\/folders" rel="first">/)
+    const chosen = await operator.get('/dash/folders?limit=100')
+    const cookie = chosen.headers.get('Set-Cookie')?.split(';')[0] ?? ''
+    assert.equal(cookie, 'svc_rows=100')
+    assert.equal(
+      rowsOf(await (await operator.get('/dash/folders', { Cookie: `${operator.cookie}; ${cookie}` })).text()),
+      64,
+    )
+    assert.equal((await operator.get('/dash/folders?limit=7')).headers.get('Set-Cookie'), null)
   })
 
   test('shows the same part of a list and the same filter after a form', async (t) => {

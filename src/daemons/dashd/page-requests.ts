@@ -7,6 +7,7 @@ import { prefersHtml, problemOf } from '../../lib/http/http.ts'
 import { publicRefusal, Refusal, refuse } from '../../lib/refusal.ts'
 import { isObject, tryParseJson } from '../../lib/text/json.ts'
 import type { InstanceHost } from '../../registry/context.ts'
+import type { HtmlPage } from '../../web/chat/page.ts'
 import { renderForm } from '../../web/dash/form.ts'
 import { buttonLink, notice } from '../../web/dash/parts.ts'
 import {
@@ -20,8 +21,8 @@ import {
   type ShellContent,
   type ShellFrame,
 } from '../../web/dash/shell.ts'
-import { csvHead, csvRows, plainRows, renderTable } from '../../web/dash/table.ts'
-import { EMPTY_HTML, html } from '../../web/html.ts'
+import { type AnyTable, csvHead, csvRows, plainRows, renderTable, renderTableLinks } from '../../web/dash/table.ts'
+import { EMPTY_HTML, type Html, html } from '../../web/html.ts'
 import { messagePage } from '../../web/pages/page.ts'
 import { toSentence } from '../../web/text/wording.ts'
 import type { DaemonContext } from '../daemon.ts'
@@ -42,7 +43,7 @@ import {
   type PageView,
 } from './page.ts'
 import { signedOutForm } from './signed-out-form.ts'
-import { createView, faultText, type RefusedForm } from './view.ts'
+import { createView, faultText, type RefusedForm, ROWS_CHOICES, ROWS_COOKIE } from './view.ts'
 
 export interface PagesContext {
   readonly daemon: DaemonContext
@@ -143,7 +144,8 @@ async function showPage(context: PagesContext, c: Context, page: DashPage, perso
   if (page.progress !== undefined && !isPart && c.req.method === 'GET') return streamPage(context, view, page)
   const content = await page.show(view)
   if (isPart) return livePart(context, c, view, content)
-  return sendPage(c, renderPage(context, view, page, content, takeNotice(context, c, person)))
+  const done = takeNotice(context, c, person)
+  return sendPage(c, withCookie(renderPage(context, view, page, content, done), done?.cookie ?? rowsCookie(view)))
 }
 
 /** Sends the frame at once, so that the person sees what the page waits for. */
@@ -170,6 +172,18 @@ async function showOrExplain(context: PagesContext, view: PageView, page: DashPa
   }
 }
 
+const YEAR_S = 365 * 24 * 3600
+
+/** Remembers how many rows of a page the person chose. */
+function rowsCookie({ host, query: { limit } }: PageView): string | undefined {
+  if (!ROWS_CHOICES.some((size) => String(size) === limit)) return undefined
+  return formatCookie(host, ROWS_COOKIE, limit ?? '', { maxAgeS: YEAR_S, path: '/dash' })
+}
+
+function withCookie(page: HtmlPage, cookie: string | undefined): HtmlPage {
+  return cookie === undefined ? page : { ...page, headers: { ...page.headers, 'Set-Cookie': cookie } }
+}
+
 /** Only what has changed is sent. */
 function livePart(context: PagesContext, c: Context, view: PageView, content: PageContent): Response {
   const part = partOf(context, view, content)
@@ -179,13 +193,8 @@ function livePart(context: PagesContext, c: Context, view: PageView, content: Pa
 }
 
 function partOf({ live }: PagesContext, view: PageView, { main = EMPTY_HTML, table, isLive }: PageContent): LivePart {
-  const next = table?.next === undefined ? undefined : view.url({ after: table.next })
-  const rows = table === undefined ? EMPTY_HTML : renderTable(table, next)
-  const exports =
-    table === undefined || table.rows.length === 0
-      ? EMPTY_HTML
-      : html`<p class="hint">Download: <a href="${view.url({ format: 'csv' })}">CSV</a>, <a href="${view.url({ format: 'json' })}">JSON</a></p>`
-  const content = html`${main}${rows}${exports}`
+  const rows = table === undefined ? EMPTY_HTML : renderTable(table)
+  const content = html`${main}${rows}${table === undefined ? EMPTY_HTML : linksOf(view, table)}`
   // Form keys differ in every rendering.
   const text = content.toString().replace(/ name="form_key" value="[^"]*"/g, '')
   return {
@@ -196,16 +205,30 @@ function partOf({ live }: PagesContext, view: PageView, { main = EMPTY_HTML, tab
   }
 }
 
+function linksOf(view: PageView, { rows, next }: AnyTable): Html {
+  const { after } = view.query
+  const isPaged = next !== undefined || after !== undefined || rows.length > ROWS_CHOICES[0]
+  if (rows.length === 0 && !isPaged) return EMPTY_HTML
+  return renderTableLinks({
+    first: after === undefined ? undefined : view.url(),
+    next: next === undefined ? undefined : view.url({ after: next }),
+    csv: view.url({ format: 'csv' }),
+    json: view.url({ format: 'json' }),
+    sizes: isPaged
+      ? ROWS_CHOICES.map((size) => [size, size === view.limit ? undefined : view.url({ limit: String(size) })])
+      : [],
+  })
+}
+
 function renderPage(
   context: PagesContext,
   view: PageView,
   page: DashPage | undefined,
   content: PageContent,
-  done?: { readonly text: string; readonly cookie: string } | undefined,
-) {
+  done?: { readonly text: string } | undefined,
+): HtmlPage {
   const frame = frameOf(context, view, page, content.title)
-  const shell = renderShell(frame, contentOf(context, view, content, done?.text))
-  return done === undefined ? shell : { ...shell, headers: { ...shell.headers, 'Set-Cookie': done.cookie } }
+  return renderShell(frame, contentOf(context, view, content, done?.text))
 }
 
 function frameOf(
@@ -257,9 +280,10 @@ async function exportTable(
 ): Promise<Response> {
   const read = async (query: Readonly<Record<string, string>>) => {
     const view = await createView({ daemon, c, person, query })
-    return (await page.show(view)).table
+    const { table } = await page.show(view)
+    return list === undefined ? table : view.lists.get(list)
   }
-  const { format: _, after: __, ...given } = (await createView({ daemon, c, person })).query
+  const { format: _, after: __, list, ...given } = (await createView({ daemon, c, person })).query
   const query = { ...given, limit: EXPORT_LIMIT }
   const first = await read(query)
   if (!first) refuse('not_found', 'this page has no list')

@@ -4,7 +4,7 @@ import { scheduledTasksResource } from '../../resources/scheduled-tasks.ts'
 import { renderDetails } from '../../web/dash/detail-pane.ts'
 import type { FormField } from '../../web/dash/form.ts'
 import { badge, buttonLink, link, section, type Tone, textBlock, timeOf } from '../../web/dash/parts.ts'
-import { type DataTable, renderTable } from '../../web/dash/table.ts'
+import type { DataTable } from '../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../web/html.ts'
 import type { FormFields } from '../http/form-request.ts'
 import { messagePath } from './message-parts.ts'
@@ -244,7 +244,7 @@ export async function taskDetails(
     ? html`${view.form({ action: 'change', fixed: { id }, fields: taskFields(view, task), submit: 'Save' })}${view.button({ action: 'remove', fixed: { id }, text: 'Delete this task', isDangerous: true })}`
     : EMPTY_HTML
   return {
-    details: section('task', `Task ${id}`, html`${shown}<h3>Last runs</h3>${renderTable(table)}`, close),
+    details: section('task', `Task ${id}`, html`${shown}<h3>Last runs</h3>${view.list(table)}`, close),
     form: mayChange ? section('change-task', `Change task ${id}`, change) : EMPTY_HTML,
   }
 }

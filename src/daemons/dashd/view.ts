@@ -10,14 +10,20 @@ import type { InstanceHost } from '../../registry/context.ts'
 import { withQuery } from '../../web/dash/filter-bar.ts'
 import { type FormField, renderButton, renderForm } from '../../web/dash/form.ts'
 import { notice } from '../../web/dash/parts.ts'
+import { type AnyTable, defineTable, renderTable, renderTableLinks } from '../../web/dash/table.ts'
+import { html } from '../../web/html.ts'
 import { toSentence } from '../../web/text/wording.ts'
 import type { DaemonContext } from '../daemon.ts'
+import { readCookie } from '../http/session-cookie.ts'
 import type { SignedIn } from '../http/signed-in.ts'
 import { placeFaults } from './field-faults.ts'
 import { formNameOf } from './form-fields.ts'
 import type { PageView } from './page.ts'
 
-const LIMIT = 50
+/** Rows of a page that a person chooses from; the choice is remembered. */
+export const ROWS_CHOICES = [50, 100, 200] as const
+export const ROWS_COOKIE = 'svc_rows'
+const LIMIT = ROWS_CHOICES[0]
 const LIMIT_MAX = 1000
 
 /** A form that was refused. */
@@ -47,6 +53,9 @@ export async function createView(options: ViewOptions): Promise<PageView> {
   const { pathname: path, search } = new URL(c.req.url)
   const query = options.query ?? parseQueryString(search)
   let changes = 0
+  const lists = new Map<string, AnyTable>()
+  const url: PageView['url'] = (changed = {}) =>
+    withQuery(path, { ...query, after: undefined, format: undefined, list: undefined, ...changed })
   const rights = await readRights(host, person)
   const hidden = (action: string, form: string, fixed: Readonly<Record<string, string>>): Record<string, string> => ({
     ...fixed,
@@ -65,7 +74,7 @@ export async function createView(options: ViewOptions): Promise<PageView> {
     path,
     query,
     params: c.req.param() as Record<string, string>,
-    limit: limitOf(query.limit),
+    limit: limitOf(query.limit ?? readCookie(c.req.header('Cookie'), ROWS_COOKIE)),
     call: (verb, input) => {
       const isChange = formKey !== undefined && !verb.isReadOnly
       const key = isChange ? { formKey: `${person.session} ${formKey} ${changes++}` } : {}
@@ -98,7 +107,14 @@ export async function createView(options: ViewOptions): Promise<PageView> {
     },
     button: ({ action, fixed = {}, ...button }) =>
       renderButton({ ...button, to: withQuery(path, query), hidden: hidden(action, action, fixed) }),
-    url: (changed = {}) => withQuery(path, { ...query, after: undefined, format: undefined, ...changed }),
+    lists,
+    list: (table) => {
+      lists.set(table.id, defineTable(table))
+      if (table.rows.length === 0) return renderTable(table)
+      const download = (format: string): string => url({ format, list: table.id })
+      return html`${renderTable(table)}${renderTableLinks({ csv: download('csv'), json: download('json') })}`
+    },
+    url,
   }
 }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { html } from '../html.ts'
+import { timeOf } from './parts.ts'
 import { countColumn, csvRows, type DataTable, plainRows, renderTable } from './table.ts'
 
 interface Row {
@@ -36,6 +37,19 @@ suite('tables', () => {
     assert.match(long, /<td data-label="Name" class="long">/)
     const sentence = renderTable(tableOf([{ name: 'a sentence of several short words' }])).toString()
     assert.match(sentence, /<td data-label="Name"><a/)
+  })
+
+  test('export a cell without a value of its own as text, with exact times', () => {
+    const at = '2026-01-31T09:00:00.000Z'
+    const table = tableOf([{ name: '<b> & "c"' }])
+    const columns = [
+      {
+        label: 'State',
+        cell: ({ name }: Row) => html`<span class="badge">late</span> ${timeOf(at, Date.parse(at))}<br>${name}`,
+      },
+      { label: 'None', cell: () => html`<span></span>` },
+    ]
+    assert.deepEqual(plainRows({ ...table, columns }), [{ state: `late ${at} <b> & "c"`, none: undefined }])
   })
 
   test('group the digits of counts on the page, and not in CSV and JSON', () => {

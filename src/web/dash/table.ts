@@ -7,7 +7,7 @@ type CellContent = Html | string | number | undefined
 export interface TableColumn<R> {
   readonly label: string
   readonly cell: (row: R) => CellContent
-  /** For CSV and JSON; default: the cell, if it is text or a number. */
+  /** For CSV and JSON; default: the cell as text, with exact times. */
   readonly value?: (row: R) => string | number | boolean | undefined
   /** Numbers are aligned at their end. */
   readonly isNumber?: true
@@ -46,18 +46,37 @@ export function defineTable<R>(table: DataTable<R>): AnyTable {
   return table as unknown as AnyTable
 }
 
-/** `nextHref`: the URL of the next page. */
-export function renderTable<R>(table: DataTable<R>, nextHref?: string): Html {
+export function renderTable<R>(table: DataTable<R>): Html {
   const { id, caption, columns, rows, rowActions, empty } = table
   if (rows.length === 0) return emptyState(empty)
   const heads = columns.map(({ label, isNumber }) => html`<th scope="col"${numberClass(isNumber)}>${label}</th>`)
   const actions = rowActions ? html`<th scope="col"><span class="unseen">Actions</span></th>` : EMPTY_HTML
   const body = rows.map((row) => renderRow(table, row))
-  const more =
-    nextHref === undefined
-      ? EMPTY_HTML
-      : html`<p class="more"><a href="${linkTarget(nextHref)}" rel="next">Next page</a></p>`
-  return html`<div class="scroll"><table id="${id}"><caption class="unseen">${caption}</caption><thead><tr>${heads}${actions}</tr></thead><tbody>${body}</tbody></table></div>${more}`
+  return html`<div class="scroll"><table id="${id}"><caption class="unseen">${caption}</caption><thead><tr>${heads}${actions}</tr></thead><tbody>${body}</tbody></table></div>`
+}
+
+export interface TableLinks {
+  readonly first?: string | undefined
+  readonly next?: string | undefined
+  readonly csv: string
+  readonly json: string
+  /** Numbers of rows to choose from; the one without a link is in use. */
+  readonly sizes?: readonly (readonly [rows: number, href: string | undefined])[]
+}
+
+/** What follows a table: other pages of it, and downloads. */
+export function renderTableLinks({ first, next, csv, json, sizes = [] }: TableLinks): Html {
+  const pages = [
+    ...(first === undefined ? [] : [html`<a href="${linkTarget(first)}" rel="first">First page</a> `]),
+    ...(next === undefined ? [] : [html`<a href="${linkTarget(next)}" rel="next">Next page</a>`]),
+  ]
+  const shown = sizes.map(
+    ([rows, href]) =>
+      html` ${href === undefined ? html`<strong>${rows}</strong>` : html`<a href="${linkTarget(href)}">${rows}</a>`}`,
+  )
+  return html`${pages.length === 0 ? EMPTY_HTML : html`<p class="more">${pages}</p>`}<p class="hint">${
+    shown.length === 0 ? EMPTY_HTML : html`Rows of a page:${shown}. `
+  }Download: <a href="${linkTarget(csv)}">CSV</a>, <a href="${linkTarget(json)}">JSON</a></p>`
 }
 
 function renderRow<R>({ id, columns, rowId, rowActions }: DataTable<R>, row: R): Html {
@@ -107,8 +126,20 @@ export function plainRows<R>({ columns, rows }: DataTable<R>): PlainRow[] {
 
 function plainValue<R>({ cell, value }: TableColumn<R>, row: R): string | number | boolean | undefined {
   if (value) return value(row)
-  const content = cell(row)
-  return typeof content === 'string' || typeof content === 'number' ? content : undefined
+  const content: unknown = cell(row)
+  if (content === undefined || typeof content === 'number' || typeof content === 'string') return content
+  return textOfHtml(String(content)) || undefined
+}
+
+const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', '#39': "'" }
+
+function textOfHtml(markup: string): string {
+  return markup
+    .replace(/<time datetime="([^"]*)"[^>]*>[^<]*/g, '$1')
+    .replace(/<(?:br|\/p|\/li|\/pre|\/summary)>/g, ' ')
+    .replace(/<[^>]*>/g, '')
+    .replace(/&([a-z0-9#]+);/g, (entity, name: string) => ENTITIES[name] ?? entity)
+    .trim()
 }
 
 export function csvHead<R>({ columns }: DataTable<R>): string {

@@ -1,7 +1,7 @@
 // Tool calls that wait for an approval, and the last decisions.
 import { pendingActionsResource } from '../../../resources/pending-actions.ts'
 import { badge, section, type Tone, textBlock, timeOf, visibleText } from '../../../web/dash/parts.ts'
-import { defineTable, renderTable } from '../../../web/dash/table.ts'
+import { defineTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, html } from '../../../web/html.ts'
 import { approvalActions, decisionButtons, mayDecide } from '../approval-parts.ts'
 import { definePage, type PageView } from '../page.ts'
@@ -63,9 +63,10 @@ function callColumns() {
   ]
 }
 
-function decisions({ nowMs }: PageView, decided: readonly HeldCall[]) {
+function decisions(view: PageView, decided: readonly HeldCall[]) {
+  const { nowMs } = view
   if (decided.length === 0) return html`<p class="muted">None yet.</p>`
-  return renderTable<HeldCall>({
+  return view.list<HeldCall>({
     id: 'decisions',
     caption: 'Last decisions, newest first',
     rows: decided,

@@ -14,7 +14,7 @@ import {
   timeOf,
   visibleText,
 } from '../../../web/dash/parts.ts'
-import { defineTable, renderTable } from '../../../web/dash/table.ts'
+import { defineTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import { retryButton } from '../message-parts.ts'
 import { definePage, folderPath, type PageContent, type PageView } from '../page.ts'
@@ -73,7 +73,7 @@ export const channelsPage = definePage({
     }))
     return {
       title: 'Channels',
-      main: html`${section('adapters', 'Adapters', renderAdapters(view, state.adapters))}${section('platforms', 'Platforms', renderPlatforms(state.platforms))}${section('secrets', 'Secrets of adapters', renderSecrets(view, channel_secrets))}${section('undelivered-messages', 'Messages that were not delivered', renderTabs('Messages that were not delivered', tabs))}`,
+      main: html`${section('adapters', 'Adapters', renderAdapters(view, state.adapters))}${section('platforms', 'Platforms', renderPlatforms(view, state.platforms))}${section('secrets', 'Secrets of adapters', renderSecrets(view, channel_secrets))}${section('undelivered-messages', 'Messages that were not delivered', renderTabs('Messages that were not delivered', tabs))}`,
       table: undeliveredTable(view, undelivered, next, kind),
       bottom: section(
         'new-secret',
@@ -87,8 +87,9 @@ export const channelsPage = definePage({
 
 const HEALTH_TONES: Readonly<Record<Adapter['health'], Tone>> = { healthy: 'ok', failing: 'fault', unknown: 'idle' }
 
-function renderAdapters({ nowMs, host }: PageView, adapters: readonly Adapter[]): Html {
-  return renderTable<Adapter>({
+function renderAdapters(view: PageView, adapters: readonly Adapter[]): Html {
+  const { nowMs, host } = view
+  return view.list<Adapter>({
     id: 'adapters-table',
     caption: 'Registered adapters',
     rows: adapters,
@@ -119,8 +120,8 @@ function healthOf({ health, health_fails }: Adapter): Html {
   return html`${badge(health, HEALTH_TONES[health])}${why}`
 }
 
-function renderPlatforms(platforms: readonly Platform[]): Html {
-  return renderTable<Platform>({
+function renderPlatforms(view: PageView, platforms: readonly Platform[]): Html {
+  return view.list<Platform>({
     id: 'platforms-table',
     caption: 'Platforms',
     rows: platforms,
@@ -145,7 +146,7 @@ function countText(count: number): string {
 }
 
 function renderSecrets(view: PageView, listed: readonly Secret[]): Html {
-  return renderTable<Secret>({
+  return view.list<Secret>({
     id: 'secrets-table',
     caption: 'Secrets of adapters',
     rows: listed,

@@ -8,7 +8,7 @@ import { secretsResource } from '../../../resources/secrets.ts'
 import { sessionsResource } from '../../../resources/sessions.ts'
 import { renderDetails } from '../../../web/dash/detail-pane.ts'
 import { badge, buttonLink, copyText, money, section, timeOf, visibleText } from '../../../web/dash/parts.ts'
-import { defineTable, renderTable } from '../../../web/dash/table.ts'
+import { defineTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, html } from '../../../web/html.ts'
 import { definePage } from '../page.ts'
 import { bearerTable, passkeyTable, sessionTable } from './sign-in-tables.ts'
@@ -96,12 +96,12 @@ export const mePage = definePage({
         'Spent today':
           person.cap === undefined ? money(person.spent) : `${money(person.spent)} of ${money(person.cap)}`,
       })}${buttonLink('/auth/me', 'Accounts and agents')}
-${section('own-sessions', 'Sessions', renderTable(ownSessions), others ? view.button({ action: 'end_others', text: 'End all others', label: 'End all other sessions', isDangerous: true }) : EMPTY_HTML)}
-${section('own-passkeys', 'Passkeys', renderTable(passkeyTable(view, passkeys, undefined)), buttonLink('/auth/passkeys', 'Add or change'))}
+${section('own-sessions', 'Sessions', view.list(ownSessions), others ? view.button({ action: 'end_others', text: 'End all others', label: 'End all other sessions', isDangerous: true }) : EMPTY_HTML)}
+${section('own-passkeys', 'Passkeys', view.list(passkeyTable(view, passkeys, undefined)), buttonLink('/auth/passkeys', 'Add or change'))}
 ${section(
   'own-bearers',
   'Bearers',
-  renderTable(
+  view.list(
     bearerTable(view, bearers, ({ id }) => view.button({ action: 'revoke_bearer', text: 'Revoke', fixed: { id } })),
   ),
 )}

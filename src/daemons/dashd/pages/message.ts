@@ -2,7 +2,7 @@
 import { inboxResource, type MessageStory } from '../../../resources/inbox.ts'
 import { renderDetails } from '../../../web/dash/detail-pane.ts'
 import { badge, link, logBlock, money, section, textBlock, timeOf, visibleText } from '../../../web/dash/parts.ts'
-import { countColumn, renderTable } from '../../../web/dash/table.ts'
+import { countColumn } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import { messageLink, optionalFolderLink, retryButton, stateBadge } from '../message-parts.ts'
 import { definePage, type PageAction, type PageView } from '../page.ts'
@@ -62,7 +62,7 @@ async function renderReceived(view: PageView, story: ReceivedMessage): Promise<H
     section('attempts', 'Attempts', renderAttempts(view, story)),
     section('calls', 'Tool calls', renderCalls(view, story)),
     section('answers', 'Answers and delivery', renderAnswers(view, story)),
-    section('cost', 'Cost', renderCosts(story)),
+    section('cost', 'Cost', renderCosts(view, story)),
     section('log', 'Log of the turn', renderLog(tail)),
   ]
   return html`${renderHead(view, story)}${parts}`
@@ -156,8 +156,9 @@ function turnLink(turn_id: string | undefined): Html {
   return turn_id === undefined ? EMPTY_HTML : link(`/dash/turns/${turn_id}`, `turn ${turn_id.slice(0, 13)}`)
 }
 
-function renderCalls({ nowMs }: PageView, { tool_calls }: ReceivedMessage): Html {
-  return renderTable({
+function renderCalls(view: PageView, { tool_calls }: ReceivedMessage): Html {
+  const { nowMs } = view
+  return view.list({
     id: 'tool-calls',
     caption: 'Tool calls of the turn',
     rows: tool_calls,
@@ -208,8 +209,8 @@ function retryDelivery(view: PageView, id: string, state: string): Html {
   return ['failed', 'unknown'].includes(state) ? retryButton(view, { id, state }) : EMPTY_HTML
 }
 
-function renderCosts({ costs }: ReceivedMessage): Html {
-  return renderTable<ReceivedMessage['costs'][number]>({
+function renderCosts(view: PageView, { costs }: ReceivedMessage): Html {
+  return view.list<ReceivedMessage['costs'][number]>({
     id: 'costs',
     caption: 'Costs of the turn by model',
     rows: costs,

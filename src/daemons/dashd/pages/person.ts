@@ -11,7 +11,7 @@ import { sessionsResource } from '../../../resources/sessions.ts'
 import { usersResource } from '../../../resources/users.ts'
 import { renderDetails } from '../../../web/dash/detail-pane.ts'
 import { badge, buttonLink, copyText, money, section, timeOf, visibleText } from '../../../web/dash/parts.ts'
-import { type DataTable, defineTable, renderTable } from '../../../web/dash/table.ts'
+import { type DataTable, defineTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import type { FormFields } from '../../http/form-request.ts'
 import { definePage, type PageAction, type PageView } from '../page.ts'
@@ -145,12 +145,12 @@ export const onePersonPage = definePage({
         'Spent today':
           person.cap === undefined ? money(person.spent) : `${money(person.spent)} of ${money(person.cap)}`,
       })}
-${section('accounts', 'Accounts', renderTable(accountTable(view, shown, mayChange)), signInButton(view, sub, mayChange))}
-${section('roles', 'Roles', renderTable(await roleTable(view, subs, mayChange)))}
+${section('accounts', 'Accounts', view.list(accountTable(view, shown, mayChange)), signInButton(view, sub, mayChange))}
+${section('roles', 'Roles', view.list(await roleTable(view, subs, mayChange)))}
 ${section(
   'sessions-of-person',
   'Sessions',
-  renderTable(
+  view.list(
     sessionTable(view, sessions, ({ family_id }) =>
       view.button({ action: 'end_session', text: 'End', fixed: { family_id } }),
     ),
@@ -168,7 +168,7 @@ ${section(
 ${section(
   'bearers-of-person',
   'Bearers',
-  renderTable(
+  view.list(
     bearerTable(view, bearers, ({ id }) => view.button({ action: 'revoke_bearer', text: 'Revoke', fixed: { id } })),
   ),
   bearers.length === 0
@@ -184,7 +184,7 @@ ${section(
 ${section(
   'passkeys-of-person',
   'Passkeys',
-  renderTable(
+  view.list(
     passkeyTable(view, passkeys, ({ id }) => view.button({ action: 'remove_passkey', text: 'Remove', fixed: { id } })),
   ),
 )}

@@ -12,7 +12,7 @@ import {
   timeOf,
   visibleText,
 } from '../../../web/dash/parts.ts'
-import { countColumn, renderTable } from '../../../web/dash/table.ts'
+import { countColumn } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import { definePage, type PageView } from '../page.ts'
 import { durationText, folderLink, stopAction, stopButton, turnBadge } from '../turn-parts.ts'
@@ -30,7 +30,7 @@ export const turnPage = definePage({
       section('turn-messages', 'Messages', messages(view, story)),
       section('turn-calls', 'Changes by tools', calls(view, story)),
       section('turn-answers', 'Answers', answers(view, story)),
-      story.costs.length === 0 ? EMPTY_HTML : section('turn-costs', 'Cost', costs(story)),
+      story.costs.length === 0 ? EMPTY_HTML : section('turn-costs', 'Cost', costs(view, story)),
     ]
     return { title: `Turn of ${story.turn.folder}`, main: html`${parts}`, isLive: !hasEnded(story) }
   },
@@ -80,7 +80,7 @@ function messages(view: PageView, story: TurnStory): Html {
 }
 
 function calls(view: PageView, story: TurnStory): Html {
-  return renderTable({
+  return view.list({
     id: 'calls',
     caption: 'Changes that the agent made, oldest first',
     rows: story.calls,
@@ -109,8 +109,8 @@ function answers(view: PageView, story: TurnStory): Html {
   return html`${items}`
 }
 
-function costs(story: TurnStory): Html {
-  return renderTable<TurnStory['costs'][number]>({
+function costs(view: PageView, story: TurnStory): Html {
+  return view.list<TurnStory['costs'][number]>({
     id: 'costs',
     caption: 'Cost by model',
     rows: story.costs,
