@@ -1,18 +1,10 @@
-// The script of the dashboard: local times, copy buttons, tables that scroll, the palette, the theme, fields for files, and
+// The script of the dashboard: times, copy buttons, tables that scroll, the palette, the theme, fields for files, and
 // whether the page is live. Everything else works without it.
 
 import { setUpLive } from './dash-live.ts'
+import { setUpTimes, showTimes } from './dash-times.ts'
 
 const root = document.documentElement
-
-/** Rewrites the exact times in the reader's zone. */
-function localizeTimes(within: ParentNode): void {
-  for (const time of within.querySelectorAll('time[datetime]')) {
-    const at = new Date(time.getAttribute('datetime') ?? '')
-    if (!Number.isNaN(at.getTime()))
-      time.setAttribute('title', at.toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'long' }))
-  }
-}
 
 function addCopyButtons(within: ParentNode): void {
   for (const place of within.querySelectorAll<HTMLElement>('[data-copy]:not(:has(button))')) {
@@ -42,7 +34,7 @@ function setUpScrolling(): void {
 }
 
 function enhance(within: ParentNode): void {
-  localizeTimes(within)
+  showTimes(within)
   addCopyButtons(within)
   setUpScrolling()
 }
@@ -115,6 +107,7 @@ function setUpFileFields(): void {
 }
 
 enhance(document)
+setUpTimes()
 setUpTheme()
 setUpPalette()
 setUpLive()

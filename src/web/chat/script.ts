@@ -25,7 +25,7 @@ const ENTRIES = {
   page: [...CHAT, 'browser/page'],
   embed: [...CHAT, 'browser/embed'],
   passkey: ['browser/passkey'],
-  dash: ['browser/dash-live', 'browser/dash'],
+  dash: ['text/ages', 'browser/dash-times', 'browser/dash-live', 'browser/dash'],
 } as const
 
 export function buildScript(entry: keyof typeof ENTRIES): string {

@@ -1,5 +1,6 @@
 // Small parts of dashboard pages.
 import { EMPTY_HTML, type Html, html, linkTarget } from '../html.ts'
+import { relativeTime } from '../text/ages.ts'
 
 /** Colour only means state. */
 export type Tone = 'ok' | 'warn' | 'fault' | 'busy' | 'idle'
@@ -8,22 +9,7 @@ export function badge(text: string, tone: Tone = 'idle'): Html {
   return html`<span class="badge ${tone}">${text}</span>`
 }
 
-const UNITS = [
-  ['d', 86_400_000],
-  ['h', 3_600_000],
-  ['m', 60_000],
-] as const
-
-/** `now`, `5m`, `2h` or `3d`, and `in 5m` for a time to come. */
-export function relativeTime(at: string, nowMs: number): string {
-  const ms = nowMs - Date.parse(at)
-  const [unit, size] = UNITS.find(([, unitMs]) => Math.abs(ms) >= unitMs) ?? []
-  if (unit === undefined || size === undefined) return 'now'
-  const text = `${Math.floor(Math.abs(ms) / size)}${unit}`
-  return ms < 0 ? `in ${text}` : text
-}
-
-/** A relative time with the exact one on hover; the script shows both in the reader's time zone. */
+/** A relative time with the exact one on hover; the script shows both as the reader chose. */
 export function timeOf(at: string | undefined, nowMs: number): Html {
   if (at === undefined) return html`<span class="muted">never</span>`
   return html`<time datetime="${at}" title="${at}">${relativeTime(at, nowMs)}</time>`

@@ -24,6 +24,8 @@ export interface ShellFrame {
   readonly assets: { readonly style: string; readonly script: string }
   /** What the person chose; absent: what the system prefers. */
   readonly theme?: 'light' | 'dark' | undefined
+  /** When the page was written, by the clock of the server. */
+  readonly nowMs: number
 }
 
 export interface ShellContent {
@@ -55,10 +57,10 @@ export function renderShell(frame: ShellFrame, content: ShellContent): HtmlPage 
 
 /** Up to the heading. Of a page that takes long, this is sent first. */
 export function renderShellStart(frame: ShellFrame): string {
-  const { title, instance, person, isOperator, navigation, assets, theme } = frame
+  const { title, instance, person, isOperator, navigation, assets, theme, nowMs } = frame
   const look = theme === undefined ? EMPTY_HTML : html` data-theme="${theme}"`
   return html`<!doctype html>
-<html lang="en"${look}>
+<html lang="en" data-now="${nowMs}"${look}>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -75,6 +77,7 @@ export function renderShellStart(frame: ShellFrame): string {
 <div class="tools">
 <button id="palette-open" class="quiet" type="button" hidden>Search <kbd>Ctrl K</kbd></button>
 <span id="connection" class="connection" role="status" hidden></span>
+<select id="times" aria-label="Times" hidden><option value="age">Ages</option><option value="mine">My time</option><option value="utc">UTC</option></select>
 <button id="theme" class="quiet" type="button" hidden>Theme</button>
 <a class="person" href="/dash/me">${person}${isOperator ? html` <span class="badge idle">operator</span>` : EMPTY_HTML}</a>
 </div>

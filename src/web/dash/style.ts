@@ -117,6 +117,7 @@ label .muted { font-weight: 400 }
 input:not([type=hidden], [type=checkbox], [type=radio]), select, textarea {
   width: 100%; min-height: 36px; padding: 6px 10px; border: 1px solid var(--edge); border-radius: 7px; background: var(--back); color: inherit; font: inherit;
 }
+#times { width: auto; min-height: 30px; padding: 2px 6px; font-size: 13.5px }
 textarea { resize: vertical }
 .field .hint, .field-fault { display: block; margin-top: 3px }
 .field-fault { color: var(--fault); overflow-wrap: anywhere }

@@ -100,6 +100,22 @@ suite('the pages of the dashboard', () => {
     },
   )
 
+  test('show ages that stay right, or exact times in UTC, as the person chose', needs('browser'), async (t) => {
+    const dash = await serveDashboard(t, { daemons: ['proxyd', 'authd', 'dashd'] })
+    const { page } = await openOperatorPage(t, dash)
+    await page.clock.install()
+    await page.goto(`${dash.base}/dash/me`)
+    const started = page.locator('#sessions time').first()
+    assert.equal(await started.textContent(), 'now')
+    await page.clock.fastForward('05:00')
+    assert.equal(await started.textContent(), '5m')
+    await page.selectOption('#times', 'utc')
+    for (const _ of ['chosen', 'remembered']) {
+      assert.match((await started.textContent()) ?? '', /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$/)
+      await page.reload()
+    }
+  })
+
   test('work without script: a form changes something and the page says so', needs('browser'), async (t) => {
     const dash = await serveDashboard(t)
     const page = await dash.open(t, dash.admin, '/dash/folders/team?view=network', { javaScriptEnabled: false })
