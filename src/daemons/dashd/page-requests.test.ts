@@ -4,6 +4,8 @@ import { type Dashboard, serveDashboard, TEAM_ADMIN } from '../../../test/suppor
 import { mustReadForm } from '../../../test/support/dashboard-forms.ts'
 import { type SignedInBrowser, signIn } from '../../../test/support/sign-in.ts'
 import { groups } from '../../core/groups/groups.ts'
+import { recordInbound } from '../../core/messages/inbound.ts'
+import { writeContextOf } from '../../core/turns/rounds.ts'
 import { openLog } from '../../lib/log/log.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { groupsResource } from '../../resources/groups.ts'
@@ -505,6 +507,33 @@ suite('the dashboard', () => {
     assert.deepEqual(
       [signedOut.status, signedOut.headers.get('HX-Redirect')],
       [401, '/auth/sign-in?next=%2Fdash%2Fsearch%3Fq%3Df'],
+    )
+  })
+
+  test('finds people and ids for operators, and messages for administrators', async (t) => {
+    const dash = await serveDashboard(t, { daemons: ['proxyd', 'authd', 'dashd', 'webd'] })
+    const { id } = await dash.host.engine.transaction((tx) =>
+      recordInbound(tx, writeContextOf(dash.host), {
+        jid: 'web:team',
+        sender: 'anon:1',
+        content: 'hello',
+        reach: 'all',
+      }),
+    )
+    const search = async (as: SignedInBrowser, words: string): Promise<string> =>
+      (await as.get(`/dash/search?q=${encodeURIComponent(words)}`)).text()
+    const person = 'href="/dash/person?sub=github%3Ateam-admin"'
+    assert.ok((await search(dash.operator, 'TEAM-ad')).includes(person))
+    assert.ok((await search(dash.operator, id.slice(0, 13))).includes(`href="/dash/messages/${id}"`))
+    for (const body of [await search(dash.admin, 'team-ad'), await search(dash.admin, id)]) {
+      assert.ok(!body.includes('/dash/person') && !body.includes(`href="/dash/messages/${id}"`))
+      assert.ok(body.includes('href="/dash/messages?q='))
+    }
+    assert.match(await search(dash.stranger, 'team'), /Nothing matches/)
+    // Without script, the button leads to the page, which has a form.
+    assert.match(
+      await search(dash.operator, 'me'),
+      /<a id="palette-open"[^>]* href="\/dash\/search"[\s\S]*<form id="search"/,
     )
   })
 

@@ -56,7 +56,7 @@ function setUpTheme(): void {
 
 function setUpPalette(): void {
   const dialog = document.querySelector<HTMLDialogElement>('#palette')
-  const opener = document.querySelector<HTMLButtonElement>('#palette-open')
+  const opener = document.querySelector<HTMLAnchorElement>('#palette-open')
   const query = document.querySelector<HTMLInputElement>('#palette-query')
   const results = document.querySelector('#palette-results')
   if (!dialog || !opener || !query || !results) return
@@ -65,8 +65,10 @@ function setUpPalette(): void {
     query.select()
     query.dispatchEvent(new Event('input', { bubbles: true }))
   }
-  opener.hidden = false
-  opener.addEventListener('click', open)
+  opener.addEventListener('click', (event) => {
+    event.preventDefault()
+    open()
+  })
   document.addEventListener('keydown', (event) => {
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k') {
       event.preventDefault()

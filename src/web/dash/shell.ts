@@ -75,7 +75,7 @@ export function renderShellStart(frame: ShellFrame): string {
 <header class="top">
 <a class="brand" href="/dash/">svc <span>${instance}</span></a>
 <div class="tools">
-<button id="palette-open" class="quiet" type="button" hidden>Search <kbd>Ctrl K</kbd></button>
+<a id="palette-open" class="button quiet" href="/dash/search">Search <kbd>Ctrl K</kbd></a>
 <span id="connection" class="connection" role="status" hidden></span>
 <select id="times" aria-label="Times" hidden><option value="age">Ages</option><option value="mine">My time</option><option value="utc">UTC</option></select>
 <button id="theme" class="quiet" type="button" hidden>Theme</button>
