@@ -166,6 +166,8 @@ const MATRIX: Readonly<Record<string, Row>> = {
   'turns.list': [FOLDER, { folder: 'team' }],
   'turns.list of all': [EVERYONE, {}],
   'turns.show': [FOLDER, { id: 'turn-of-team' }],
+  'turns.log': [FOLDER, { id: 'turn-of-team' }],
+  'turns.log of nothing': [OPERATORS, { id: 'none' }],
   'turns.show of nothing': [OPERATORS, { id: 'none' }],
   'turns.running': [FOLDER, { folder: 'team' }],
   'turns.running of all': [EVERYONE, {}],

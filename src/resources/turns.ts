@@ -12,6 +12,7 @@ import {
   TurnOutcome,
   TurnSummary,
 } from '../core/turns/turn-list.ts'
+import { readTurnLog, type TurnLogTail } from '../core/turns/turn-log-files.ts'
 import { stopTurns, Turn, turns } from '../core/turns/turns.ts'
 import { Folder, line, pageLimit } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
@@ -73,6 +74,23 @@ export const turnsResource = defineResource({
           answers: await listAnswers(tx, id),
           costs: await costLog.list(tx, { folder: turn.folder, turn_id: id }),
         }
+      },
+    }),
+
+    /** The end of its log; undefined if this machine has none. */
+    log: defineVerb({
+      isReadOnly: true,
+      input: TurnId.extend({ lines: pageLimit(200, 1000) }),
+      output: z.object({ lines: z.array(z.string()), is_cut: z.boolean() }).optional(),
+      authorize: operatorOn(folderOfTurn),
+      prepare: async ({ host: { layout, engine, clock } }, { id, lines }) => {
+        const turn = layout && (await engine.read((tx) => turns.find(tx, { id })))
+        return layout && turn && readTurnLog(layout, turn, { lines, now: clock.now() })
+      },
+      run: async ({ tx }, { id }, tail) => {
+        await mustFindTurn(tx, id)
+        const { lines, is_cut } = (tail as TurnLogTail | undefined) ?? {}
+        return lines && { lines: [...lines], is_cut: is_cut === true }
       },
     }),
 

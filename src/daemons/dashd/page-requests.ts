@@ -246,6 +246,7 @@ function frameOf(
     navigation: navigationOf(pages, view, page),
     assets: dashAssets(),
     theme: theme === 'light' || theme === 'dark' ? theme : undefined,
+    isUnwrapped: readCookie(view.c.req.header('Cookie'), 'svc_wrap') === 'off',
     nowMs: view.nowMs,
   }
 }

@@ -23,7 +23,7 @@ export function searchPage(pages: () => readonly DashPage[]): DashPage {
     show: async (view) => ({
       title: 'Search',
       top: renderFilters({
-        ...{ id: 'search', path: view.path, query: view.query },
+        ...{ id: 'search', path: view.path, query: view.query, submit: 'Search' },
         fields: [{ name: 'q', label: 'Page, folder, person or id', kind: 'search', maxLength: WORDS_MAX }],
       }),
       main: await renderResults(view, pages()),

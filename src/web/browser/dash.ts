@@ -36,6 +36,7 @@ function setUpScrolling(): void {
 function enhance(within: ParentNode): void {
   showTimes(within)
   addCopyButtons(within)
+  addWrapButton()
   setUpScrolling()
 }
 
@@ -52,6 +53,26 @@ function setUpTheme(): void {
     // biome-ignore lint/suspicious/noDocumentCookie: the Cookie Store API is not in every browser
     document.cookie = `svc_theme=${root.dataset.theme}; Path=/dash; Max-Age=31536000; SameSite=Lax`
   })
+}
+
+/** Whether long lines of logs are broken. The server reads the cookie, as for the theme. */
+function addWrapButton(): void {
+  const log = document.querySelector('#live pre.log')
+  if (!log || document.querySelector('#wrap')) return
+  const button = document.createElement('button')
+  button.id = 'wrap'
+  button.type = 'button'
+  button.className = 'quiet'
+  button.textContent = 'Wrap lines'
+  const show = (): void => button.setAttribute('aria-pressed', String(root.dataset.wrap !== 'off'))
+  button.addEventListener('click', () => {
+    root.dataset.wrap = root.dataset.wrap === 'off' ? 'on' : 'off'
+    // biome-ignore lint/suspicious/noDocumentCookie: the Cookie Store API is not in every browser
+    document.cookie = `svc_wrap=${root.dataset.wrap}; Path=/dash; Max-Age=31536000; SameSite=Lax`
+    show()
+  })
+  show()
+  document.querySelector('#log-search')?.append(button)
 }
 
 function setUpPalette(): void {

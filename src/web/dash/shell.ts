@@ -24,6 +24,8 @@ export interface ShellFrame {
   readonly assets: { readonly style: string; readonly script: string }
   /** What the person chose; absent: what the system prefers. */
   readonly theme?: 'light' | 'dark' | undefined
+  /** Whether the person chose not to break lines of logs. */
+  readonly isUnwrapped: boolean
   /** When the page was written, by the clock of the server. */
   readonly nowMs: number
 }
@@ -57,8 +59,9 @@ export function renderShell(frame: ShellFrame, content: ShellContent): HtmlPage 
 
 /** Up to the heading. Of a page that takes long, this is sent first. */
 export function renderShellStart(frame: ShellFrame): string {
-  const { title, instance, person, isOperator, navigation, assets, theme, nowMs } = frame
-  const look = theme === undefined ? EMPTY_HTML : html` data-theme="${theme}"`
+  const { title, instance, person, isOperator, navigation, assets, theme, isUnwrapped, nowMs } = frame
+  const wrap = isUnwrapped ? html` data-wrap="off"` : EMPTY_HTML
+  const look = theme === undefined ? wrap : html` data-theme="${theme}"${wrap}`
   return html`<!doctype html>
 <html lang="en" data-now="${nowMs}"${look}>
 <head>

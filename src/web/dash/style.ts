@@ -54,6 +54,9 @@ code, pre { font: 13px/1.5 ${CODE_FONT} }
 code { background: var(--code); padding: .1em .35em; border-radius: 4px; overflow-wrap: anywhere }
 pre { margin: 0 0 10px; padding: 10px 12px; overflow-x: auto; background: var(--code); border: 1px solid var(--line); border-radius: 8px }
 pre.text, pre.log { white-space: pre-wrap; overflow-wrap: anywhere }
+[data-wrap=off] pre.log { white-space: pre; overflow-wrap: normal }
+mark { background: var(--warn); color: var(--on-warn); border-radius: 3px }
+mark:target { outline: 2px solid var(--accent) }
 pre.text { font-family: inherit; font-size: 14px }
 .copy { display: inline-flex; flex-wrap: wrap; gap: 6px; align-items: center; max-width: 100% }
 .copy code { user-select: all }

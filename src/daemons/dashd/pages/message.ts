@@ -1,9 +1,10 @@
 // The whole story of one message, received or sent.
 import { inboxResource, type MessageStory } from '../../../resources/inbox.ts'
 import { renderDetails } from '../../../web/dash/detail-pane.ts'
-import { badge, link, logBlock, money, section, textBlock, timeOf, visibleText } from '../../../web/dash/parts.ts'
+import { badge, link, money, section, textBlock, timeOf, visibleText } from '../../../web/dash/parts.ts'
 import { countColumn } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
+import { logLines, renderTurnLog } from '../log-parts.ts'
 import { messageLink, optionalFolderLink, retryButton, stateBadge } from '../message-parts.ts'
 import { definePage, type PageAction, type PageView } from '../page.ts'
 
@@ -54,7 +55,7 @@ function hasEnded(story: MessageStory): boolean {
 
 async function renderReceived(view: PageView, story: ReceivedMessage): Promise<Html> {
   const { turn, is_turn_hidden } = story
-  const tail = turn && !is_turn_hidden ? await view.call(log, { id: story.id ?? '' }) : undefined
+  const tail = turn && !is_turn_hidden ? await view.call(log, { id: story.id ?? '', lines: logLines(view) }) : undefined
   const parts = [
     section('text', 'Text', textBlock('message-text', story.text), cutNote(story)),
     section('arrival', 'Arrival', renderArrival(view, story)),
@@ -63,7 +64,7 @@ async function renderReceived(view: PageView, story: ReceivedMessage): Promise<H
     section('calls', 'Tool calls', renderCalls(view, story)),
     section('answers', 'Answers and delivery', renderAnswers(view, story)),
     section('cost', 'Cost', renderCosts(view, story)),
-    section('log', 'Log of the turn', renderLog(tail)),
+    section('log', 'Log of the turn', renderTurnLog(view, tail)),
   ]
   return html`${renderHead(view, story)}${parts}`
 }
@@ -223,12 +224,6 @@ function renderCosts(view: PageView, { costs }: ReceivedMessage): Html {
     ],
     empty: { text: 'The turn reported no cost.' },
   })
-}
-
-function renderLog(tail: { lines: readonly string[]; is_cut: boolean } | undefined): Html {
-  if (!tail) return html`<p class="muted">There is no log of the turn on this machine.</p>`
-  const note = tail.is_cut ? html`<p class="muted">The last ${tail.lines.length} lines.</p>` : EMPTY_HTML
-  return html`${note}${logBlock('turn-log', tail.lines.join('\n'))}`
 }
 
 function renderSent(view: PageView, story: SentMessage): Html {

@@ -1,11 +1,16 @@
 import assert from 'node:assert/strict'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
+import { openConversationHost } from '../../../../test/support/conversation-host.ts'
 import { type Dashboard, serveDashboard } from '../../../../test/support/dashboard.ts'
 import { run } from '../../../../test/support/sql.ts'
 import { recordOutbound } from '../../../core/delivery/outbox.ts'
+import { groupDirs } from '../../../core/layout.ts'
 import { recordInbound } from '../../../core/messages/inbound.ts'
 import { type InboxState, inbox } from '../../../core/messages/inbox.ts'
 import { writeContextOf } from '../../../core/turns/rounds.ts'
+import { turnLogFile } from '../../../core/turns/turn-log-files.ts'
 import { timestamp } from '../../../lib/clock.ts'
 
 /** Ends an attribute and an element, turns the text around, and moves the cursor of a terminal. */
@@ -178,6 +183,31 @@ suite('the pages of messages', () => {
       assert.ok(page.includes('gnp') && !page.includes('\u202e') && !page.includes('\u0007'), path)
     }
     assert.match(await text(dash.operator.get(`/dash/messages/${long}`)), /<details id="message-text" class="fold"/)
+  })
+
+  test('finds words in the log of a turn and marks them among the other lines', async (t) => {
+    const dash = await open(t)
+    const conversation = await openConversationHost(t, 'sqlite', { ...dash, operator: async () => {} })
+    const id = await conversation.ask('why?', { folder: 'team' })
+    const { turn } = await conversation.mustClaim()
+    await conversation.end(turn)
+    const { layout } = dash.host
+    assert.ok(layout)
+    const file = turnLogFile(groupDirs(layout, 'team'), turn.id, dash.clock.now())
+    mkdirSync(dirname(file), { recursive: true })
+    writeFileSync(file, 'started\nAn error (a+b) <i>\nsecond error\nended\n')
+    for (const path of [`/dash/messages/${id}`, `/dash/turns/${turn.id}`]) {
+      const page = await text(dash.admin.get(`${path}?find=ERROR`))
+      assert.match(
+        page,
+        /started\nAn <mark id="found-1">error<\/mark> \(a\+b\) &lt;i&gt;\nsecond <mark id="found-2">/,
+        path,
+      )
+      assert.match(page, /2 matches: <a href="#found-1">1<\/a>/)
+      assert.match(await text(dash.admin.get(`${path}?find=a%2Bb`)), /<mark id="found-1">a\+b<\/mark>/)
+      assert.match(await text(dash.admin.get(`${path}?find=absent`)), /Nothing in these lines matches/)
+      assert.ok(!(await text(dash.admin.get(path))).includes('<mark'))
+    }
   })
 
   test('the page of a failed message has its reason and a retry, which runs once', async (t) => {

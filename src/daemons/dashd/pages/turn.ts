@@ -1,4 +1,4 @@
-// One turn: its messages, the changes that it made, its answers and its cost.
+// One turn: its messages, the changes that it made, its answers, its cost and its log.
 import { turnsResource } from '../../../resources/turns.ts'
 import { renderDetails } from '../../../web/dash/detail-pane.ts'
 import {
@@ -14,6 +14,7 @@ import {
 } from '../../../web/dash/parts.ts'
 import { countColumn } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
+import { logLines, renderTurnLog } from '../log-parts.ts'
 import { definePage, type PageView } from '../page.ts'
 import { durationText, folderLink, stopAction, stopButton, turnBadge } from '../turn-parts.ts'
 
@@ -25,12 +26,14 @@ export const turnPage = definePage({
   actions: { stop: stopAction },
   show: async (view) => {
     const story = await view.call(turnsResource.verbs.show, { id: view.params.id ?? '' })
+    const tail = await view.call(turnsResource.verbs.log, { id: story.turn.id, lines: logLines(view) })
     const parts = [
       details(view, story),
       section('turn-messages', 'Messages', messages(view, story)),
       section('turn-calls', 'Changes by tools', calls(view, story)),
       section('turn-answers', 'Answers', answers(view, story)),
       story.costs.length === 0 ? EMPTY_HTML : section('turn-costs', 'Cost', costs(view, story)),
+      section('turn-log-lines', 'Log', renderTurnLog(view, tail)),
     ]
     return { title: `Turn of ${story.turn.folder}`, main: html`${parts}`, isLive: !hasEnded(story) }
   },
