@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { Readable } from 'node:stream'
 import { test } from 'node:test'
 import { chatEndpoint, replyError, replyModels } from '../../../test/support/chat-endpoint.ts'
 import { isRefusal } from '../../../test/support/host.ts'
@@ -37,6 +38,17 @@ test('does not repeat a key that is not a valid header value', async (t) => {
   const key = 'sk-1\n2'
   await assert.rejects(listModels({ baseUrl: endpoint.url, key }), (error: Error) => !error.message.includes('sk-1'))
   assert.equal(endpoint.asked.length, 0)
+})
+
+test('refuses a response that does not end', async (t) => {
+  const { url, answer } = await chatEndpoint(t)
+  let sent = 0
+  const chunks = function* (): Generator<Buffer> {
+    for (; sent < 64; sent++) yield Buffer.alloc(1024 * 1024, ' ')
+  }
+  answer((response) => Readable.from(chunks()).pipe(response))
+  await assert.rejects(listModels({ baseUrl: url }), isRefusal('unprocessable', 'more than 16777216 bytes'))
+  assert.ok(sent < 64, `${sent} MiB`)
 })
 
 test('accepts tool calls, and removes the reasoning of the model from its answer', async (t) => {

@@ -18,6 +18,8 @@ export const CALL_TIMEOUT_MS = 120_000
 /** Some endpoints list hundreds of models with dozens of fields each. */
 const VALUES_MAX = 500_000
 const MESSAGE_MAX = 300
+/** Administrators of a folder choose the endpoint, so its response must not fill the memory. */
+const RESPONSE_MAX = 16 * 1024 * 1024
 
 export const TEST_PROMPT = 'Say hello in one short sentence.'
 
@@ -123,8 +125,9 @@ async function fetchJson(endpoint: ModelApiEndpoint, request: ModelApiRequest): 
       signal: AbortSignal.timeout(timeoutMs),
       ...(body ? { body: JSON.stringify(body) } : {}),
     })
-    text = await response.text()
+    text = await readText(response)
   } catch (error) {
+    if (error instanceof Refusal) throw error
     return refuse('unavailable', describeConnectionError(baseUrl, error, timeoutMs))
   }
   if (!response.ok) return refuseStatus(endpoint, request, response.status, text)
@@ -135,6 +138,17 @@ async function fetchJson(endpoint: ModelApiEndpoint, request: ModelApiRequest): 
     const type = response.headers.get('content-type') ?? 'no content type'
     return refuse('unprocessable', `the response of ${baseUrl} is not JSON (${cell(type).slice(0, 80)})`, URL_HINT)
   }
+}
+
+async function readText(response: Response): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let length = 0
+  for await (const chunk of response.body ?? []) {
+    length += chunk.byteLength
+    if (length > RESPONSE_MAX) refuse('unprocessable', `the response has more than ${RESPONSE_MAX} bytes`, URL_HINT)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString()
 }
 
 function describeConnectionError(baseUrl: string, error: unknown, timeoutMs: number): string {
