@@ -14,7 +14,7 @@ import { LOCAL_SERVERS, type ModelTestResult } from '../models/model-api.ts'
 import { changeModel, type ModelAccess, readCurrentModel } from '../models/model-change.ts'
 import { describeModel, formatModelCommand, hasEndpoint, type ModelConfig } from '../models/model-config.ts'
 import { findModelFaults } from '../models/model-faults.ts'
-import type { ModelAnswers } from '../models/model-selection.ts'
+import { isSameEndpoint, type ModelAnswers } from '../models/model-selection.ts'
 import type { CustomAction, PageView } from './page.ts'
 
 /** A person waits for the page meanwhile. */
@@ -67,8 +67,8 @@ export const modelActions = {
   set_model: {
     run: async (view, fields) => {
       const access = await openAccess(view)
-      const answers = readAnswers(fields)
       const current = await readCurrentModel(access)
+      const answers = keepEndpoint(readAnswers(fields), current)
       // Before the test: it already runs the program that is typed here.
       if (answers.runtime !== current.runtime || answers.command !== undefined)
         await view.call(modelKeysResource.verbs.list, {})
@@ -117,6 +117,13 @@ function readAnswers(fields: FormFields): ModelAnswers & { readonly runtime: str
   if (kind.runtime === 'openai' && model === undefined)
     refuse('invalid', 'type the name of a model', 'the provider lists them')
   return { runtime: kind.runtime, baseUrl: typed('base_url'), model, key: typed('key') }
+}
+
+/** An unchanged endpoint without a new key stays as it is, with its key, also if a folder inherits it. */
+function keepEndpoint<A extends ModelAnswers>(answers: A, { runtime, endpoint }: ModelConfig): A {
+  const { baseUrl, key } = answers
+  const isKept = key === undefined && answers.runtime === runtime && isSameEndpoint(baseUrl ?? '', endpoint)
+  return isKept ? { ...answers, baseUrl: undefined } : answers
 }
 
 /** Hints for the command line do not help here. */

@@ -9,6 +9,7 @@ import { secrets } from '../../../core/secrets/secrets.ts'
 import { parseDotenv } from '../../../lib/text/dotenv.ts'
 
 const KEY = 'sk-the-key-of-the-test'
+const INSTANCE_KEY = 'sk-the-key-of-the-instance'
 const textOf = async (response: Promise<Response>): Promise<string> => (await response).text()
 
 interface ModelDashboard extends Dashboard {
@@ -72,9 +73,20 @@ suite('the page of the model', () => {
   test('of a folder is tested and set by its administrators, but not its program', async (t) => {
     const endpoint = await chatEndpoint(t)
     endpoint.answer(replyModels(['small', 'large'], replyWhole('Hello!')))
-    const dash = await open(t, { AGENT_RUNTIME: 'openai', OPENAI_BASE_URL: endpoint.url, OPENAI_MODEL: 'small' })
+    const dash = await open(t, {
+      ...{
+        AGENT_RUNTIME: 'openai',
+        OPENAI_BASE_URL: endpoint.url,
+        OPENAI_MODEL: 'small',
+        OPENAI_API_KEY: INSTANCE_KEY,
+      },
+    })
     const path = '/dash/folders/team?view=agent'
     assert.match(await followForm(dash.admin, path, { action: 'test_model' }), /small at .* answered in/)
+    // Only the model changes: the folder still uses the endpoint of the instance, with its key.
+    const inherited = { action: 'set_model', kind: 'other', base_url: `${endpoint.url}/`, model: 'large', key: '' }
+    assert.match(await followForm(dash.admin, `${path}&kind=other`, inherited), /large at .* answered in/)
+    assert.equal(endpoint.asked.at(-1)?.headers.authorization, `Bearer ${INSTANCE_KEY}`)
     const form = { action: 'set_model', kind: 'other', base_url: endpoint.url, model: 'large', key: KEY }
     assert.match(await followForm(dash.admin, `${path}&kind=other`, form), /large at .* answered in/)
     const [row, keys] = await dash.host.engine.read(async (tx) => [
