@@ -7,6 +7,7 @@ import { serveHost } from '../../../test/support/served-host.ts'
 import { createSession } from '../../core/people/sessions.ts'
 import { groupsResource } from '../../resources/groups.ts'
 import { sessionCookieName } from '../http/session-cookie.ts'
+import { LiveUpdates } from './live-updates.ts'
 
 const PAGES = 20
 const DAY_MS = 24 * 3_600_000
@@ -27,6 +28,13 @@ async function openPages(t: TestContext) {
   for (const page of pages) assert.equal((await page.count(1))[0]?.event, 'svc:changed')
   return { on, counts, pages }
 }
+
+test('a page of an earlier process is told to reload', async (t) => {
+  const { host } = await testHost(t)
+  const [before, after] = [new LiveUpdates(host), new LiveUpdates(host)]
+  for (const live of [before, after]) t.after(() => live.close())
+  assert.notEqual(before.version, after.version)
+})
 
 test('nothing is read while nothing changes, however long pages are open', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] })

@@ -1,5 +1,6 @@
 // Tells open pages that something was committed; a page then reloads its live part with its own rights. While nothing changes,
 // nothing is read.
+import { randomInt } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import { SSE_COMMENT, SSE_CONTENT_TYPE } from '../../lib/http/sse-writer.ts'
 import type { InstanceHost } from '../../registry/context.ts'
@@ -21,7 +22,8 @@ export class LiveUpdates {
   readonly #streams = new Set<ServerResponse>()
   readonly #stops: (() => void)[] = []
   #timer: NodeJS.Timeout | undefined
-  #version = 1
+  /** Another start in every process, so that a page of an earlier process is not taken for current. */
+  #version = randomInt(2 ** 47)
 
   constructor({ engine, signals }: Pick<InstanceHost, 'engine' | 'signals'>) {
     const alive = setInterval(() => this.#send(`event: ${ALIVE_EVENT}\ndata: {}\n\n`), ALIVE_MS).unref()
