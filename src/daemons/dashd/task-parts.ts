@@ -9,13 +9,12 @@ import { EMPTY_HTML, type Html, html } from '../../web/html.ts'
 import type { FormFields } from '../http/form-request.ts'
 import { messagePath } from './message-parts.ts'
 import { folderPath, type PageAction, type PageView } from './page.ts'
+import { excerpt } from './turn-parts.ts'
 import { optionalField, requiredField } from './typed-fields.ts'
 
 const tasks = scheduledTasksResource.verbs
 type TaskRow = Awaited<ReturnType<typeof tasks.list_of.run>>['tasks'][number]
 type TaskRun = Awaited<ReturnType<typeof tasks.show.run>>['runs'][number]
-
-const PROMPT_SHOWN = 100
 
 export const taskActions: Readonly<Record<string, PageAction>> = {
   run: { verb: tasks.run, done: 'Task started once.' },
@@ -89,7 +88,7 @@ export async function taskTable(
         label: 'Task',
         isProse: true,
         cell: ({ id, prompt }) =>
-          html`${link(view.url({ task: id }), id)}<br><span class="muted" dir="auto">${cut(prompt)}</span>`,
+          html`${link(view.url({ task: id }), id)}<br><span class="muted" dir="auto">${excerpt(prompt)}</span>`,
         value: ({ id }) => id,
       },
       ...(folder === undefined
@@ -147,10 +146,6 @@ function timesOf(times: readonly string[], nowMs: number): Html {
   return html`${times.map((at, index) => html`${index > 0 ? ', ' : ''}${timeOf(at, nowMs)}`)}`
 }
 
-function cut(text: string): string {
-  return text.length <= PROMPT_SHOWN ? text : `${text.slice(0, PROMPT_SHOWN)}…`
-}
-
 const MINUTE_MS = 60_000
 
 function describeSchedule(cron: string | undefined): string {
@@ -162,7 +157,7 @@ function describeSchedule(cron: string | undefined): string {
 
 function runResult({ run_at, status, error }: TaskRun, nowMs: number): Html {
   const tone = status === 'error' ? 'fault' : 'ok'
-  return html`${badge(status === 'error' ? 'failed' : status, tone)} ${timeOf(run_at, nowMs)}${error === undefined ? EMPTY_HTML : html`<br><span class="muted">${cut(error)}</span>`}`
+  return html`${badge(status === 'error' ? 'failed' : status, tone)} ${timeOf(run_at, nowMs)}${error === undefined ? EMPTY_HTML : html`<br><span class="muted">${excerpt(error)}</span>`}`
 }
 
 const SCHEDULE_HINT =

@@ -37,8 +37,10 @@ export function folderLink(folder: string): Html {
 
 /** The beginning of a text that somebody else wrote, in one line. */
 export function excerpt(text: string, characters = 100): string {
-  const [line, start] = [visibleText(text.replace(/\s+/g, ' ').trim()), [...text].slice(0, characters)]
-  return start.length < characters ? line : `${[...line].slice(0, characters).join('')}…`
+  const start = text.slice(0, 10 * characters)
+  const line = [...visibleText(start.replace(/\s+/g, ' ').trim())]
+  const isWhole = line.length <= characters && start.length === text.length
+  return isWhole ? line.join('') : `${line.slice(0, characters).join('')}…`
 }
 
 /** `820 ms`, `4.2 s` or `3.5 min`. */

@@ -11,6 +11,7 @@ import { EMPTY_HTML, type Html, html, trustedHtml } from '../../../web/html.ts'
 import type { FormFields } from '../../http/form-request.ts'
 import { messagePath, stateBadge } from '../message-parts.ts'
 import { type ActionRedirect, folderPath, type PageContent, type PageView } from '../page.ts'
+import { excerpt } from '../turn-parts.ts'
 import { optionalField, requiredField } from '../typed-fields.ts'
 import { defineFolderView } from './view.ts'
 
@@ -19,7 +20,6 @@ type LinkRow = Awaited<ReturnType<typeof tokens.list_of.run>>['tokens'][number]
 type Delivery = Awaited<ReturnType<typeof tokens.deliveries.run>>['deliveries'][number]
 
 const DELIVERIES = 20
-const CONTEXT_SHOWN = 80
 
 export const linksView = defineFolderView({
   name: 'links',
@@ -109,7 +109,12 @@ async function linkTable(view: PageView, folder: string, { rows, next, may }: Li
       { label: 'Delivers to', cell: ({ target_folder }) => target_folder ?? '' },
       { label: 'Tools', cell: ({ tools, jid }) => tools ?? defaultReach(jid) },
       { label: 'Signature', cell: ({ verify }) => verify ?? 'not checked' },
-      { label: 'Context', isProse: true, cell: ({ context = '' }) => cut(context), value: ({ context }) => context },
+      {
+        label: 'Context',
+        isProse: true,
+        cell: ({ context = '' }) => excerpt(context),
+        value: ({ context }) => context,
+      },
       {
         label: 'Created',
         cell: ({ created_at }) => timeOf(created_at, nowMs),
@@ -148,10 +153,6 @@ async function linkTable(view: PageView, folder: string, { rows, next, may }: Li
     },
     next,
   }
-}
-
-function cut(text: string): string {
-  return text.length <= CONTEXT_SHOWN ? text : `${text.slice(0, CONTEXT_SHOWN)}…`
 }
 
 function sumOf(counts: Readonly<Record<string, number>>): number {
@@ -197,7 +198,7 @@ async function showDeliveries(view: PageView, jid: string): Promise<Html> {
     columns: [
       { label: 'Time', cell: ({ created_at, id }) => link(messagePath(id), timeOf(created_at, view.nowMs)) },
       { label: 'Sender', cell: ({ sender }) => sender },
-      { label: 'Text', cell: ({ text }) => html`<span dir="auto">${cut(text)}</span>` },
+      { label: 'Text', cell: ({ text }) => html`<span dir="auto">${excerpt(text)}</span>` },
       { label: 'State', cell: ({ state }) => stateBadge(state) },
       { label: 'Reason', cell: ({ reason }) => reason },
     ],
