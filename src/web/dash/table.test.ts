@@ -2,7 +2,16 @@ import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { html } from '../html.ts'
 import { timeOf } from './parts.ts'
-import { countColumn, csvRows, type DataTable, plainRows, renderTable } from './table.ts'
+import {
+  countColumn,
+  csvHead,
+  csvRows,
+  type DataTable,
+  moneyColumn,
+  plainRows,
+  renderTable,
+  renderTableLinks,
+} from './table.ts'
 
 interface Row {
   readonly name: string
@@ -50,6 +59,50 @@ suite('tables', () => {
       { label: 'None', cell: () => html`<span></span>` },
     ]
     assert.deepEqual(plainRows({ ...table, columns }), [{ state: `late ${at} <b> & "c"`, none: undefined }])
+  })
+
+  test('link to the next page with any filter, and to none after the last one', () => {
+    const downloads = { csv: '/dash/messages?format=csv', json: '/dash/messages?format=json' }
+    const next = `/dash/messages?q=${'%C3%A9'.repeat(2000)}&after=x`
+    const escaped = next.replace('&', '&amp;')
+    assert.ok(
+      renderTableLinks({ ...downloads, next })
+        .toString()
+        .includes(`<p class="more"><a href="${escaped}" rel="next">`),
+    )
+    assert.doesNotMatch(renderTableLinks(downloads).toString(), /class="more"/)
+  })
+
+  test('escape texts and attributes, and show invisible characters', () => {
+    const shown = renderTable(tableOf([{ name: '"><img>\u202e' }])).toString()
+    assert.match(shown, /<tr id="rows-%22%3E%3Cimg%3E%E2%80%AE">/)
+    assert.match(shown, /class="prose">&quot;&gt;&lt;img&gt;\\u202e<\/td>/)
+    assert.doesNotMatch(shown, /<img/)
+  })
+
+  test('are CSV that a spreadsheet reads as text and not as formulas', () => {
+    const table = tableOf([])
+    assert.equal(csvHead(table), 'name,text,count\r\n')
+    const lines = (names: string[]): string[] =>
+      csvRows({ ...table, columns: table.columns.slice(0, 1), rows: names.map((name) => ({ name })) })
+        .split(/(?<=\r\n)/)
+        .filter((line) => line !== '')
+    assert.deepEqual(lines(['a=1', 'a b', '=1', '+1', '-1', '@a', '\ta']), [
+      ...['a=1\r\n', 'a b\r\n'],
+      ...["'=1\r\n", "'+1\r\n", "'-1\r\n", "'@a\r\n", "'\ta\r\n"],
+    ])
+    assert.equal(lines(['a,b', 'a"b']).join(''), '"a,b"\r\n"a""b"\r\n')
+    assert.equal(lines(['\r=1', '\n=1', 'a\nb', 'a\rb']).join('|'), `"'\r=1"\r\n|"'\n=1"\r\n|"a\nb"\r\n|"a\rb"\r\n`)
+  })
+
+  test('show cents as dollars, and export the same number', () => {
+    const table = {
+      ...tableOf([{ name: 'a', count: 1250 }, { name: 'b' }]),
+      columns: [moneyColumn<Row>('Cost', ({ count }) => count)],
+    }
+    assert.match(renderTable(table).toString(), /<td data-label="Cost" class="number">\$12\.50<\/td>/)
+    assert.match(renderTable(table).toString(), /<td data-label="Cost" class="number"><\/td>/)
+    assert.equal(csvRows(table), '12.5\r\n\r\n')
   })
 
   test('group the digits of counts on the page, and not in CSV and JSON', () => {

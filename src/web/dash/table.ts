@@ -1,6 +1,6 @@
 // Tables of the dashboard, also as CSV and JSON. On a narrow screen each row becomes a card, so cells name their column.
-import { EMPTY_HTML, type Html, html, linkTarget } from '../html.ts'
-import { type EmptyState, emptyState, groupDigits } from './parts.ts'
+import { EMPTY_HTML, type Html, html } from '../html.ts'
+import { type EmptyState, emptyState, groupDigits, money, visibleText } from './parts.ts'
 
 type CellContent = Html | string | number | undefined
 
@@ -20,6 +20,19 @@ export function countColumn<R>(label: string, value: (row: R) => number | undefi
   const cell = (row: R): string => {
     const count = value(row)
     return count === undefined ? '' : groupDigits(count)
+  }
+  return { label, cell, value, isNumber: true }
+}
+
+/** A column of cents, which are dollars on the page, in CSV and in JSON. */
+export function moneyColumn<R>(label: string, cents: (row: R) => number | undefined): TableColumn<R> {
+  const cell = (row: R): string => {
+    const amount = cents(row)
+    return amount === undefined ? '' : money(amount)
+  }
+  const value = (row: R): number | undefined => {
+    const amount = cents(row)
+    return amount === undefined ? undefined : amount / 100
   }
   return { label, cell, value, isNumber: true }
 }
@@ -55,6 +68,7 @@ export function renderTable<R>(table: DataTable<R>): Html {
   return html`<div class="scroll"><table id="${id}"><caption class="unseen">${caption}</caption><thead><tr>${heads}${actions}</tr></thead><tbody>${body}</tbody></table></div>`
 }
 
+/** URLs with the path of this page. */
 export interface TableLinks {
   readonly first?: string | undefined
   readonly next?: string | undefined
@@ -67,21 +81,22 @@ export interface TableLinks {
 /** What follows a table: other pages of it, and downloads. */
 export function renderTableLinks({ first, next, csv, json, sizes = [] }: TableLinks): Html {
   const pages = [
-    ...(first === undefined ? [] : [html`<a href="${linkTarget(first)}" rel="first">First page</a> `]),
-    ...(next === undefined ? [] : [html`<a href="${linkTarget(next)}" rel="next">Next page</a>`]),
+    ...(first === undefined ? [] : [html`<a href="${first}" rel="first">First page</a> `]),
+    ...(next === undefined ? [] : [html`<a href="${next}" rel="next">Next page</a>`]),
   ]
   const shown = sizes.map(
     ([rows, href]) =>
-      html` ${href === undefined ? html`<strong>${rows}</strong>` : html`<a href="${linkTarget(href)}">${rows}</a>`}`,
+      html` ${href === undefined ? html`<strong>${rows}</strong>` : html`<a href="${href}">${rows}</a>`}`,
   )
   return html`${pages.length === 0 ? EMPTY_HTML : html`<p class="more">${pages}</p>`}<p class="hint">${
     shown.length === 0 ? EMPTY_HTML : html`Rows of a page:${shown}. `
-  }Download: <a href="${linkTarget(csv)}">CSV</a>, <a href="${linkTarget(json)}">JSON</a></p>`
+  }Download: <a href="${csv}">CSV</a>, <a href="${json}">JSON</a></p>`
 }
 
 function renderRow<R>({ id, columns, rowId, rowActions }: DataTable<R>, row: R): Html {
   const cells = columns.map((column) => {
-    const content = column.cell(row) ?? ''
+    const shown = column.cell(row) ?? ''
+    const content = typeof shown === 'string' ? visibleText(shown) : shown
     return html`<td data-label="${column.label}"${cellClass(column, content)}>${content}</td>`
   })
   const actions = rowActions ? html`<td class="actions">${rowActions(row)}</td>` : EMPTY_HTML
@@ -159,6 +174,6 @@ function csvLine(values: readonly (string | number | boolean | undefined)[]): st
 /** Spreadsheets run a text that starts like a formula, so such a text gets an apostrophe in front. */
 function csvValue(value: string | number | boolean | undefined): string {
   if (typeof value !== 'string') return value === undefined ? '' : String(value)
-  const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value
+  const text = /^[=+\-@\t\r\n]/.test(value) ? `'${value}` : value
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }

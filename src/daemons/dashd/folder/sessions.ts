@@ -1,7 +1,7 @@
 // Topics of a folder: their sessions, and the turns of one topic with tokens and cost.
 import { conversationsResource } from '../../../resources/conversations.ts'
-import { badge, link, money, section, timeOf, visibleText } from '../../../web/dash/parts.ts'
-import { countColumn, defineTable } from '../../../web/dash/table.ts'
+import { badge, link, section, timeOf, visibleText } from '../../../web/dash/parts.ts'
+import { countColumn, defineTable, moneyColumn } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import type { PageContent, PageView } from '../page.ts'
 import { defineFolderView } from './view.ts'
@@ -137,12 +137,7 @@ async function showHistory(view: PageView, folder: string): Promise<Omit<PageCon
         { label: 'Messages', cell: ({ message_count }) => message_count, isNumber: true },
         countColumn('Input tokens', ({ input_tokens }) => input_tokens),
         countColumn('Output tokens', ({ output_tokens }) => output_tokens),
-        {
-          label: 'Cost',
-          cell: ({ cost_cents }) => (cost_cents === undefined ? '' : money(cost_cents)),
-          value: ({ cost_cents }) => (cost_cents === undefined ? undefined : cost_cents / 100),
-          isNumber: true,
-        },
+        moneyColumn('Cost', ({ cost_cents }) => cost_cents),
         { label: 'Error', cell: ({ error }) => (error === undefined ? '' : visibleText(error)) },
       ],
       empty: { text: 'Nothing has happened in this topic yet.' },

@@ -4,7 +4,7 @@ import { costLogResource } from '../../../resources/cost-log.ts'
 import { renderChart } from '../../../web/dash/chart.ts'
 import { renderFilters } from '../../../web/dash/filter-bar.ts'
 import { badge, buttonLink, money, renderMeter, renderTabs, section, visibleText } from '../../../web/dash/parts.ts'
-import { countColumn, defineTable } from '../../../web/dash/table.ts'
+import { countColumn, defineTable, moneyColumn } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import { definePage, folderPath, type PageView } from '../page.ts'
 import { folderLink } from '../turn-parts.ts'
@@ -107,7 +107,7 @@ function spendTable(view: PageView, by: Group, spend: readonly Spend[]) {
     rowId: ({ name }) => name,
     columns: [
       { label: NAMES[by], cell: nameCell, value: ({ name }) => name },
-      { label: 'Cost', isNumber: true, cell: ({ cents }) => money(cents), value: ({ cents }) => cents },
+      moneyColumn('Cost', ({ cents }) => cents),
       countColumn('Turns', ({ turns }) => turns),
       countColumn('Input tokens', ({ input_tokens }) => input_tokens),
       countColumn('Output tokens', ({ output_tokens }) => output_tokens),

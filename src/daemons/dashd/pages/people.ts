@@ -63,7 +63,7 @@ export const peoplePage = definePage({
           {
             label: 'Spent today',
             cell: ({ spent, cap }) => (cap === undefined ? money(spent) : `${money(spent)} of ${money(cap)}`),
-            value: ({ spent }) => spent,
+            value: ({ spent }) => spent / 100,
             isNumber: true,
           },
         ],

@@ -3,8 +3,8 @@ import { TurnOutcome, type TurnSummary } from '../../../core/turns/turn-list.ts'
 import { Turn } from '../../../core/turns/turns.ts'
 import { turnsResource } from '../../../resources/turns.ts'
 import { renderFilters } from '../../../web/dash/filter-bar.ts'
-import { link, money, timeOf } from '../../../web/dash/parts.ts'
-import { defineTable } from '../../../web/dash/table.ts'
+import { link, timeOf } from '../../../web/dash/parts.ts'
+import { defineTable, moneyColumn } from '../../../web/dash/table.ts'
 import { html } from '../../../web/html.ts'
 import { definePage, type PageView } from '../page.ts'
 import {
@@ -77,12 +77,7 @@ function turnTable(view: PageView, turns: readonly TurnSummary[], next: string |
       { label: 'Chat', cell: ({ jid }) => jid },
       { label: 'Time', isNumber: true, cell: (turn) => durationOf(turn, view.nowMs) },
       { label: 'Replies', isNumber: true, cell: ({ replies }) => replies },
-      {
-        label: 'Cost',
-        isNumber: true,
-        cell: ({ cost_cents }) => money(cost_cents),
-        value: ({ cost_cents }) => cost_cents,
-      },
+      moneyColumn('Cost', ({ cost_cents }) => cost_cents),
       { label: 'Reason', cell: ({ reason = '' }) => excerpt(reason), value: ({ reason }) => reason },
       { label: 'Id', cell: ({ id }) => html`<code class="nowrap">${id.slice(0, 13)}</code>`, value: ({ id }) => id },
     ],
