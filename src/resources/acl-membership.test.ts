@@ -29,6 +29,16 @@ onEveryEngine('memberships', (engine) => {
     assert.deepEqual(await linesOf(at), [])
   })
 
+  test('a role has a name', async (t) => {
+    const at = await testHost(t, engine)
+    for (const role of ['operator', 'role:', 'role: x'])
+      await assert.rejects(
+        at.cli.call(add, { subject: 'github:1', role }),
+        isRefusal('invalid', 'role must look like role:<name>'),
+      )
+    assert.deepEqual(await linesOf(at), [])
+  })
+
   test('cycles of any length are refused', async (t) => {
     const at = await testHost(t, engine)
     const join = (subject: string, role: string) => at.cli.call(add, { subject, role })

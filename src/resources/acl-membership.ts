@@ -74,7 +74,7 @@ function findMembershipFault(rows: readonly Membership[]): string | undefined {
   for (const row of rows) {
     const fault = memberFault(row.subject)
     if (fault) return `${row.subject} ${fault}`
-    if (!row.role.startsWith('role:')) return `${row.role} is not a role: it must look like role:<name>`
+    if (!/^role:\S/.test(row.role)) return `${row.role} is not a role: it must look like role:<name>`
     // Only memberships of roles can form a cycle, and there are few of them.
     if (!row.subject.startsWith('role:')) continue
     const cycle = findCycle(roleEdges, row)

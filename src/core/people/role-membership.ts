@@ -25,7 +25,7 @@ export function memberFault(subject: string): string | undefined {
 export async function addMembership(tx: Tx, { subject, role, by, now }: NewMembership): Promise<boolean> {
   const fault = memberFault(subject)
   if (fault) refuse('invalid', `${JSON.stringify(subject)} ${fault}`)
-  if (!role.startsWith('role:')) refuse('invalid', 'role must look like role:<name>')
+  if (!/^role:\S/.test(role)) refuse('invalid', 'role must look like role:<name>')
   const cycle = findCycle(await aclMembership.list(tx), { subject, role })
   if (cycle) refuse('conflict', `this membership would create a cycle: ${cycle.join(' → ')}`)
   return aclMembership.insertIfMissing(tx, { subject, role, added_by: by, added_at: now })
