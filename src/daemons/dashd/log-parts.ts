@@ -34,7 +34,7 @@ function searchForm({ path, query }: PageView): Html {
     ...{ id: 'log-search', path, query, submit: 'Find', anchor: 'log-tools' },
     fields: [
       { name: 'find', label: 'Find in the log', kind: 'search', maxLength: WORDS_MAX },
-      { name: 'lines', label: 'Lines', kind: 'select', options: LINES_CHOICES },
+      { name: 'lines', label: 'Lines', kind: 'select', options: LINES_CHOICES, value: String(logLines({ query })) },
     ],
   })
   return html`<div id="log-tools" hx-morph-skip>${form}</div>`

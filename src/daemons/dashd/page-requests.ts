@@ -118,9 +118,11 @@ async function refusedPage(context: PagesContext, c: Context, person: SignedIn, 
   const { problem, headers } = problemOf(refusal)
   if (!prefersHtml(c.req.header('Accept'))) throw refusal
   const view = await createView({ daemon: context.daemon, c, person, query: {} })
+  const isOld = c.req.method === 'GET' && refusal.code === 'invalid' && (c.req.query('after') ?? '') !== ''
+  const firstPage = isOld ? buttonLink(view.path, 'First page') : EMPTY_HTML
   const page = renderPage(context, view, undefined, {
     title: problem.title,
-    main: html`<p>${toSentence(problem.detail)}</p>${refusal.hint === undefined ? EMPTY_HTML : html`<p class="hint">${toSentence(refusal.hint)}</p>`}${buttonLink('/dash/', 'Home')}`,
+    main: html`<p>${toSentence(problem.detail)}</p>${refusal.hint === undefined ? EMPTY_HTML : html`<p class="hint">${toSentence(refusal.hint)}</p>`}${firstPage} ${buttonLink('/dash/', 'Home')}`,
   })
   return sendPage(c, { ...page, status: problem.status, headers: { ...headers, ...page.headers } })
 }

@@ -7,6 +7,7 @@ import { defineTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, html } from '../../../web/html.ts'
 import { agentTools } from '../../agents/agent-tools.ts'
 import { definePage, type PageContent, type PageView } from '../page.ts'
+import { explainWrongFilter } from '../wrong-filters.ts'
 
 const { explain, who } = accessVerbs(agentTools().tools.values())
 
@@ -20,16 +21,18 @@ export const accessPage = definePage({
   nav: 'people',
   show: async (view) => {
     const { folder, principal } = view.query
-    const content = !folder
-      ? {
-          main: emptyState({
-            text: 'Name a folder to see who may use it.',
-            command: `svc access ${view.host.instance} who main`,
-          }),
-        }
-      : principal
-        ? await explainPrincipal(view, folder, principal)
-        : await listFolderPeople(view, folder)
+    const content = await explainWrongFilter<Omit<PageContent, 'title'>>(async () =>
+      !folder
+        ? {
+            main: emptyState({
+              text: 'Name a folder to see who may use it.',
+              command: `svc access ${view.host.instance} who main`,
+            }),
+          }
+        : principal
+          ? await explainPrincipal(view, folder, principal)
+          : await listFolderPeople(view, folder),
+    )
     return {
       title: 'Access',
       top: renderFilters({

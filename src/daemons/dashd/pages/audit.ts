@@ -1,6 +1,5 @@
 // The audit log: who changed what, and which calls were denied.
 import type { z } from 'zod'
-import { Refusal } from '../../../lib/refusal.ts'
 import type { Audit } from '../../../registry/audit.ts'
 import { auditResource } from '../../../resources/audit.ts'
 import { renderFilters } from '../../../web/dash/filter-bar.ts'
@@ -9,7 +8,7 @@ import { type AnyTable, defineTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html } from '../../../web/html.ts'
 import { omitEmpty, optionalFolderLink } from '../message-parts.ts'
 import { definePage, type PageContent, type PageView } from '../page.ts'
-import { faultNotice } from '../view.ts'
+import { explainWrongFilter } from '../wrong-filters.ts'
 
 type AuditRow = z.output<typeof Audit>
 
@@ -22,7 +21,12 @@ export const auditPage = definePage({
   path: '/dash/audit',
   title: 'Audit',
   nav: 'system',
-  show: async (view) => ({ title: 'Audit', top: renderTop(view), ...(await readContent(view)), isLive: true }),
+  show: async (view) => ({
+    title: 'Audit',
+    top: renderTop(view),
+    ...(await explainWrongFilter(() => readContent(view))),
+    isLive: true,
+  }),
 })
 
 function renderTop({ path, query }: PageView): Html {
@@ -49,17 +53,12 @@ async function readContent(view: PageView): Promise<Partial<PageContent>> {
   const { category, actor, folder, after } = view.query
   // The verb checks the values.
   const filters = omitEmpty({ category, actor, folder, after }) as Omit<z.input<typeof list.input>, 'limit'>
-  try {
-    const { audit, next } = await view.call(list, { ...filters, limit: view.limit })
-    const isShort = next !== undefined && audit.length < Math.min(view.limit, PAGE_MAX)
-    const main = isShort
-      ? notice('warn', link(view.url({ after: next }), 'Many entries did not match. Search further back.'))
-      : EMPTY_HTML
-    return { main, table: auditTable(view, audit, next) }
-  } catch (error) {
-    if (error instanceof Refusal && error.code === 'invalid') return { main: faultNotice(error) }
-    throw error
-  }
+  const { audit, next } = await view.call(list, { ...filters, limit: view.limit })
+  const isShort = next !== undefined && audit.length < Math.min(view.limit, PAGE_MAX)
+  const main = isShort
+    ? notice('warn', link(view.url({ after: next }), 'Many entries did not match. Search further back.'))
+    : EMPTY_HTML
+  return { main, table: auditTable(view, audit, next) }
 }
 
 function auditTable(view: PageView, rows: readonly AuditRow[], next: string | undefined): AnyTable {

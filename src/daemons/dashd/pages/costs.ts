@@ -6,8 +6,9 @@ import { renderFilters } from '../../../web/dash/filter-bar.ts'
 import { badge, buttonLink, money, renderMeter, renderTabs, section, visibleText } from '../../../web/dash/parts.ts'
 import { countColumn, defineTable, moneyColumn } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
-import { definePage, folderPath, type PageView } from '../page.ts'
+import { definePage, folderPath, type PageContent, type PageView } from '../page.ts'
 import { folderLink } from '../turn-parts.ts'
+import { explainWrongFilter } from '../wrong-filters.ts'
 
 const { spend: spendVerb, near_cap } = costLogResource.verbs
 
@@ -15,6 +16,7 @@ const GROUPS = { folder: 'Folders', model: 'Models', user_sub: 'People', day: 'D
 type Group = keyof typeof GROUPS
 const GROUP_NAMES = ['folder', 'model', 'user_sub', 'day'] as const
 const NAMES: Readonly<Record<Group, string>> = { folder: 'Folder', model: 'Model', user_sub: 'Person', day: 'Day' }
+const DAYS_SHOWN = '30'
 const DAYS = ['7', '14', '30', '90', '365']
 /** Rows of the table; the download has more. */
 const SHOWN_MIN = 100
@@ -26,27 +28,32 @@ export const costsPage = definePage({
   nav: 'work',
   show: async (view) => {
     const by = GROUP_NAMES.find((one) => one === view.query.by) ?? 'folder'
-    const days = Number(DAYS.find((one) => one === view.query.days) ?? '30')
-    const limit = Math.max(view.limit, SHOWN_MIN)
-    const filter = { days, ...(view.query.folder ? { folder: view.query.folder } : {}) }
-    const { spend: ofDays, since } = await view.call(spendVerb, { ...filter, by: 'day', limit: DAYS_MAX })
-    const { spend } =
-      by === 'day' ? { spend: ofDays.toReversed() } : await view.call(spendVerb, { ...filter, by, limit })
-    const isCut = by !== 'day' && spend.length === limit
-    const { budgets } = await view.call(near_cap, {})
-    const total = ofDays.reduce((sum, { cents }) => sum + cents, 0)
     return {
       title: 'Costs',
       top: html`${filters(view, by)}${renderTabs('Costs by', tabs(view, by))}`,
-      main: html`<div class="cards"><div class="card wide"><p class="figure">${money(total)}</p>${dayChart(ofDays, since, days)}</div></div>${renderBudgets(budgets)}`,
-      table: spendTable(view, by, spend),
-      bottom: isCut
-        ? html`<p class="hint">The ${limit} with the highest cost; the download has up to 1000.</p>`
-        : EMPTY_HTML,
+      ...(await explainWrongFilter(() => readCosts(view, by))),
       isLive: true,
     }
   },
 })
+
+async function readCosts(view: PageView, by: Group): Promise<Omit<PageContent, 'title'>> {
+  const days = Number(view.query.days || DAYS_SHOWN)
+  const limit = Math.max(view.limit, SHOWN_MIN)
+  const filter = { days, ...(view.query.folder ? { folder: view.query.folder } : {}) }
+  const { spend: ofDays, since } = await view.call(spendVerb, { ...filter, by: 'day', limit: DAYS_MAX })
+  const { spend } = by === 'day' ? { spend: ofDays.toReversed() } : await view.call(spendVerb, { ...filter, by, limit })
+  const isCut = by !== 'day' && spend.length === limit
+  const { budgets } = await view.call(near_cap, {})
+  const total = ofDays.reduce((sum, { cents }) => sum + cents, 0)
+  return {
+    main: html`<div class="cards"><div class="card wide"><p class="figure">${money(total)}</p>${dayChart(ofDays, since, days)}</div></div>${renderBudgets(budgets)}`,
+    table: spendTable(view, by, spend),
+    bottom: isCut
+      ? html`<p class="hint">The ${limit} with the highest cost; the download has up to 1000.</p>`
+      : EMPTY_HTML,
+  }
+}
 
 function filters({ path, query }: PageView, by: Group): Html {
   return renderFilters({
@@ -56,7 +63,7 @@ function filters({ path, query }: PageView, by: Group): Html {
     fixed: { by },
     fields: [
       { name: 'folder', label: 'Folder' },
-      { name: 'days', label: 'Days', kind: 'select', options: DAYS, value: '30' },
+      { name: 'days', label: 'Days', kind: 'select', options: DAYS, value: DAYS_SHOWN },
     ],
   })
 }

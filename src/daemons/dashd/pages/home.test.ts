@@ -154,6 +154,25 @@ suite('Home, Turns, Approvals and Costs', () => {
     assert.ok(!(await read(dash.admin, '/dash/')).includes('api.team.example'))
   })
 
+  test('explain a wrong filter beside the filters, and lead from an old page to the first', async (t) => {
+    const dash = await serveDashboard(t, { daemons: ['proxyd', 'authd', 'dashd'] })
+    for (const [path, fault] of [
+      ['/dash/turns?state=lost', /State must be one of running, retrying, done/],
+      ['/dash/turns?folder=a%20b', /Folder must be names of letters/],
+      ['/dash/costs?days=many', /Days must be/],
+      ['/dash/costs?folder=a%20b', /Folder must be names of letters/],
+      ['/dash/access?folder=a%20b', /Folder must be names of letters/],
+      ['/dash/access?folder=team&principal=nobody', /Principal must look like/],
+    ] as const) {
+      const page = await read(dash.operator, path)
+      assert.match(page, fault, path)
+      assert.match(page, /<form id="[a-z]+-filters?" class="filters"/, path)
+    }
+    const old = await dash.operator.get('/dash/people?after=x')
+    assert.equal(old.status, 400)
+    assert.match(await old.text(), /<a class="button" href="\/dash\/people">First page<\/a>/)
+  })
+
   test('filter turns, and export them with their costs', async (t) => {
     const dash = await openBusyDashboard(t)
     const page = await read(dash.operator, '/dash/turns?outcome=failed&folder=other')

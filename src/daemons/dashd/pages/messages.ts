@@ -1,7 +1,7 @@
 // Messages, newest first, with filters and full-text search, and retries of those that failed.
 import type { z } from 'zod'
 import type { ListedMessage } from '../../../core/messages/message-list.ts'
-import { Refusal, refuse } from '../../../lib/refusal.ts'
+import { refuse } from '../../../lib/refusal.ts'
 import { inboxResource } from '../../../resources/inbox.ts'
 import { renderFilters } from '../../../web/dash/filter-bar.ts'
 import { link, notice, timeOf, visibleText } from '../../../web/dash/parts.ts'
@@ -19,7 +19,7 @@ import {
   timeInput,
 } from '../message-parts.ts'
 import { definePage, type PageView } from '../page.ts'
-import { faultNotice } from '../view.ts'
+import { explainWrongFilter } from '../wrong-filters.ts'
 import { MESSAGE_ACTIONS } from './message.ts'
 
 const { list, search, retry_all } = inboxResource.verbs
@@ -52,7 +52,8 @@ export const messagesPage = definePage({
     },
   },
   show: async (view) => {
-    const content = await readContent(view)
+    const isSearch = (view.query.q ?? '').trim() !== ''
+    const content = await explainWrongFilter(() => (isSearch ? readFound(view) : readList(view)))
     return { title: 'Messages', top: renderTop(view), ...content, isLive: !hasEnded(view) }
   },
 })
@@ -95,17 +96,6 @@ function renderTop(view: PageView): Html {
 interface ListedPage {
   readonly main?: Html
   readonly table?: AnyTable
-}
-
-/** A wrong filter or query is explained in place of the table, and stays in its field. */
-async function readContent(view: PageView): Promise<ListedPage> {
-  try {
-    return await ((view.query.q ?? '').trim() === '' ? readList(view) : readFound(view))
-  } catch (error) {
-    if (error instanceof Refusal && (error.code === 'invalid' || error.code === 'unavailable'))
-      return { main: faultNotice(error) }
-    throw error
-  }
 }
 
 function filtersOf({ query }: PageView) {

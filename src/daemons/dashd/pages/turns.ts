@@ -1,11 +1,13 @@
 // Turns, newest first.
+import type { z } from 'zod'
 import { TurnOutcome, type TurnSummary } from '../../../core/turns/turn-list.ts'
 import { Turn } from '../../../core/turns/turns.ts'
 import { turnsResource } from '../../../resources/turns.ts'
 import { renderFilters } from '../../../web/dash/filter-bar.ts'
-import { link, timeOf } from '../../../web/dash/parts.ts'
+import { buttonLink, link, timeOf } from '../../../web/dash/parts.ts'
 import { defineTable, moneyColumn } from '../../../web/dash/table.ts'
 import { html } from '../../../web/html.ts'
+import { omitEmpty } from '../message-parts.ts'
 import { definePage, type PageView } from '../page.ts'
 import {
   durationText,
@@ -17,7 +19,9 @@ import {
   turnPath,
   turnStateText,
 } from '../turn-parts.ts'
+import { explainWrongFilter } from '../wrong-filters.ts'
 
+const { list } = turnsResource.verbs
 const STATES = Turn.shape.state.options
 const OUTCOMES = TurnOutcome.options
 
@@ -26,18 +30,21 @@ export const turnsPage = definePage({
   title: 'Turns',
   nav: 'work',
   actions: { stop: stopAction },
-  show: async (view) => {
-    const { folder, state, outcome, after } = view.query
-    const { turns, next } = await view.call(turnsResource.verbs.list, {
-      ...(folder ? { folder } : {}),
-      state: STATES.find((one) => one === state),
-      outcome: OUTCOMES.find((one) => one === outcome),
-      limit: view.limit,
-      after,
-    })
-    return { title: 'Turns', top: filters(view), table: turnTable(view, turns, next), isLive: true }
-  },
+  show: async (view) => ({
+    title: 'Turns',
+    top: filters(view),
+    ...(await explainWrongFilter(() => readTurns(view))),
+    isLive: true,
+  }),
 })
+
+async function readTurns(view: PageView) {
+  const { folder, state, outcome, after } = view.query
+  // The verb checks the values.
+  const given = omitEmpty({ folder, state, outcome, after }) as Omit<z.input<typeof list.input>, 'limit'>
+  const { turns, next } = await view.call(list, { ...given, limit: view.limit })
+  return { table: turnTable(view, turns, next) }
+}
 
 function filters({ path, query }: PageView) {
   return renderFilters({
@@ -83,7 +90,11 @@ function turnTable(view: PageView, turns: readonly TurnSummary[], next: string |
     ],
     rowActions: (turn) => stopButton(view, turn),
     empty: isFiltered
-      ? { text: 'No turn matches these filters.' }
+      ? {
+          text: 'No turn matches these filters.',
+          next: buttonLink(view.path, 'All turns'),
+          command: `svc turns ${view.host.instance}`,
+        }
       : {
           text: 'No agent has run yet. Send a message to a folder to start its first turn.',
           command: `svc send ${view.host.instance} main 'hello'`,
