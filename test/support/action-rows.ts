@@ -552,7 +552,7 @@ export const ACTION_ROWS: Readonly<Record<string, ActionRow>> = {
   [`${folderPath(':folder', 'grants')} ungrant`]: {
     make: async (dash, { folder, mark }) => {
       await dash.grant(`github:${mark}`, 'interact', folder)
-      return onView('grants', folder, { principal: `github:${mark}`, right: 'interact', scope: folder })
+      return onView('grants', folder, { principal: `github:${mark}`, right: 'interact', scope: folder, sure: 'yes' })
     },
   },
   [`${folderPath(':folder', 'secrets')} set`]: {

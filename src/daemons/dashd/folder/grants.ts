@@ -2,12 +2,14 @@
 
 import { accountsResource } from '../../../resources/accounts.ts'
 import { aclResource } from '../../../resources/acl.ts'
+import { groupsResource } from '../../../resources/groups.ts'
 import type { FormField } from '../../../web/dash/form.ts'
 import { badge, buttonLink, section, timeOf } from '../../../web/dash/parts.ts'
 import { type DataTable, defineTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, html } from '../../../web/html.ts'
 import type { FormFields } from '../../http/form-request.ts'
 import type { PageView } from '../page.ts'
+import { askForRemoval, isConfirmed } from '../pages/removal.ts'
 import { optionalField, requiredField } from '../typed-fields.ts'
 import { defineFolderView } from './view.ts'
 
@@ -31,15 +33,31 @@ export const grantsView = defineFolderView({
     ungrant: {
       run: async (view, fields) => {
         const row = rowOf(fields)
+        const { principal, action: right, scope } = row
+        const folder = view.params.folder ?? ''
+        if (!isConfirmed(fields)) {
+          const { warnings } = await view.call(acl.ungrant_effects, row)
+          const wider = isOwn(row, folder) ? [] : [`This concerns all folders of ${scope}, not only ${folder}.`]
+          const question = `Take back ${right} on ${scope} from ${principal}?`
+          const { action: _, ...fixed } = row
+          return askForRemoval(view, {
+            question,
+            warnings: [...wider, ...warnings],
+            action: 'ungrant',
+            fixed: { ...fixed, right },
+          })
+        }
         await view.call(acl.ungrant, row)
-        return { done: `Took back ${row.action} on ${row.scope} from ${row.principal}.` }
+        const done = `Took back ${right} on ${scope} from ${principal}.`
+        // The person may have taken back their own right.
+        const isStillTheirs = await view.may(groupsResource.verbs.show, { folder })
+        return isStillTheirs ? { done } : { done, to: '/dash/me' }
       },
-      confirm: ({ principal = '', right = '', scope = '', is_last = '' }) =>
-        `Take back ${right} on ${scope} from ${principal}?${is_last === 'true' ? ' This is the last administrator of the folder: afterwards only operators can administer it.' : ''}`,
     },
   },
   show: async (view, folder) => {
-    const { grants } = await view.call(acl.of_folder, { folder })
+    const { grants: all } = await view.call(acl.of_folder, { folder })
+    const grants = all.toSorted((a, b) => Number(isOwn(b, folder)) - Number(isOwn(a, folder)))
     const may = await view.mayEach(acl.ungrant, grants.map(inputOf))
     const scopes = await grantableScopes(view, folder)
     const fields = grantFields(view, scopes, await suggestedPrincipals(view, grants))
@@ -51,6 +69,11 @@ export const grantsView = defineFolderView({
     }
   },
 })
+
+/** Whether the row is about this folder alone, or about it and those below. */
+function isOwn({ scope }: Pick<GrantRow, 'scope'>, folder: string): boolean {
+  return scope === folder || scope === `${folder}/**`
+}
 
 function rowOf(fields: FormFields): GrantInput {
   return {
@@ -87,7 +110,11 @@ function grantTable(
         value: ({ meaning }) => meaning,
       },
       { label: 'Action', cell: ({ action }) => action },
-      { label: 'Scope', cell: ({ scope }) => scope },
+      {
+        label: 'Scope',
+        cell: (row) => html`${row.scope}${isOwn(row, folder) ? EMPTY_HTML : html` ${badge('not only this folder')}`}`,
+        value: ({ scope }) => scope,
+      },
       { label: 'Granted by', cell: ({ granted_by }) => granted_by },
       {
         label: 'Granted',
@@ -101,7 +128,7 @@ function grantTable(
       const label = `Take back ${row.action} on ${row.scope} from ${row.principal}`
       return view.button({
         action: 'ungrant',
-        fixed: { ...fixed, right, is_last: String(row.is_last_admin) },
+        fixed: { ...fixed, right },
         text: 'Take back',
         label,
         isDangerous: true,

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { suite, test } from 'node:test'
 import { type Dashboard, serveDashboard, TEAM_ADMIN } from '../../../../test/support/dashboard.ts'
-import type { SignedInBrowser } from '../../../../test/support/sign-in.ts'
+import { type SignedInBrowser, signIn } from '../../../../test/support/sign-in.ts'
 import { recordDenials } from '../../../core/access/network-denials.ts'
 import { audit } from '../../../registry/audit.ts'
 import { aclResource } from '../../../resources/acl.ts'
@@ -136,19 +136,28 @@ suite('views of a folder', () => {
     assert.equal(await submit(dash.admin, path, { ...grant, right: 'interact', action: 'grant' }), 303)
     assert.ok((await read()).some(({ meaning }) => meaning === 'github:7 may talk to team.'))
     assert.equal(await submit(dash.admin, path, { ...grant, scope: 'other', right: 'admin', action: 'grant' }), 403)
-    assert.equal(await submit(dash.admin, path, { ...grant, right: 'interact', action: 'ungrant' }), 303)
+    assert.equal(await submit(dash.admin, path, { ...grant, right: 'interact', action: 'ungrant', sure: 'yes' }), 303)
     assert.ok(!(await read()).some(({ principal }) => principal === 'github:7'))
-    const asked = await dash.operator.post(path, {
-      ...grant,
-      action: 'ungrant',
-      form_key: 'x',
-      right: '*',
-      is_last: 'true',
+    const ask = async (fields: Record<string, string>): Promise<string> =>
+      (await dash.operator.post(path, { ...fields, effect: 'allow', action: 'ungrant', form_key: randomUUID() })).text()
+    const own = { principal: TEAM_ADMIN, right: '*', scope: 'team' }
+    await submit(dash.operator, path, { ...own, scope: 'team/**', action: 'ungrant', sure: 'yes' })
+    assert.match(await ask(own), /Take back \* on team from [^?]*\?.*This removes the last administrator of team/s)
+    const everything = await ask({ principal: 'role:operator', right: '*', scope: '**' })
+    assert.match(everything, /This concerns all folders of \*\*, not only team\..*This removes the last operator/s)
+    assert.equal((await read()).length > 1, true, 'asks first')
+    const listed = await bodyOf(dash.operator, path)
+    assert.ok(listed.indexOf(TEAM_ADMIN) < listed.indexOf('role:operator'), 'rows of the folder come first')
+  })
+
+  test('grants lead to an own page when people take back their own right', async (t) => {
+    const dash = await serveDashboard(t)
+    await dash.grant('github:one', 'admin', 'team')
+    const fields = { principal: 'github:one', right: 'admin', scope: 'team', sure: 'yes' }
+    const answer = await (await signIn(dash, 'github:one')).post(viewPath('grants'), {
+      ...{ ...fields, action: 'ungrant', form_key: randomUUID() },
     })
-    assert.match(
-      await asked.text(),
-      /Take back \* on team from github:7\? This is the last administrator of the folder/,
-    )
+    assert.deepEqual([answer.status, answer.headers.get('Location')], [303, '/dash/me'])
   })
 
   test('secrets are set and deleted, and their values are nowhere', async (t) => {

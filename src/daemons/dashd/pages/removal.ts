@@ -20,7 +20,7 @@ export function askForRemoval(view: PageView, { question, warnings, action, fixe
   const form = view.form({
     action,
     fields: [],
-    submit: 'Yes, remove it',
+    submit: 'Yes, do it',
     fixed: { ...fixed, sure: 'yes' },
     isDangerous: true,
   })
