@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { serveDashboard } from '../../../../test/support/dashboard.ts'
+import { addLinkStats } from '../../../core/links/link-stats.ts'
+import { routeTokens } from '../../../core/links/route-tokens.ts'
 import { messages } from '../../../core/messages/messages.ts'
 import { audit } from '../../../registry/audit.ts'
 import { routeTokensResource } from '../../../resources/route-tokens.ts'
@@ -91,6 +93,22 @@ suite('links of a folder', () => {
       /replay|deliver_test/.test(action),
     )
     assert.equal(actors.length, 2)
+  })
+
+  test('the whole context of a link and the reasons of refusals are shown', async (t) => {
+    const dash = await serveDashboard(t, { daemons: ['proxyd', 'authd', 'dashd'] })
+    const context = `Orders of the shop. ${'Be brief. '.repeat(30)}The end of ${HOSTILE}`
+    const { jid } = await dash.cli.call(issue_chat, { target_folder: 'team', context })
+    await dash.host.engine.transaction(async (tx) => {
+      const [{ token_hash } = assert.fail()] = await routeTokens.list(tx)
+      const counted = { token_hash, last_used_at: '2026-01-01T00:00:00.000Z', accepted: 1, refused: { too_large: 3 } }
+      await addLinkStats(tx, dash.host.engine.dialect, [counted])
+    })
+    const listed = await (await dash.admin.get(PAGE)).text()
+    assert.ok(!listed.includes('The end of'))
+    const shown = await (await dash.admin.get(`${PAGE}&jid=${encodeURIComponent(jid)}`)).text()
+    assert.ok(shown.includes('The end of &quot;') && !shown.includes('<script>alert'))
+    assert.match(shown, /<dt>Refused<\/dt><dd>too large: 3<\/dd>/)
   })
 
   test('strangers and administrators of other folders get 404, and the list is a CSV too', async (t) => {

@@ -57,7 +57,7 @@ export const linksView = defineFolderView({
     const may = await mayMint(view, folder)
     const table = await linkTable(view, folder, { rows, next, may })
     return {
-      main: html`${sent === undefined ? EMPTY_HTML : await showSent(view, sent)}${jid === undefined ? EMPTY_HTML : await showDeliveries(view, jid)}`,
+      main: html`${sent === undefined ? EMPTY_HTML : await showSent(view, sent)}${jid === undefined ? EMPTY_HTML : await showLink(view, jid, rows)}`,
       table: defineTable(table),
       bottom: html`<div class="pair">${may.chat ? section('new-chat', 'Create a chat link', chatForm(view, folder)) : EMPTY_HTML}${may.webhook ? section('new-webhook', 'Create a webhook', webhookForm(view, folder)) : EMPTY_HTML}</div>`,
       isLive: true,
@@ -160,8 +160,13 @@ function sumOf(counts: Readonly<Record<string, number>>): number {
 }
 
 function describeRefusals(refused: Readonly<Record<string, number>>): Html | number {
-  const reasons = Object.entries(refused).map(([reason, count]) => `${reason.replaceAll('_', ' ')}: ${count}`)
-  return reasons.length === 0 ? 0 : html`<span title="${reasons.join(', ')}">${sumOf(refused)}</span>`
+  return sumOf(refused) === 0 ? 0 : html`<span title="${refusalReasons(refused)}">${sumOf(refused)}</span>`
+}
+
+function refusalReasons(refused: Readonly<Record<string, number>>): string {
+  return Object.entries(refused)
+    .map(([reason, count]) => `${reason.replaceAll('_', ' ')}: ${count}`)
+    .join(', ')
 }
 
 /** The state of a message that was just sent; live until it is final. */
@@ -182,6 +187,21 @@ async function showSent(view: PageView, id: string): Promise<Html> {
     }),
     buttonLink(view.url({ message: undefined }), 'Close'),
   )
+}
+
+/** What the list has no place for, and the last messages. A JID may have several links. */
+async function showLink(view: PageView, jid: string, rows: readonly LinkRow[]): Promise<Html> {
+  const links = rows.filter((row) => row.jid === jid)
+  const details = links.map(({ created_at, context, refused }, at) =>
+    renderDetails({
+      Created: timeOf(created_at, view.nowMs),
+      Context: context === undefined ? 'none' : textBlock(`context-${at}`, context),
+      Refused: sumOf(refused) === 0 ? 'nothing' : refusalReasons(refused),
+    }),
+  )
+  const close = buttonLink(view.url({ jid: undefined }), 'Close')
+  const deliveries = await showDeliveries(view, jid)
+  return section('link', jid, html`${details}<h3>Last messages</h3>${deliveries}`, close)
 }
 
 async function showDeliveries(view: PageView, jid: string): Promise<Html> {
@@ -208,8 +228,7 @@ async function showDeliveries(view: PageView, jid: string): Promise<Html> {
         : EMPTY_HTML,
     empty: { text: 'Nothing has arrived through this link.', command: `svc token ${view.host.instance} test ${jid}` },
   }
-  const close = buttonLink(view.url({ jid: undefined }), 'Close')
-  return section('last-deliveries', `Last messages through ${jid}`, renderTable(table), close)
+  return renderTable(table)
 }
 
 const REACHES: readonly (readonly [string, string])[] = [
