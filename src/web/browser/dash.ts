@@ -1,5 +1,5 @@
-// The script of the dashboard: times, copy buttons, tables that scroll, the palette, the theme, fields for files, and
-// whether the page is live. Everything else works without it.
+// The script of the dashboard: times, copy buttons, tables that scroll, the palette, the theme, fields for files, forms that
+// are sent once, and whether the page is live. Everything else works without it.
 
 import { setUpLive } from './dash-live.ts'
 import { setUpTimes, showTimes } from './dash-times.ts'
@@ -129,8 +129,22 @@ function setUpFileFields(): void {
   }
 }
 
+const RESEND_MS = 3000
+
+/** A double click would show that the form was sent before, in place of the result of the first click. */
+function setUpForms(): void {
+  const sent = new WeakMap<EventTarget, number>()
+  document.addEventListener('submit', (event) => {
+    const { target: form, timeStamp } = event
+    if (!(form instanceof HTMLFormElement) || form.method !== 'post') return
+    if (timeStamp - (sent.get(form) ?? -RESEND_MS) < RESEND_MS) event.preventDefault()
+    else sent.set(form, timeStamp)
+  })
+}
+
 enhance(document)
 setUpTimes()
+setUpForms()
 setUpTheme()
 setUpPalette()
 setUpLive()

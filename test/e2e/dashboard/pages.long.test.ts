@@ -125,6 +125,35 @@ suite('the pages of the dashboard', () => {
     assert.match((await page.textContent('#live')) ?? '', /api\.example\.com/)
   })
 
+  test('put the focus at a wrong field, and send a form that is clicked twice once', needs('browser'), async (t) => {
+    const dash = await serveDashboard(t)
+    const page = await dash.open(t, dash.admin, folderPath('team', 'links'))
+    await page.fill('#form-chat-jid_suffix', 'a b')
+    await page.press('#form-chat-jid_suffix', 'Enter')
+    await page.locator('#form-chat-jid_suffix-fault').waitFor()
+    await page.waitForFunction(`document.activeElement.id === 'form-chat-jid_suffix'`)
+    await page.evaluate(AXE)
+    assert.deepEqual(await findViolations(page, 'light'), [])
+    await page.keyboard.press('Control+a')
+    await page.keyboard.type('site')
+    await page.keyboard.press('Enter')
+    await page.getByRole('img', { name: 'QR code of the link' }).waitFor()
+    await page.getByRole('link', { name: 'Done' }).click()
+    await page.fill('#form-webhook-source_label', 'shop')
+    const isPrevented = await page.evaluate(`(() => {
+      const prevented = []
+      addEventListener('submit', (event) => {
+        prevented.push(event.defaultPrevented)
+        event.preventDefault()
+      })
+      const button = document.querySelector('#form-webhook button')
+      button.click()
+      button.click()
+      return prevented
+    })()`)
+    assert.deepEqual(isPrevented, [false, true])
+  })
+
   test('are reached by the keyboard alone', needs('browser'), async (t) => {
     const dash = await serveDashboard(t)
     const { page } = await openOperatorPage(t, dash)
