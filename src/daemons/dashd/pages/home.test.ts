@@ -180,7 +180,7 @@ suite('Home, Turns, Approvals and Costs', () => {
     assert.ok(!page.includes(dash.other.running))
     const csv = await (await dash.operator.get('/dash/turns?format=csv')).text()
     assert.equal(csv.trimEnd().split('\r\n').length, 5)
-    assert.match(csv, new RegExp(`,0.9,.*${dash.team.failed}`))
+    assert.match(csv, new RegExp(`,0\\.9,.*${dash.team.failed}`))
     assert.equal((await dash.admin.get('/dash/turns?folder=other')).status, 404)
   })
 
