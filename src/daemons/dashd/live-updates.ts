@@ -36,10 +36,6 @@ export class LiveUpdates {
     return String(this.#version)
   }
 
-  get count(): number {
-    return this.#streams.size
-  }
-
   /** `seen`: the version that the page shows. */
   open(response: ServerResponse, seen: string | undefined): void {
     response.writeHead(200, {
