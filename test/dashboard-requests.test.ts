@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { groups } from '../src/core/groups/groups.ts'
 import { groupsResource } from '../src/resources/groups.ts'
+import { scheduledTasksResource } from '../src/resources/scheduled-tasks.ts'
 import { serveDashboard } from './support/dashboard.ts'
 import { postForm } from './support/dashboard-forms.ts'
 import type { SignedInBrowser } from './support/sign-in.ts'
@@ -66,6 +67,15 @@ suite('requests to the dashboard', () => {
     assert.equal(twice.status, 400)
   })
 
+  test('take line breaks of a browser as those of a text', async (t) => {
+    const { operator, cli } = await serveDashboard(t, { daemons: DAEMONS })
+    const { schedule, show } = scheduledTasksResource.verbs
+    const { taskId: id } = await cli.call(schedule, { targetJid: 'team', prompt: 'x', cron: '0 9 * * *' })
+    const form = { action: 'update', id, prompt: 'a\r\nb' }
+    assert.equal((await postForm(operator, '/dash/resources/scheduled_tasks', form)).status, 303)
+    assert.equal((await cli.call(show, { id })).task.prompt, 'a\nb')
+  })
+
   test('take an empty field as not given, and stop updating a page with a refused form', async (t) => {
     const { operator, cli } = await serveDashboard(t, { daemons: DAEMONS })
     const form = { action: 'create', folder: 'team/new', name: '', product: '' }
@@ -76,6 +86,18 @@ suite('requests to the dashboard', () => {
     assert.equal(refused.status, 409)
     assert.match(body, /role="alert"/)
     assert.doesNotMatch(body, /hx-sse/)
+  })
+
+  test('show what was typed in the refused form, and not in others of the same action', async (t) => {
+    const { operator } = await serveDashboard(t, { daemons: DAEMONS })
+    const form = { action: 'set', form: 'set-max_children', key: 'max_children', to: 'many' }
+    const refused = await postForm(operator, '/dash/folders/team?view=overview', form)
+    assert.equal(refused.status, 400)
+    const values = [...(await refused.text()).matchAll(/id="form-(set-[\w]+)-to" name="to"[^>]* value="many"/g)]
+    assert.deepEqual(
+      values.map(([, id]) => id),
+      ['set-max_children'],
+    )
   })
 
   test('remember a theme, and a notice only for the dashboard', async (t) => {

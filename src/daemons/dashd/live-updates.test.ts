@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict'
+import { IncomingMessage, ServerResponse } from 'node:http'
+import { Socket } from 'node:net'
 import { type TestContext, test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import { countedEngine } from '../../../test/support/counted-engine.ts'
 import { testHost } from '../../../test/support/host.ts'
 import { openStream } from '../../../test/support/link-host.ts'
@@ -59,4 +62,59 @@ test('many changes tell an open page to reload once a second at most, and are no
   const reloadsMax = 1 + Math.ceil((performance.now() - started) / 1000)
   for (const { events } of pages) assert.ok(events.length <= reloadsMax, `${events.length} of ${reloadsMax}`)
   assert.equal(counts.statements, statements)
+})
+
+/** The response of a browser that does not read. */
+function openUnread(live: LiveUpdates, seen?: string): ServerResponse {
+  const response = new ServerResponse(new IncomingMessage(new Socket()))
+  live.open(response, seen)
+  return response
+}
+
+async function openLive(t: TestContext) {
+  t.mock.timers.enable({ apis: ['setInterval', 'setTimeout'] })
+  const { host } = await testHost(t)
+  const live = new LiveUpdates(host)
+  t.after(() => live.close())
+  return { live, change: () => host.signals.emit() }
+}
+
+test('a page that shows the current version is not told to reload', async (t) => {
+  const { live } = await openLive(t)
+  const [current, old] = [openUnread(live, live.version), openUnread(live, 'old')]
+  assert.ok(current.writableLength < old.writableLength)
+})
+
+test('pages reload once a second, and less often if more than 50 are open', async (t) => {
+  const { live, change } = await openLive(t)
+  const pages = Array.from({ length: 75 }, () => openUnread(live, live.version))
+  const [page] = pages
+  assert.ok(page)
+  const isToldAfter = (ms: number): boolean => {
+    const before = page.writableLength
+    change()
+    t.mock.timers.tick(ms - 1)
+    assert.equal(page.writableLength, before)
+    t.mock.timers.tick(1)
+    return page.writableLength > before
+  }
+  assert.ok(isToldAfter(1500))
+  for (const each of pages.slice(1, 30)) each.destroy()
+  await setImmediate()
+  assert.ok(isToldAfter(1000))
+})
+
+test('a browser that does not read is disconnected, and the others when the daemon stops', async (t) => {
+  const { live, change } = await openLive(t)
+  const unread = openUnread(live)
+  let unsent = 0
+  while (!unread.destroyed && unsent < 100_000) {
+    unsent = unread.writableLength
+    change()
+    t.mock.timers.tick(1000)
+  }
+  assert.ok(unsent > 16 * 1024 && unsent < 17 * 1024, String(unsent))
+  const other = openUnread(live)
+  live.close()
+  assert.ok(other.writableEnded)
 })
