@@ -43,6 +43,8 @@ suite('requests to the dashboard', () => {
     const { operator } = await serveDashboard(t, { daemons: DAEMONS })
     const first = await (await operator.get('/dash/folders?limit=1')).text()
     const after = /[?&;]after=([^"&]*)"/.exec(first)?.[1] ?? assert.fail()
+    const second = await (await operator.get(`/dash/folders?limit=1&after=${after}`)).text()
+    assert.match(second, /href="\/dash\/folders\?limit=1&amp;format=csv">CSV<.*\?limit=1&amp;format=json">JSON</)
     const json = await operator.get(`/dash/folders?limit=1&after=${after}&format=json`)
     assert.deepEqual(
       ['Content-Type', 'Cache-Control', 'Content-Disposition'].map((name) => json.headers.get(name)),

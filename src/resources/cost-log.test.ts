@@ -43,6 +43,7 @@ onEveryEngine('costs', (engine) => {
       ['team', 8],
       ['main', 7],
     ])
+    assert.deepEqual(await sums('folder', on.cli, { limit: 1 }), [['team', 8]])
     assert.deepEqual(await sums('model', on.cli, { days: 1 }), [['big', 12]])
     assert.deepEqual(await sums('user_sub'), [
       ['', 7],
