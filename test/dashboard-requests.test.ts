@@ -18,11 +18,9 @@ async function linksOf(browser: SignedInBrowser, words: string): Promise<string[
 suite('requests to the dashboard', () => {
   test('answer the same for what does not exist and for what a person may not see', async (t) => {
     const { admin } = await serveDashboard(t, { daemons: DAEMONS })
-    const bodies = await Promise.all(
-      ['/dash/folders/other', '/dash/turns/none', '/dash/messages/none', '/dash/settings', '/dash/none'].map(
-        async (path) => (await admin.get(path)).text(),
-      ),
-    )
+    const ofPages = ['/dash/turns/none', '/dash/messages/none', '/dash/settings', '/dash/none', '/dash/resources/none']
+    const ofFolders = ['/dash/folders/other', '/dash/folders/none', '/dash/folders/team?view=none']
+    const bodies = await Promise.all([...ofPages, ...ofFolders].map(async (path) => (await admin.get(path)).text()))
     assert.equal(new Set(bodies).size, 1)
     assert.match(bodies[0] ?? '', /There is nothing here, or you may not see it\./)
   })
