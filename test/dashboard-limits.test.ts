@@ -69,16 +69,17 @@ suite('pages of the dashboard', () => {
       expires_at: later,
     } as const
     const session = {
-      ...{
-        sub: OPERATOR,
-        scope: '',
-        started_at,
-        renewed_at: started_at,
-        rotations: 0,
-        kind: 'browser',
-        method: 'link',
-      },
-      ...{ expires_at: later, ends_at: later, idle_ms: 1, status: 'active' },
+      sub: OPERATOR,
+      scope: '',
+      started_at,
+      renewed_at: started_at,
+      rotations: 0,
+      kind: 'browser',
+      method: 'link',
+      expires_at: later,
+      ends_at: later,
+      idle_ms: 1,
+      status: 'active',
     } as const
     await dash.host.engine.transaction(async (tx) => {
       await issuedBearers.insert(tx, { ...bearer, id: 'b1', name: 'valid bearer' })

@@ -57,7 +57,7 @@ suite('fields of forms', () => {
     ])
     assert.equal(optionalField(fields, 'text'), 'a\nb\r')
     assert.deepEqual([optionalField(fields, 'empty'), optionalField(fields, 'missing')], [undefined, undefined])
-    assert.throws(() => requiredField(fields, 'empty'), isRefusal('invalid', 'Empty must not be empty'))
+    assert.throws(() => requiredField(fields, 'empty'), isRefusal('invalid', 'empty must not be empty'))
     assert.equal(requiredField(fields, 'text'), 'a\nb\r')
     assert.deepEqual([numberField(fields, 'count'), numberField(fields, 'empty')], [-12, undefined])
     for (const name of ['part', 'word'])

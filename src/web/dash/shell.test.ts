@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { EMPTY_HTML, html } from '../html.ts'
-import { renderLivePart, renderShell, type ShellOptions } from './shell.ts'
+import { renderLivePart, renderShell, type ShellContent, type ShellFrame } from './shell.ts'
 
-const OPTIONS: ShellOptions = {
+const FRAME: ShellFrame = {
   title: '<Title>',
   instance: '<main>',
   person: 'github:"1',
@@ -18,16 +18,21 @@ const OPTIONS: ShellOptions = {
     },
   ],
   assets: { style: '/dash/assets/1/dash.css', script: '/dash/assets/2/dash.js' },
+  isUnwrapped: false,
+  nowMs: 1,
+}
+const CONTENT: ShellContent = {
   notices: EMPTY_HTML,
   top: EMPTY_HTML,
   live: { content: html`<p>live</p>`, version: '7', hash: 'abc' },
   bottom: EMPTY_HTML,
 }
-const shellOf = (options: Partial<ShellOptions> = {}): string => renderShell({ ...OPTIONS, ...options }).body
+const shellOf = (options: Partial<ShellFrame & ShellContent> = {}): string =>
+  renderShell({ ...FRAME, ...options }, { ...CONTENT, ...options }).body
 
 suite('the frame of a page', () => {
   test('allows own scripts, styles, forms and requests only, in no frame, and is not stored', () => {
-    const { status, headers } = renderShell(OPTIONS)
+    const { status, headers } = renderShell(FRAME, CONTENT)
     assert.equal(status, 200)
     assert.deepEqual(headers, {
       'Content-Type': 'text/html; charset=utf-8',
@@ -48,13 +53,14 @@ suite('the frame of a page', () => {
     assert.match(body, /<a href="\/dash\/turns" aria-current="page">Turns<\/a>/)
     assert.match(body, /<a href="\/dash\/tasks">Tasks<\/a>/)
     assert.match(shellOf({ isOperator: true }), /href="\/dash\/me">github:&quot;1 <span class="badge idle">operator</)
-    assert.match(body, /<html lang="en">/)
-    assert.match(shellOf({ theme: 'dark' }), /<html lang="en" data-theme="dark">/)
+    assert.match(body, /<html lang="en" data-now="1">/)
+    assert.match(shellOf({ theme: 'dark' }), /<html lang="en" data-now="1" data-theme="dark">/)
+    assert.match(shellOf({ isUnwrapped: true }), /<html lang="en" data-now="1" data-wrap="off">/)
   })
 
   test('opens a stream only for a page that is live', () => {
     assert.doesNotMatch(shellOf(), /hx-sse|id="live" /)
-    const live = { ...OPTIONS.live, url: '/dash/turns?a=1&b=2' }
+    const live = { ...CONTENT.live, url: '/dash/turns?a=1&b=2' }
     assert.match(shellOf({ live }), /hx-sse:connect="\/dash\/live\?seen=7"/)
     assert.match(
       renderLivePart(live).toString(),
