@@ -220,7 +220,7 @@ export async function taskDetails(
       { label: 'Seconds', cell: ({ duration_ms }) => (duration_ms / 1000).toFixed(1), isNumber: true },
       { label: 'Text', cell: ({ id: run, result, error }) => textBlock(`run-${run}`, error ?? result ?? '') },
     ],
-    empty: { text: 'It has not run yet.' },
+    empty: { text: 'It has not run yet.', command: `svc task ${view.host.instance} run ${id}` },
   }
   const shown = renderDetails({
     Folder: link(folderPath(task.owner, 'tasks'), task.owner),

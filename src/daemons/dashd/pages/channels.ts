@@ -132,7 +132,10 @@ function renderPlatforms(view: PageView, platforms: readonly Platform[]): Html {
       { label: 'Waiting', isNumber: true, cell: ({ waiting }) => countText(waiting) },
       { label: 'Failed', isNumber: true, cell: ({ failed }) => countText(failed) },
     ],
-    empty: { text: 'No platform has an adapter, a secret or messages that wait.' },
+    empty: {
+      text: 'No platform has an adapter, a secret or messages that wait.',
+      command: `svc channel ${view.host.instance} status`,
+    },
   })
 }
 

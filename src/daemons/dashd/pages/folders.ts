@@ -3,7 +3,7 @@ import { bundledProducts, listProducts } from '../../../core/groups/products.ts'
 import { groupsResource } from '../../../resources/groups.ts'
 import { renderFilters } from '../../../web/dash/filter-bar.ts'
 import type { FormField } from '../../../web/dash/form.ts'
-import { section } from '../../../web/dash/parts.ts'
+import { link, section } from '../../../web/dash/parts.ts'
 import { EMPTY_HTML } from '../../../web/html.ts'
 import { folderTable } from '../folder-table.ts'
 import { definePage, folderPath, type PageView } from '../page.ts'
@@ -42,7 +42,12 @@ export const foldersPage = definePage({
         next,
         nowMs,
         empty: {
-          text: search === '' ? 'There are no folders yet.' : 'No folder matches.',
+          ...(search === ''
+            ? {
+                text: 'There are no folders yet.',
+                next: parent === undefined ? EMPTY_HTML : link('#new-folder', 'Create one'),
+              }
+            : { text: 'No folder matches.', next: link(view.path, 'All folders') }),
           command: `svc group ${view.host.instance} list`,
         },
       }),

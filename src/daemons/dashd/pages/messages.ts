@@ -215,15 +215,18 @@ function messageTable(view: PageView, rows: readonly ListedMessage[], next: stri
       { label: 'Id', cell: ({ id }) => html`<code>${id.slice(-6)}</code>`, value: ({ id }) => id },
     ],
     rowActions: (message) => (message.can_retry ? retryButton(view, message) : EMPTY_HTML),
-    empty: {
-      text:
-        Object.keys(filtersOf(view)).length > 0 || view.query.q
-          ? next === undefined
-            ? 'No message matches.'
-            : 'No message matches so far.'
-          : 'No messages yet.',
-      command: `svc messages ${view.host.instance}`,
-    },
+    empty:
+      Object.keys(filtersOf(view)).length > 0 || view.query.q
+        ? {
+            text: next === undefined ? 'No message matches.' : 'No message matches so far.',
+            next: link(view.path, 'All messages'),
+            command: `svc messages ${view.host.instance}`,
+          }
+        : {
+            text: 'No messages yet. They arrive through chat links, webhooks and adapters of folders.',
+            next: link('/dash/folders', 'Folders'),
+            command: `svc send ${view.host.instance} main 'hello'`,
+          },
     next,
   })
 }

@@ -10,7 +10,7 @@ import { passkeysResource } from '../../../resources/passkeys.ts'
 import { sessionsResource } from '../../../resources/sessions.ts'
 import { usersResource } from '../../../resources/users.ts'
 import { renderDetails } from '../../../web/dash/detail-pane.ts'
-import { badge, buttonLink, copyText, money, section, timeOf, visibleText } from '../../../web/dash/parts.ts'
+import { badge, buttonLink, copyText, link, money, section, timeOf, visibleText } from '../../../web/dash/parts.ts'
 import { type DataTable, defineTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import type { FormFields } from '../../http/form-request.ts'
@@ -244,7 +244,7 @@ async function roleTable(
       { label: 'Added by', cell: ({ added_by }) => added_by },
       { label: 'Added', cell: ({ added_at }) => timeOf(added_at, view.nowMs) },
     ],
-    empty: { text: 'No roles.' },
+    empty: { text: 'No roles.', ...(mayChange ? { next: link('#new-role', 'Give a role') } : {}) },
   }
 }
 
@@ -366,6 +366,6 @@ function changeForms(view: PageView, sub: string, cap: number | undefined, mayCh
       },
     ],
   })
-  const link = linkForm(view, sub)
-  return html`${section('new-grant', 'Grant a right', grant)}${section('new-role', 'Give a role', role)}${section('new-account', 'Link an account', link)}${section('cap', 'Daily cap', budget)}`
+  const account = linkForm(view, sub)
+  return html`${section('new-grant', 'Grant a right', grant)}${section('new-role', 'Give a role', role)}${section('new-account', 'Link an account', account)}${section('cap', 'Daily cap', budget)}`
 }

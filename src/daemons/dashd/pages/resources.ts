@@ -109,7 +109,10 @@ export const resourcePage = definePage({
               return html`${edit}${mayRemove[at] ? view.button({ action: 'remove', fixed, text: 'Delete', label, isDangerous: true }) : EMPTY_HTML}`
             }
           : undefined,
-        empty: { text: 'There are no rows.' },
+        empty: {
+          text: 'There are no rows.',
+          next: create ? link('#new', 'Create one') : EMPTY_HTML,
+        },
       }),
       bottom: html`${edited && update ? updateForm(view, resource, update, edited) : EMPTY_HTML}${create ? await createForm(view, resource, create) : EMPTY_HTML}<p>${link(PATH, 'All resources')}</p>`,
     }

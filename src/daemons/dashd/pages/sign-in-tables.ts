@@ -3,10 +3,15 @@ import type { IssuedBearerRow } from '../../../core/access/issued-bearers.ts'
 import type { SessionRow } from '../../../core/people/sessions.ts'
 import { timestamp } from '../../../lib/clock.ts'
 import type { PublicPasskey } from '../../../resources/passkeys.ts'
-import { badge, timeOf, visibleText } from '../../../web/dash/parts.ts'
+import { badge, link, timeOf, visibleText } from '../../../web/dash/parts.ts'
 import type { DataTable } from '../../../web/dash/table.ts'
 import { type Html, html } from '../../../web/html.ts'
 import type { PageView } from '../page.ts'
+
+/** The page of a person names them in its query, the own page does not. */
+function subOf({ query, person }: PageView): string {
+  return query.sub ?? person.sub
+}
 
 type RowActions<R> = ((row: R) => Html) | undefined
 
@@ -36,7 +41,10 @@ export function sessionTable(
       { label: 'Started', cell: (row) => timeOf(row.started_at, view.nowMs), value: ({ started_at }) => started_at },
       { label: 'Used', cell: (row) => timeOf(row.renewed_at, view.nowMs), value: ({ renewed_at }) => renewed_at },
     ],
-    empty: { text: 'No browser or app is signed in.' },
+    empty: {
+      text: 'No browser or app is signed in.',
+      command: `svc login ${view.host.instance} ${subOf(view)}`,
+    },
   }
 }
 
@@ -59,7 +67,10 @@ export function bearerTable(
       { label: 'Expires', cell: (row) => timeOf(row.expires_at, view.nowMs), value: ({ expires_at }) => expires_at },
       { label: 'Used', cell: (row) => timeOf(row.last_used_at, view.nowMs), value: ({ last_used_at }) => last_used_at },
     ],
-    empty: { text: 'No bearers.' },
+    empty: {
+      text: 'No bearers. A program that sends a bearer acts as the person.',
+      command: `svc bearer ${view.host.instance} ${subOf(view)}`,
+    },
   }
 }
 
@@ -79,6 +90,11 @@ export function passkeyTable(
       { label: 'Added', cell: (row) => timeOf(row.created_at, view.nowMs), value: ({ created_at }) => created_at },
       { label: 'Used', cell: (row) => timeOf(row.last_used_at, view.nowMs), value: ({ last_used_at }) => last_used_at },
     ],
-    empty: { text: 'No passkeys.' },
+    empty: {
+      text: 'No passkeys. People add their own, and then sign in without a password.',
+      next: view.query.sub
+        ? link('#accounts', 'Create a sign-in link for the person')
+        : link('/auth/passkeys', 'Add a passkey'),
+    },
   }
 }

@@ -93,7 +93,7 @@ function turnTable(view: PageView, turns: readonly TurnSummary[], next: string |
       ? {
           text: 'No turn matches these filters.',
           next: buttonLink(view.path, 'All turns'),
-          command: `svc turns ${view.host.instance}`,
+          command: `svc turns ${view.host.instance} list`,
         }
       : {
           text: 'No agent has run yet. Send a message to a folder to start its first turn.',
