@@ -32,6 +32,20 @@ suite('pages of resources', () => {
     assert.deepEqual(await gates(), [])
   })
 
+  test('have the filters of the list in the URL, and explain a wrong one', async (t) => {
+    const { operator } = await serveDashboard(t, { daemons: ['proxyd', 'authd', 'dashd'] })
+    const read = async (path: string): Promise<string> => (await operator.get(`/dash/resources/${path}`)).text()
+    const own = await read('acl?principal=github%3Ateam-admin')
+    assert.match(own, /<input type="search"[^>]* name="principal"[^>]* value="github:team-admin"/)
+    assert.ok(own.includes('team/**') && !own.includes('role:operator'))
+    const rows = JSON.parse(await read('acl?principal=github%3Ateam-admin&format=json'))
+    assert.deepEqual(rows.map(({ scope }: { scope: string }) => scope).toSorted(), ['team', 'team/**'])
+    const wrong = await read('audit?category=x')
+    assert.match(wrong, /Category must be one of/)
+    assert.match(wrong, /<select[^>]* name="category"/)
+    assert.ok(!(await read('routes')).includes('resource-filters'))
+  })
+
   test('exist for every resource with a list, without write-only columns', async (t) => {
     const { operator } = await serveDashboard(t)
     const index = await (await operator.get('/dash/resources')).text()

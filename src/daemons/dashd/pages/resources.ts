@@ -1,6 +1,7 @@
 // /dash/resources/<name>: a list and forms of any resource, from its declaration alone. Pages of their own are better for what
 // people do often; this one has everything.
 import type { z } from 'zod'
+import { parseTextInput } from '../../../faces/text-input.ts'
 import { refuse } from '../../../lib/refusal.ts'
 import { isObject } from '../../../lib/text/json.ts'
 import { isMarked } from '../../../registry/crud.ts'
@@ -8,12 +9,14 @@ import type { NamedVerb, Resource } from '../../../registry/resource.ts'
 import { encodeKey } from '../../../registry/url-key.ts'
 import { resources } from '../../../resources/index.ts'
 import { renderDetails } from '../../../web/dash/detail-pane.ts'
+import { renderFilters } from '../../../web/dash/filter-bar.ts'
 import type { FormField } from '../../../web/dash/form.ts'
 import { buttonLink, copyText, link, notice, section, timeOf, visibleText } from '../../../web/dash/parts.ts'
 import { defineTable, type TableColumn } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import { fieldsOf, labelOf } from '../form-fields.ts'
 import { definePage, type PageAction, type PageContent, type PageView } from '../page.ts'
+import { explainWrongFilter } from '../wrong-filters.ts'
 
 const PATH = '/dash/resources'
 const CELL_MAX = 200
@@ -72,8 +75,12 @@ export const resourcePage = definePage({
     const { resource, shape } = mustFind(view)
     const { list, create, update, remove } = shape
     if (!(await isListable(view, list))) refuse('not_found', `there is no list of ${resource.name}`)
-    const reply = await view.call(list, listInput(list, view))
-    const { rows, next } = readReply(resource, reply)
+    const [title, top] = [resource.name, renderListFilters(view, list)]
+    const found = await explainWrongFilter(async () => ({
+      reply: await view.call(list, { ...listInput(list, view), ...filterInput(list, view) }),
+    }))
+    if (!('reply' in found)) return { title, top, ...found }
+    const { rows, next } = readReply(resource, found.reply)
     const inputs = rows.map((row) => keyInput(resource, row))
     const mayRemove = remove ? await view.mayEach(remove, inputs) : []
     const mayUpdate = update ? await view.mayEach(update, inputs) : []
@@ -84,7 +91,8 @@ export const resourcePage = definePage({
     const edited = rows.find((row) => hasKey(row) && idOf(row) === view.query.edit)
     const hasActions = [...mayRemove, ...mayUpdate].includes(true)
     return {
-      title: resource.name,
+      title,
+      top,
       table: defineTable<Row>({
         id: resource.name,
         caption: resource.name,
@@ -177,6 +185,26 @@ function listInput({ input }: NamedVerb, { limit, query }: PageView): Record<str
     ...(has('limit') ? { limit } : {}),
     ...(has('after') && query.after !== undefined ? { after: query.after } : {}),
   }
+}
+
+const PAGING: readonly string[] = ['limit', 'after']
+
+function renderListFilters({ path, query }: PageView, { input }: NamedVerb): Html {
+  const fields = fieldsOf(input, { omit: PAGING })
+  if (fields.length === 0) return EMPTY_HTML
+  return renderFilters({ id: 'resource-filters', path, query, fields: fields.map(toFilter) })
+}
+
+function toFilter(field: FormField): FormField {
+  return { ...field, isRequired: false, kind: field.kind ?? 'search' }
+}
+
+/** The filters of the query, in the types of the verb. */
+function filterInput({ input }: NamedVerb, { query }: PageView): Record<string, unknown> {
+  const given = Object.keys(input.shape).flatMap((name) =>
+    PAGING.includes(name) || !query[name] ? [] : [[name, query[name]] as const],
+  )
+  return parseTextInput(input, Object.fromEntries(given))
 }
 
 /** Lists are `{<resource>: […], next?}`; the rows are validated by the verb. */
