@@ -25,6 +25,16 @@ suite('requests to the dashboard', () => {
     assert.match(bodies[0] ?? '', /There is nothing here, or you may not see it\./)
   })
 
+  test('for the headers of the event stream do not open it', async (t) => {
+    const { base, operator } = await serveDashboard(t, { daemons: DAEMONS })
+    const head = await fetch(`${base}/dash/live`, {
+      method: 'HEAD',
+      headers: { Cookie: operator.cookie },
+      signal: AbortSignal.timeout(10_000),
+    })
+    assert.deepEqual([head.status, head.headers.get('Content-Type')], [200, 'text/event-stream'])
+  })
+
   test('show 50 rows, or as many as the query says, up to 1000', async (t) => {
     const { operator, host } = await serveDashboard(t, { daemons: DAEMONS })
     await host.engine.transaction(async (tx) => {

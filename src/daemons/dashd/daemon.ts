@@ -1,5 +1,6 @@
 // dashd: the dashboard. Its pages read and write through the verbs of the other faces, with the rights of the person.
 import type { Context } from 'hono'
+import { SSE_CONTENT_TYPE } from '../../lib/http/sse-writer.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { type DaemonContext, defineDaemon } from '../daemon.ts'
 import { outgoingOf } from '../http/peers.ts'
@@ -23,7 +24,7 @@ export const dashd = defineDaemon({
     mountAssets(app)
     app.get('/dash', (c) => c.redirect('/dash/', 308))
     app.get('/dash/live', (c) => openStream(daemon, live, c))
-    mountManifestDownload(app, host)
+    mountManifestDownload(app, daemon)
     mountPages(app, { daemon, live, pages })
   },
 })
@@ -32,10 +33,11 @@ async function openStream(daemon: DaemonContext, live: LiveUpdates, c: Context):
   const person = await findSignedIn(daemon.host, c)
   // A browser would try again and again after an error.
   if (!person)
-    return new Response(`event: ${LIVE_END_EVENT}\ndata: {}\n\n`, { headers: { 'Content-Type': 'text/event-stream' } })
+    return new Response(`event: ${LIVE_END_EVENT}\ndata: {}\n\n`, { headers: { 'Content-Type': SSE_CONTENT_TYPE } })
   const { isAdministrator } = await createView({ daemon, c, person, query: {} })
   const outgoing = outgoingOf(c)
   if (!isAdministrator || !outgoing) throw new Refusal('not_found', 'there is nothing at this path')
+  if (c.req.method === 'HEAD') return new Response(null, { headers: { 'Content-Type': SSE_CONTENT_TYPE } })
   live.open(outgoing, c.req.header('Last-Event-ID') ?? c.req.query('seen'))
   return alreadySentResponse(200)
 }

@@ -4,15 +4,15 @@ import { setUpMissingFolders } from '../../../core/groups/products.ts'
 import { type ApplyResult, manifestVerbs } from '../../../faces/manifest/manifest-verbs.ts'
 import type { PlannedRow } from '../../../faces/manifest/planned-rows.ts'
 import { refuse } from '../../../lib/refusal.ts'
-import { callVerb } from '../../../registry/call.ts'
-import type { InstanceHost } from '../../../registry/context.ts'
 import { groupsResource } from '../../../resources/groups.ts'
 import { resources } from '../../../resources/index.ts'
 import { badge, buttonLink, copyText, notice, section, type Tone, visibleText } from '../../../web/dash/parts.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
+import type { DaemonContext } from '../../daemon.ts'
 import type { FormFields } from '../../http/form-request.ts'
 import { personPage } from '../../http/signed-in.ts'
 import { definePage, type PageContent, type PageView } from '../page.ts'
+import { createView } from '../view.ts'
 
 const PATH = '/dash/manifest'
 const DOWNLOAD_PATH = `${PATH}/download`
@@ -178,11 +178,14 @@ function shorten(value: string): string {
 }
 
 /** The export as a file. */
-export function mountManifestDownload(app: Hono, host: InstanceHost): void {
+export function mountManifestDownload(app: Hono, daemon: DaemonContext): void {
+  const { host } = daemon
   app.get(
     DOWNLOAD_PATH,
-    personPage(host, async (_c, { request }) => {
-      const text = await callVerb(request, verbs.export, {})
+    personPage(host, async (c, person) => {
+      const view = await createView({ daemon, c, person })
+      if (!view.isOperator) refuse('not_found', 'there is nothing at this path')
+      const text = await view.call(verbs.export, {})
       return new Response(text, {
         headers: {
           'Content-Type': 'application/yaml; charset=utf-8',
