@@ -80,9 +80,12 @@ async function openLive(t: TestContext) {
 }
 
 test('a page that shows the current version is not told to reload', async (t) => {
-  const { live } = await openLive(t)
+  const { live, change } = await openLive(t)
   const [current, old] = [openUnread(live, live.version), openUnread(live, 'old')]
   assert.ok(current.writableLength < old.writableLength)
+  const before = live.version
+  change()
+  assert.equal(openUnread(live, before).writableLength, old.writableLength)
 })
 
 test('pages reload once a second, and less often if more than 50 are open', async (t) => {
