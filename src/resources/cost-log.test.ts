@@ -4,7 +4,7 @@ import { isRefusal, onEveryEngine, testHost } from '../../test/support/host.ts'
 import { run } from '../../test/support/sql.ts'
 import type { Caller } from '../core/access/caller.ts'
 import { costLog } from '../core/turns/costs.ts'
-import { dailySpend } from '../core/turns/spend.ts'
+import { dailySpend, sumSpend } from '../core/turns/spend.ts'
 import { costLogResource } from './cost-log.ts'
 import { groupsResource } from './groups.ts'
 import { usersResource } from './users.ts'
@@ -62,6 +62,8 @@ onEveryEngine('costs', (engine) => {
       ['team', 1],
     ])
     assert.deepEqual(await sums('day', on.as(withSession('github:x'), 'dash')), [])
+    const ofNoFolder = { by: 'day', since: '2025-01-01', limit: 10, folders: [] } as const
+    assert.deepEqual(await on.host.engine.read((tx) => sumSpend(tx, ofNoFolder)), [])
     const stored = await on.host.engine.read((tx) => dailySpend.list(tx))
     await on.host.engine.transaction(async (tx) => {
       await run(tx, 'delete from daily_spend')

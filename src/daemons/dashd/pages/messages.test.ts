@@ -235,10 +235,11 @@ suite('the pages of messages', () => {
 
   test('retries all failed messages of a page or of all pages, and asks before a delivery with an unknown end', async (t) => {
     const dash = await open(t)
-    const ids = [
-      await dash.receive('one', { state: 'failed', reason: 'it broke' }),
-      await dash.receive('two', { state: 'refused', reason: 'over budget' }),
-    ]
+    const ids = [await dash.receive('one', { state: 'failed', reason: 'it broke' })]
+    await dash.send('three', { state: 'unknown', error: 'no answer' })
+    assert.ok(!(await text(dash.admin.get('/dash/messages?direction=all'))).includes('Retry all'))
+    ids.push(await dash.receive('two', { state: 'refused', reason: 'over budget' }))
+    assert.ok((await text(dash.admin.get('/dash/messages?direction=all'))).includes('Retry all 2 on this page'))
     const page = await text(dash.admin.get('/dash/messages'))
     assert.ok(page.includes('Retry all 2 on this page'))
     assert.equal((await dash.admin.post('/dash/messages', formOf(page, 'retry_all'))).status, 303)
