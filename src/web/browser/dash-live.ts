@@ -88,7 +88,7 @@ function watchReloads(show: ShowState, reload: () => void): void {
 }
 
 function holdWhileReading(reload: () => void): void {
-  const button = document.querySelector<HTMLButtonElement>('#held')
+  const button = document.querySelector<HTMLButtonElement>('#held-updates')
   if (!button) return
   const isReading = (): boolean => (document.querySelector('#live tbody tr')?.getBoundingClientRect().bottom ?? 0) < 0
   document.addEventListener('htmx:before:request', (event) => {

@@ -96,7 +96,7 @@ export function renderShellRest({ notices, top, live, bottom }: ShellContent): s
   const stream =
     live.url === undefined
       ? EMPTY_HTML
-      : html`<div id="stream" hidden hx-sse:connect="/dash/live?seen=${live.version}" hx-sse:close="svc:ended"></div><button id="held" class="primary" type="button" hidden>Updates wait while you read. Show them</button>`
+      : html`<div id="stream" hidden hx-sse:connect="/dash/live?seen=${live.version}" hx-sse:close="svc:ended"></div><button id="held-updates" class="primary" type="button" hidden>Updates wait while you read. Show them</button>`
   return html`${notices}${top}${renderLivePart(live)}${bottom}
 </main>
 </div>

@@ -172,7 +172,7 @@ meter { width: 140px; height: 12px; vertical-align: middle }
 ins { text-decoration: none; background: var(--ok-back); color: var(--ok) }
 del { background: var(--fault-back); color: var(--fault) }
 .qr { width: 200px; height: 200px; background: #fff; padding: 10px; border-radius: 8px; border: 1px solid var(--line) }
-#held { position: fixed; z-index: 2; top: 12px; left: 50%; transform: translateX(-50%); white-space: nowrap }
+#held-updates { position: fixed; z-index: 2; top: 12px; left: 50%; transform: translateX(-50%); white-space: nowrap }
 dialog { width: min(560px, 92vw); margin: 12vh auto auto; padding: 14px; border: 1px solid var(--edge); border-radius: 12px; background: var(--back); color: var(--text) }
 dialog::backdrop { background: rgb(0 0 0 / .4) }
 dialog ul { list-style: none; margin: 10px 0 0; padding: 0; max-height: 50vh; overflow-y: auto }

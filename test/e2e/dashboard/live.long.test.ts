@@ -98,10 +98,10 @@ test(
     await page.evaluate('scrollTo(0, document.body.scrollHeight)')
     const before = await row.boundingBox()
     await dash.cli.call(groupsResource.verbs.add, { folder: 'a' })
-    await page.locator('#held').waitFor({ state: 'visible' })
+    await page.locator('#held-updates').waitFor({ state: 'visible' })
     assert.deepEqual(await row.boundingBox(), before)
     assert.equal(await page.locator('#folders-a').count(), 0)
-    await page.click('#held')
+    await page.click('#held-updates')
     await page.waitForSelector('#folders-a')
 
     const count = await page.locator('#folders tbody tr').count()
