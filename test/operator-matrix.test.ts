@@ -179,6 +179,7 @@ const MATRIX: Readonly<Record<string, Row>> = {
   'cost_log.spend': [FOLDER, { by: 'day', folder: 'team' }],
   'cost_log.spend of all': [EVERYONE, { by: 'day' }],
   'cost_log.near_cap': [EVERYONE, {}],
+  'cost_log.own': [EVERYONE, {}],
   'folder_turns.attention': [EVERYONE, {}],
   'folder_turns.day': [EVERYONE, {}],
 

@@ -9,7 +9,7 @@ import { costLogResource } from './cost-log.ts'
 import { groupsResource } from './groups.ts'
 import { usersResource } from './users.ts'
 
-const { spend, near_cap } = costLogResource.verbs
+const { spend, near_cap, own } = costLogResource.verbs
 const withSession = (sub: string): Caller => ({ kind: 'person', sub, session: 'a-session' })
 
 onEveryEngine('costs', (engine) => {
@@ -64,6 +64,12 @@ onEveryEngine('costs', (engine) => {
     assert.deepEqual(await sums('day', on.as(withSession('github:x'), 'dash')), [])
     const ofNoFolder = { by: 'day', since: '2025-01-01', limit: 10, folders: [] } as const
     assert.deepEqual(await on.host.engine.read((tx) => sumSpend(tx, ofNoFolder)), [])
+    const ownDays = async (sub: string) => (await on.as(withSession(sub), 'dash').call(own, { days: 30 })).days
+    assert.deepEqual(await ownDays('github:1'), [
+      { day: '2025-12-31', cents: 1 },
+      { day: '2026-01-01', cents: 5 },
+    ])
+    assert.deepEqual(await ownDays('github:x'), [])
     const stored = await on.host.engine.read((tx) => dailySpend.list(tx))
     await on.host.engine.transaction(async (tx) => {
       await run(tx, 'delete from daily_spend')

@@ -2,7 +2,15 @@
 import { z } from 'zod'
 import { principalOf } from '../core/access/caller.ts'
 import { costLog } from '../core/turns/costs.ts'
-import { listNearBudgets, NearBudget, SPEND_GROUPS, Spend, type SpendScope, sumSpend } from '../core/turns/spend.ts'
+import {
+  listNearBudgets,
+  listPersonCosts,
+  NearBudget,
+  SPEND_GROUPS,
+  Spend,
+  type SpendScope,
+  sumSpend,
+} from '../core/turns/spend.ts'
 import { Folder, pageLimit } from '../core/values.ts'
 import { timestamp } from '../lib/clock.ts'
 import { listOwnFolders, mayReadReport } from '../permissions/own-folders.ts'
@@ -33,6 +41,20 @@ export const costLogResource = defineResource({
         const since = timestamp(ctx.clock.now() - (days - 1) * DAY_MS).slice(0, 10)
         const scope = folder === undefined ? await ownCosts(ctx) : { folders: [folder] }
         return { spend: await sumSpend(ctx.tx, { ...scope, by, since, limit }), since }
+      },
+    }),
+
+    /** What the turns of the caller cost. */
+    own: defineVerb({
+      isReadOnly: true,
+      input: z.object({
+        days: z.int().min(1).max(DAYS_MAX).default(30).describe('Number of days until today, in UTC'),
+      }),
+      output: z.object({ days: z.array(z.object({ day: z.string(), cents: z.int() })), since: z.string() }),
+      authorize: operatorWho(() => true),
+      run: async (ctx, { days }) => {
+        const since = timestamp(ctx.clock.now() - (days - 1) * DAY_MS).slice(0, 10)
+        return { days: await listPersonCosts(ctx.tx, principalOf(ctx.caller), since), since }
       },
     }),
 

@@ -86,6 +86,18 @@ export async function sumSpend(tx: Tx, request: SpendRequest): Promise<Spend[]> 
   )
 }
 
+const DAY = { day: text, cents: integer }
+
+/** What turns of this person cost, by day; without days that cost nothing. */
+export function listPersonCosts(tx: Tx, person: string, since: string): Promise<{ day: string; cents: number }[]> {
+  return query(
+    tx,
+    DAY,
+    `select day, cents from daily_costs where payer = 'user_sub' and name = $1 and day >= $2 order by day`,
+    [person, since],
+  )
+}
+
 function scopeCondition(
   { folders, person }: SpendScope,
   after: number,

@@ -70,9 +70,14 @@ const TONES: Readonly<Record<TaskRow['status'], Tone>> = {
 export async function taskTable(
   view: PageView,
   rows: readonly TaskRow[],
-  options: { readonly next?: string | undefined; readonly folder?: string | undefined; readonly mayCreate?: boolean },
+  options: {
+    readonly next?: string | undefined
+    readonly folder?: string | undefined
+    readonly mayCreate?: boolean
+    readonly isFiltered?: boolean
+  },
 ): Promise<DataTable<TaskRow>> {
-  const { next, folder, mayCreate = true } = options
+  const { next, folder, mayCreate = true, isFiltered = false } = options
   const inputs = rows.map(({ id }) => ({ id }))
   const mayRun = await view.mayEach(tasks.run, inputs)
   const mayChange = await view.mayEach(tasks.pause, inputs)
@@ -131,8 +136,9 @@ export async function taskTable(
       return html`${mayRun[at] ? button('run', 'Run now') : EMPTY_HTML}${mayChange[at] ? pause : EMPTY_HTML}`
     },
     empty: {
-      text:
-        folder === undefined
+      text: isFiltered
+        ? 'No task matches.'
+        : folder === undefined
           ? 'There are no tasks.'
           : `${folder} has no tasks. A task sends a prompt to the agent at set times.`,
       next: mayCreate ? html`<p>${buttonLink('#new-task', 'Create a task')}</p>` : undefined,

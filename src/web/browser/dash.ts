@@ -108,6 +108,14 @@ function setUpPalette(): void {
   })
 }
 
+/** Fields that are not filled in stay out of the URL. */
+function setUpFilters(): void {
+  document.addEventListener('formdata', ({ target, formData }) => {
+    if (!(target instanceof HTMLFormElement) || target.method !== 'get') return
+    for (const [name, value] of [...formData]) if (value === '') formData.delete(name)
+  })
+}
+
 /** The menu is open without script, and closed on a narrow screen with it. */
 function setUpMenu(): void {
   const menu = document.querySelector<HTMLDetailsElement>('#menu')
@@ -148,6 +156,7 @@ setUpForms()
 setUpTheme()
 setUpPalette()
 setUpLive()
+setUpFilters()
 setUpMenu()
 setUpFileFields()
 document.addEventListener('htmx:after:swap', () => enhance(document))

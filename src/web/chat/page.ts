@@ -144,7 +144,7 @@ const BASE_POLICY = [
   "frame-ancestors 'none'",
 ]
 
-const ICON =
+export const PAGE_ICON =
   "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Cpath fill='%234f5bd5' d='M6 4h20a4 4 0 0 1 4 4v12a4 4 0 0 1-4 4H14l-8 6v-6a4 4 0 0 1-4-4V8a4 4 0 0 1 4-4z'/%3E%3C/svg%3E"
 
 interface DocumentParts {
@@ -169,7 +169,7 @@ function renderDocument(
 <meta name="robots" content="noindex">
 ${head}
 <title>${title}</title>
-<link rel="icon" href="${trustedHtml(ICON)}">
+<link rel="icon" href="${trustedHtml(PAGE_ICON)}">
 <style>${sheet}</style>
 </head>
 <body>${body}

@@ -1,6 +1,6 @@
 // The frame of every dashboard page: navigation, the live part, notices, and the security policy.
-import type { HtmlPage } from '../chat/page.ts'
-import { EMPTY_HTML, type Html, html } from '../html.ts'
+import { type HtmlPage, PAGE_ICON } from '../chat/page.ts'
+import { EMPTY_HTML, type Html, html, trustedHtml } from '../html.ts'
 
 export interface NavLink {
   readonly href: string
@@ -70,6 +70,7 @@ export function renderShellStart(frame: ShellFrame): string {
 <meta name="color-scheme" content="light dark">
 <meta name="htmx-config" content='{"includeIndicatorCSS": false, "history": false, "noSwap": [204, 304, "4xx", "5xx"]}'>
 <title>${title} · ${instance}</title>
+<link rel="icon" href="${trustedHtml(PAGE_ICON)}">
 <link rel="stylesheet" href="${assets.style}">
 <script src="${assets.script}" defer></script>
 </head>

@@ -1,11 +1,11 @@
 // Costs of the last days: by day, folder, model and person, and budgets that are nearly spent.
 import type { Spend } from '../../../core/turns/spend.ts'
 import { costLogResource } from '../../../resources/cost-log.ts'
-import { renderChart } from '../../../web/dash/chart.ts'
 import { renderFilters } from '../../../web/dash/filter-bar.ts'
 import { badge, buttonLink, money, renderMeter, renderTabs, section, visibleText } from '../../../web/dash/parts.ts'
 import { countColumn, defineTable, moneyColumn } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
+import { dayCostChart } from '../cost-parts.ts'
 import { definePage, folderPath, type PageContent, type PageView } from '../page.ts'
 import { folderLink } from '../turn-parts.ts'
 import { explainWrongFilter } from '../wrong-filters.ts'
@@ -47,7 +47,11 @@ async function readCosts(view: PageView, by: Group): Promise<Omit<PageContent, '
   const { budgets } = await view.call(near_cap, {})
   const total = ofDays.reduce((sum, { cents }) => sum + cents, 0)
   return {
-    main: html`<div class="cards"><div class="card wide"><p class="figure">${money(total)}</p>${dayChart(ofDays, since, days)}</div></div>${renderBudgets(budgets)}`,
+    main: html`<div class="cards"><div class="card wide"><p class="figure">${money(total)}</p>${dayCostChart(
+      new Map(ofDays.map(({ name, cents }) => [name, cents])),
+      since,
+      days,
+    )}</div></div>${renderBudgets(budgets)}`,
     table: spendTable(view, by, spend),
     bottom: isCut
       ? html`<p class="hint">The ${limit} with the highest cost; the download has up to 1000.</p>`
@@ -70,24 +74,6 @@ function filters({ path, query }: PageView, by: Group): Html {
 
 function tabs(view: PageView, by: Group) {
   return GROUP_NAMES.map((name) => ({ href: view.url({ by: name }), label: GROUPS[name], isCurrent: name === by }))
-}
-
-const DAY_MS = 24 * 3_600_000
-
-/** A bar for each day, also for those that cost nothing. */
-function dayChart(spend: readonly Spend[], since: string, days: number): Html {
-  const centsOf = new Map(spend.map(({ name, cents }) => [name, cents]))
-  const points = Array.from({ length: days }, (_, at) => {
-    const label = new Date(Date.parse(since) + at * DAY_MS).toISOString().slice(0, 10)
-    return { label, value: centsOf.get(label) ?? 0 }
-  })
-  return renderChart({
-    id: 'cost-chart',
-    title: `Cost by day, ${days} days (UTC)`,
-    points,
-    format: money,
-    isWide: true,
-  })
 }
 
 type NearBudgets = Awaited<ReturnType<typeof near_cap.run>>['budgets']

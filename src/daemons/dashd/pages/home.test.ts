@@ -121,6 +121,12 @@ suite('Home, Turns, Approvals and Costs', () => {
     assert.equal((await dash.admin.get(`/dash/turns/${other.failed}`)).status, 404)
     assert.equal((await dash.stranger.get(`/dash/turns/${team.failed}`)).status, 404)
     assert.equal((await dash.operator.get('/dash/turns/none')).status, 404)
+    // What a running turn has cost so far.
+    await dash.on.submit('team', {
+      turn_id: team.running,
+      models: [{ model: 'big', input_tokens: 1, output_tokens: 1, cost_cents: 7 }],
+    })
+    assert.match(await read(dash.admin, '/dash/'), /<time[^>]*>now<\/time>, \$0\.07<\/span>/)
     // Only operators decide on held calls.
     assert.ok((await read(dash.operator, '/dash/approvals')).includes('Approve'))
     assert.ok(!(await read(dash.admin, '/dash/approvals')).includes('value="approve"'))
@@ -161,6 +167,7 @@ suite('Home, Turns, Approvals and Costs', () => {
       ['/dash/turns?folder=a%20b', /Folder must be names of letters/],
       ['/dash/costs?days=many', /Days must be/],
       ['/dash/costs?folder=a%20b', /Folder must be names of letters/],
+      ['/dash/tasks?status=lost', /Status must be one of/],
       ['/dash/access?folder=a%20b', /Folder must be names of letters/],
       ['/dash/access?folder=team&principal=nobody', /Principal must look like/],
     ] as const) {

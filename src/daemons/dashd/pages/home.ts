@@ -224,6 +224,11 @@ function card(
   return html`<div class="card"><p class="figure">${figure}</p>${chart}</div>`
 }
 
+/** When it started, and what it has cost so far. */
+function liveFigures({ started_at, cost_cents }: LiveTurn, nowMs: number): Html {
+  return html`${timeOf(started_at, nowMs)}, ${money(cost_cents)}`
+}
+
 type LiveTurn = Awaited<ReturnType<typeof turnsResource.verbs.running.run>>['turns'][number]
 
 function renderLive(view: PageView, turns: readonly LiveTurn[]): Html {
@@ -235,7 +240,7 @@ function renderLive(view: PageView, turns: readonly LiveTurn[]): Html {
     })
   const items = turns.map(
     (turn) =>
-      html`<li id="live-${encodeURIComponent(turn.id)}">${turnBadge(turn)}<span class="what">${folderLink(turn.folder)} ${link(turnPath(turn.id), excerpt(turn.text) || turn.id)}<br>${stepText(turn.step, view.nowMs)}</span>${stopButton(view, turn)}</li>`,
+      html`<li id="live-${encodeURIComponent(turn.id)}">${turnBadge(turn)}<span class="what">${folderLink(turn.folder)} ${link(turnPath(turn.id), excerpt(turn.text) || turn.id)}<br>${stepText(turn.step, view.nowMs)}</span><span class="muted">${liveFigures(turn, view.nowMs)}</span>${stopButton(view, turn)}</li>`,
   )
   return html`<ul class="list">${items}</ul>`
 }

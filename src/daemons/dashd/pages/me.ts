@@ -3,17 +3,20 @@ import type { SecretName } from '../../../core/secrets/secrets.ts'
 import { refuse } from '../../../lib/refusal.ts'
 import { accountsResource } from '../../../resources/accounts.ts'
 import { bearersResource } from '../../../resources/bearers.ts'
+import { costLogResource } from '../../../resources/cost-log.ts'
 import { passkeysResource } from '../../../resources/passkeys.ts'
 import { secretsResource } from '../../../resources/secrets.ts'
 import { sessionsResource } from '../../../resources/sessions.ts'
 import { renderDetails } from '../../../web/dash/detail-pane.ts'
 import { badge, buttonLink, copyText, money, section, timeOf, visibleText } from '../../../web/dash/parts.ts'
 import { defineTable } from '../../../web/dash/table.ts'
-import { EMPTY_HTML, html } from '../../../web/html.ts'
+import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
+import { dayCostChart } from '../cost-parts.ts'
 import { definePage } from '../page.ts'
 import { bearerTable, passkeyTable, sessionTable } from './sign-in-tables.ts'
 
 const SHOWN_MAX = 200
+const COST_DAYS = 30
 const DAY_MS = 86_400_000
 const LIFETIMES: readonly (readonly [days: string, label: string])[] = [
   ['1', 'a day'],
@@ -85,6 +88,7 @@ export const mePage = definePage({
       family_id === session ? EMPTY_HTML : view.button({ action: 'end_session', text: 'End', fixed: { family_id } }),
     )
     const others = ownSessions.rows.length > 1
+    const costs = await view.call(costLogResource.verbs.own, { days: COST_DAYS })
     return {
       title: 'Me',
       main: html`${renderDetails({
@@ -105,6 +109,7 @@ ${section(
     bearerTable(view, bearers, ({ id }) => view.button({ action: 'revoke_bearer', text: 'Revoke', fixed: { id } })),
   ),
 )}
+${section('own-costs', 'Costs', renderOwnCosts(costs))}
 <h2>Secrets</h2><p class="hint">Your turns get these as environment variables. Values are never shown.</p>`,
       table: defineTable<OwnSecret>({
         id: 'secrets',
@@ -147,3 +152,10 @@ ${section(
     }
   },
 })
+
+function renderOwnCosts({ days, since }: { days: readonly { day: string; cents: number }[]; since: string }): Html {
+  if (days.length === 0) return html`<p class="muted">Your turns of the last ${COST_DAYS} days cost nothing.</p>`
+  const total = days.reduce((sum, { cents }) => sum + cents, 0)
+  const chart = dayCostChart(new Map(days.map(({ day, cents }) => [day, cents])), since, COST_DAYS)
+  return html`<div class="cards"><div class="card wide"><p class="figure">${money(total)}</p>${chart}</div></div>`
+}

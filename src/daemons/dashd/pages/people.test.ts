@@ -12,7 +12,8 @@ import { onboarding } from '../../../core/people/onboarding.ts'
 import { onboardingGates } from '../../../core/people/onboarding-gates.ts'
 import { listActiveSessions } from '../../../core/people/sessions.ts'
 import { secrets } from '../../../core/secrets/secrets.ts'
-import { users } from '../../../core/turns/costs.ts'
+import { costLog, users } from '../../../core/turns/costs.ts'
+import { timestamp } from '../../../lib/clock.ts'
 
 const SCRIPT = '<script>alert(1)</script>'
 
@@ -68,6 +69,14 @@ suite('pages about people', () => {
       assert.equal((await dash.stranger.get(path)).status, 404)
     const me = await read(dash.stranger, '/dash/me')
     assert.ok(me.includes('github:stranger') && !me.includes(OPERATOR))
+    assert.ok(me.includes('Your turns of the last 30 days cost nothing.'))
+    await dash.host.engine.transaction((tx) =>
+      costLog.insert(tx, {
+        ...{ folder: 'team', turn_id: 't', model: 'big', user_sub: 'github:stranger', cost_cents: 123 },
+        ...{ input_tokens: 1, output_tokens: 1, recorded_at: timestamp(dash.clock.now()) },
+      }),
+    )
+    assert.match(await read(dash.stranger, '/dash/me'), /<p class="figure">\$1\.23<\/p><figure id="cost-chart"/)
     const forged = await dash.admin.post(`/dash/person?sub=${OPERATOR}`, {
       action: 'end_sessions',
       sub: OPERATOR,

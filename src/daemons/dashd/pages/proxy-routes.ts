@@ -82,7 +82,7 @@ function routeTable(view: PageView, rows: readonly ProxydRoute[], next: string |
       { label: 'Meaning', cell: describeTarget },
     ],
     rowActions: ({ path }) =>
-      html`${buttonLink(view.url({ path }), 'Change')} ${view.button({ action: 'remove', fixed: { path }, text: 'Delete', label: `Delete ${path}`, isDangerous: true })}`,
+      html`${buttonLink(`${view.url({ path, after: view.query.after })}#change-proxy-route`, 'Change')} ${view.button({ action: 'remove', fixed: { path }, text: 'Delete', label: `Delete ${path}`, isDangerous: true })}`,
     empty: {
       text: 'The front door serves only the parts of this instance.',
       next: html`<p>${buttonLink('#new-proxy-route', 'Add a route')}</p>`,
