@@ -265,6 +265,12 @@ export const ACTION_ROWS: Readonly<Record<string, ActionRow>> = {
   '/dash/messages/:id retry': retryOne,
   '/dash/messages/:id redeliver': redeliverOne,
   '/dash/turns stop': stopRow(() => '/dash/turns'),
+  '/dash/turns stop_all': {
+    make: async (dash, { folder, mark }) => {
+      const ids = [await startTurn(dash, folder, mark), await startTurn(dash, folder, `${mark}-b`)]
+      return { path: '/dash/turns', fields: { ids: ids.join(' ') } }
+    },
+  },
   '/dash/turns/:id stop': stopRow((id) => `/dash/turns/${id}`),
   '/dash/approvals approve': decisionRow('/dash/approvals', 'approve'),
   '/dash/approvals reject': decisionRow('/dash/approvals', 'reject'),

@@ -101,6 +101,8 @@ function setUpPalette(): void {
     const links = [...results.querySelectorAll('a')]
     const at = links.findIndex((item) => item.matches(':focus'))
     if (event.key === 'ArrowDown') links[Math.min(at + 1, links.length - 1)]?.focus()
+    // A search field would first clear its text.
+    else if (event.key === 'Escape') dialog.close()
     else if (event.key === 'ArrowUp') (at > 0 ? links[at - 1] : query)?.focus()
     else if (event.key === 'Enter' && document.activeElement === query && isCurrent()) links[0]?.click()
     else return

@@ -160,6 +160,22 @@ suite('Home, Turns, Approvals and Costs', () => {
     assert.ok(!(await read(dash.admin, '/dash/')).includes('api.team.example'))
   })
 
+  test('stop all running turns of a page, and leave those that have ended', async (t) => {
+    const dash = await openBusyDashboard(t)
+    const { team, other, on } = dash
+    const ids = [other.running, team.running].join(' ')
+    const asked = await press(dash.operator, '/dash/turns', 'stop_all', { ids })
+    assert.match(await asked.text(), /Stop 2 turns\?/)
+    await on.end(await on.turn(other.running))
+    const confirmed = { action: 'stop_all', ids, confirmed: 'yes', form_key: 'k' }
+    assert.equal((await dash.operator.post('/dash/turns', confirmed)).status, 303)
+    assert.deepEqual(
+      [(await on.turn(team.running)).is_stopping, (await on.turn(other.running)).is_stopping],
+      [true, false],
+    )
+    assert.ok(!(await read(dash.admin, '/dash/turns')).includes('value="stop_all"'))
+  })
+
   test('explain a wrong filter beside the filters, and lead from an old page to the first', async (t) => {
     const dash = await serveDashboard(t, { daemons: ['proxyd', 'authd', 'dashd'] })
     for (const [path, fault] of [

@@ -2,11 +2,12 @@
 import type { z } from 'zod'
 import { TurnOutcome, type TurnSummary } from '../../../core/turns/turn-list.ts'
 import { Turn } from '../../../core/turns/turns.ts'
+import { Refusal } from '../../../lib/refusal.ts'
 import { turnsResource } from '../../../resources/turns.ts'
 import { renderFilters } from '../../../web/dash/filter-bar.ts'
 import { buttonLink, link, timeOf } from '../../../web/dash/parts.ts'
 import { defineTable, moneyColumn } from '../../../web/dash/table.ts'
-import { html } from '../../../web/html.ts'
+import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import { omitEmpty } from '../message-parts.ts'
 import { definePage, type PageView } from '../page.ts'
 import {
@@ -29,7 +30,18 @@ export const turnsPage = definePage({
   path: '/dash/turns',
   title: 'Turns',
   nav: 'work',
-  actions: { stop: stopAction },
+  actions: {
+    stop: stopAction,
+    stop_all: {
+      run: async (view, fields) => {
+        const ids = (fields.get('ids') ?? '').split(' ').filter((id) => id !== '')
+        let stopped = 0
+        for (const id of ids) stopped += await stopIfRunning(view, id)
+        return { done: `${stopped} of ${ids.length} turns are being stopped.` }
+      },
+      confirm: ({ ids = '' }) => `Stop ${ids.split(' ').length} turns? Their messages count as failed.`,
+    },
+  },
   show: async (view) => ({
     title: 'Turns',
     top: filters(view),
@@ -43,7 +55,26 @@ async function readTurns(view: PageView) {
   // The verb checks the values.
   const given = omitEmpty({ folder, state, outcome, after }) as Omit<z.input<typeof list.input>, 'limit'>
   const { turns, next } = await view.call(list, { ...given, limit: view.limit })
-  return { table: turnTable(view, turns, next) }
+  return { main: renderBulkStop(view, turns), table: turnTable(view, turns, next) }
+}
+
+/** One that has ended meanwhile is left alone. */
+async function stopIfRunning(view: PageView, id: string): Promise<number> {
+  try {
+    await view.call(turnsResource.verbs.stop, { id })
+    return 1
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'conflict') return 0
+    throw error
+  }
+}
+
+function renderBulkStop(view: PageView, turns: readonly TurnSummary[]): Html {
+  const running = turns.filter(({ state, is_stopping }) => state === 'running' && !is_stopping)
+  if (running.length < 2) return EMPTY_HTML
+  const ids = running.map(({ id }) => id).join(' ')
+  const text = `Stop all ${running.length} on this page`
+  return html`<p>${view.button({ action: 'stop_all', fixed: { ids }, text, isDangerous: true })}</p>`
 }
 
 function filters({ path, query }: PageView) {
