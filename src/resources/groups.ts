@@ -1,5 +1,6 @@
 // Groups: one folder with one agent. The command line and the dashboard create and remove them; REST is read-only.
 import { z } from 'zod'
+import { acl } from '../core/access/acl.ts'
 import { creatorOf } from '../core/access/caller.ts'
 import { folderBaseName, parentFolderOf, ROOT_FOLDER } from '../core/access/tiers.ts'
 import {
@@ -18,7 +19,7 @@ import { RoutableJid, Route } from '../core/routing/routes.ts'
 import { budgetOf, DailyBudget, DailyCap, sumSpentToday } from '../core/turns/costs.ts'
 import { Folder, line, multilineText } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { INSTANCE_SCOPE, operatorOn, operatorWho, requireToolForAgents } from '../registry/authorization.ts'
+import { canOperate, INSTANCE_SCOPE, operatorOn, operatorWho, requireToolForAgents } from '../registry/authorization.ts'
 import type { Context, InstanceHost } from '../registry/context.ts'
 import { administeredRows, listVerb, mustFindGroup, Paging, readPage } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
@@ -132,15 +133,19 @@ export const groupsResource = defineResource({
       authorize: operatorOn(({ folder }) => parentOf(folder)),
       prepare: async ({ host }, { folder, product: name }) => {
         if (await host.engine.read((tx) => table.find(tx, { folder }))) refuseExisting(folder)
-        const { bundledProducts, findProduct, setUpFolder } = await import('../core/groups/products.ts')
+        const { bundledProducts, findProduct, isWithoutFiles, setUpFolder } = await import('../core/groups/products.ts')
         const product =
           (await findProduct(bundledProducts, name)) ??
           refuse('not_found', `there is no product ${JSON.stringify(name)}`)
+        const isFresh = await isWithoutFiles(layoutOf(host), folder)
         await setUpFolder(layoutOf(host), folder, product)
+        return isFresh
       },
-      run: async (ctx, input) => {
+      run: async (ctx, input, isFresh) => {
         const result = await addOne(ctx, { ...input, move: false })
-        return result.added ? result : refuseExisting(input.folder)
+        if (!result.added) refuseExisting(input.folder)
+        await giveToCreator(ctx, input.folder, isFresh === true && result.inherited === undefined)
+        return result
       },
     }),
 
@@ -294,6 +299,24 @@ async function addOne(
     ...(routing?.overtaken.length ? { overtaken: [...routing.overtaken] } : {}),
     ...(inherited.length ? { inherited: [...inherited] } : {}),
   }
+}
+
+/**
+ * A person who administers the folder above, but none below it, administers the folder that they create; not what an earlier
+ * folder of this name has left.
+ */
+async function giveToCreator(ctx: Context, folder: string, isFresh: boolean): Promise<void> {
+  if (ctx.caller.kind !== 'person' || (await canOperate(ctx, folder))) return
+  if (!isFresh)
+    refuse(
+      'conflict',
+      `the folder ${folder} existed before, and you do not administer it`,
+      'choose another name, or ask an operator',
+    )
+  await acl.insertIfMissing(ctx.tx, {
+    ...{ principal: ctx.caller.sub, action: 'admin', scope: folder, effect: 'allow', params: '', predicate: '' },
+    ...{ granted_by: creatorOf(ctx.caller), granted_at: ctx.now },
+  })
 }
 
 /** Loaded on demand: most commands need no workspaces. */

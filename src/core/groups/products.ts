@@ -111,6 +111,11 @@ export async function setUpFolder(layout: Layout, folder: string, product?: Prod
   await client.createFile('CLAUDE.md', RUNBOOK, 0o644)
 }
 
+/** Whether no earlier folder of this name has left its files. */
+export async function isWithoutFiles(layout: Layout, folder: string): Promise<boolean> {
+  return (await kindOf(groupDirs(layout, folder).home)) === undefined
+}
+
 /** Creates the directories of groups that a manifest added, because it only creates rows; returns their folders. */
 export async function setUpMissingFolders(
   layout: Layout,
@@ -118,7 +123,7 @@ export async function setUpMissingFolders(
 ): Promise<string[]> {
   const created: string[] = []
   for (const { folder, product } of groups) {
-    if ((await kindOf(groupDirs(layout, folder).home)) !== undefined) continue
+    if (!(await isWithoutFiles(layout, folder))) continue
     await setUpFolder(layout, folder, await findProduct(bundledProducts, product))
     created.push(folder)
   }

@@ -16,7 +16,7 @@ import { toSentence } from '../../web/text/wording.ts'
 import type { DaemonContext } from '../daemon.ts'
 import { readCookie } from '../http/session-cookie.ts'
 import type { SignedIn } from '../http/signed-in.ts'
-import { placeFaults } from './field-faults.ts'
+import { placeFaults, withoutVerb } from './field-faults.ts'
 import { formNameOf } from './form-fields.ts'
 import type { PageView } from './page.ts'
 
@@ -96,7 +96,7 @@ export async function createView(options: ViewOptions): Promise<PageView> {
         isDangerous,
       }
       if (refused?.form !== id) return renderForm(form)
-      const { ofFields, rest, text } = placeFaults(refused.refusal, fields)
+      const { ofFields, rest, text } = placeFaults(refused.refusal, fields, refused.values)
       refused.onShown(text)
       return renderForm({
         ...form,
@@ -125,7 +125,8 @@ function secretNames(fields: readonly FormField[]): Record<string, string> {
 }
 
 export function faultText({ message, hint }: Refusal): string {
-  return hint === undefined ? toSentence(message) : `${toSentence(message)} ${toSentence(hint)}`
+  const sentence = toSentence(withoutVerb(message))
+  return hint === undefined ? sentence : `${sentence} ${toSentence(hint)}`
 }
 
 export function faultNotice(refusal: Refusal) {

@@ -1,5 +1,6 @@
 // Who may do what in a folder: all rows that concern it, also by a glob.
 
+import { refuse } from '../../../lib/refusal.ts'
 import { accountsResource } from '../../../resources/accounts.ts'
 import { aclResource } from '../../../resources/acl.ts'
 import { groupsResource } from '../../../resources/groups.ts'
@@ -24,6 +25,8 @@ export const grantsView = defineFolderView({
     grant: {
       run: async (view, fields) => {
         const row = rowOf(fields)
+        if (!view.isOperator && !/^(?:admin|interact|mcp:[\w.]+)$/.test(row.action))
+          refuse('invalid', 'right must be interact, admin or mcp:<tool>')
         const { added } = await view.call(acl.grant, row)
         return {
           done: added ? `Granted ${row.action} on ${row.scope} to ${row.principal}.` : 'This grant exists already.',

@@ -345,7 +345,7 @@ async function mintWebhook(view: PageView, fields: FormFields): Promise<PageCont
   const input = { ...commonInput(fields), source_label: requiredField(fields, 'source_label') }
   const scheme = optionalField(fields, 'verify')
   const verify_secret = optionalField(fields, 'verify_secret') ?? ''
-  const verify = scheme === 'hmac' ? `hmac:${requiredField(fields, 'verify_header')}` : scheme
+  const verify = scheme === 'hmac' ? `hmac:${readHeaderName(fields)}` : scheme
   if (verify !== undefined && verify_secret === '') refuse('invalid', 'verify_secret must not be empty')
   const minted =
     verify === undefined
@@ -355,6 +355,11 @@ async function mintWebhook(view: PageView, fields: FormFields): Promise<PageCont
   return mintedPage(view, minted, {
     Try: verify === undefined ? copyText(curl) : `Only posts with a valid signature are accepted (${verify}).`,
   })
+}
+
+function readHeaderName(fields: FormFields): string {
+  const name = requiredField(fields, 'verify_header')
+  return /^[\w-]+$/.test(name) ? name : refuse('invalid', 'verify_header must be a name such as X-Signature')
 }
 
 function mintedPage(

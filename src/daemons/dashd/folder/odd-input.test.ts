@@ -7,6 +7,7 @@ import { mustReadForm, readForms } from '../../../../test/support/dashboard-form
 import { type SignedInBrowser, signIn } from '../../../../test/support/sign-in.ts'
 import { run } from '../../../../test/support/sql.ts'
 import { aclResource } from '../../../resources/acl.ts'
+import { groupsResource } from '../../../resources/groups.ts'
 import { routesResource } from '../../../resources/routes.ts'
 import { folderPath } from '../page.ts'
 import { folderViews } from './index.ts'
@@ -21,6 +22,8 @@ interface OddInput {
   /** The field with the sentence. */
   readonly field: string
   readonly sentence: string
+  /** Default: 400. */
+  readonly status?: number
 }
 
 const LABEL = 'must be 1 to 64 letters, digits, &quot;_&quot; or &quot;-&quot;.'
@@ -46,18 +49,51 @@ const ODD: readonly OddInput[] = [
   },
   {
     ...{ view: 'tasks', form: 'create', typed: { prompt: 'Go.', cron: '2001-01-01T00:00:00Z' }, field: 'cron' },
-    sentence: 'Schedule is in the past.',
+    sentence: 'Schedule is in the past. Choose a later time, or leave the schedule empty.',
   },
   {
     ...{ view: 'tasks', form: 'create', typed: { prompt: 'Go.', cron: 'soon' }, field: 'cron' },
     sentence:
       'Invalid cron &quot;soon&quot;: it must be five cron fields, a whole number of milliseconds, or an RFC 3339 time.',
   },
-  { view: 'routes', form: 'add', typed: { seq: 'x' }, field: 'seq', sentence: 'Seq must be a number.' },
+  { view: 'routes', form: 'add', typed: { seq: 'x' }, field: 'seq', sentence: 'Seq must be a whole number.' },
   { view: 'web', form: 'add', typed: { path_prefix: 'a' }, field: 'path_prefix', sentence: 'Path must start with /.' },
   {
     ...{ view: 'grants', form: 'grant', typed: { principal: 'ada' }, field: 'principal' },
     sentence: 'The principal &quot;ada&quot; is neither ** nor namespace:name, such as github:42 or folder:team.',
+  },
+  {
+    ...{ view: 'links', form: 'chat', typed: { target_folder: 'nowhere' }, field: 'target_folder' },
+    ...{ sentence: 'There is no group nowhere.', status: 404 },
+  },
+  {
+    ...{
+      view: 'links',
+      form: 'webhook',
+      field: 'verify_header',
+      sentence: 'Header of the signature must be a name such as X-Signature.',
+    },
+    typed: { source_label: 'shop', verify: 'hmac', verify_header: 'a b', verify_secret: '' },
+  },
+  {
+    ...{ view: 'tasks', form: 'create', typed: { targetJid: 'nowhere', prompt: 'Go.' }, field: 'targetJid' },
+    ...{ sentence: 'No group is registered for nowhere.', status: 404 },
+  },
+  {
+    ...{ view: 'routes', form: 'add', typed: { match: 'room=1', target: 'nowhere' }, field: 'target' },
+    ...{ sentence: 'There is no group nowhere.', status: 404 },
+  },
+  {
+    ...{ view: 'routes', form: 'add', typed: { match: 'foo=bar' }, field: 'match' },
+    sentence: 'Match has the unknown key &quot;foo&quot;. Keys are platform, room, chat_jid, sender, verb.',
+  },
+  {
+    ...{ view: 'secrets', form: 'set', typed: { key: 'token', value: '' }, field: 'key' },
+    sentence: 'Name must be capital letters, digits and &quot;_&quot;, starting with a letter, such as API_KEY.',
+  },
+  {
+    ...{ view: 'children', form: 'create_child', typed: { leaf: 'sub' }, field: 'leaf' },
+    ...{ sentence: 'There is a group team/sub already.', status: 409 },
   },
   {
     ...{ view: 'budget', form: 'set_budget', typed: { dollars: '1,50' }, field: 'dollars' },
@@ -94,7 +130,7 @@ suite('forms of a folder', () => {
     const dash = await serveDashboard(t, { daemons: ['proxyd', 'authd', 'dashd'] })
     const before = await countChanges(dash)
     const faults: string[] = []
-    for (const { view, form, typed, field, sentence } of ODD) {
+    for (const { view, form, typed, field, sentence, status = 400 } of ODD) {
       const path = folderPath('team', view)
       const { fields } = mustReadForm(await pageOf(dash.operator, path), ({ id }) => id === `form-${form}`, form)
       const answer = await dash.operator.post(path, { ...fields, ...typed })
@@ -102,7 +138,7 @@ suite('forms of a folder', () => {
       const again = mustReadForm(body, ({ id }) => id === `form-${form}`, form)
       const isKept = Object.entries(typed).every(([name, value]) => again.fields[name] === value)
       const isPlaced = body.includes(`<small id="form-${form}-${field}-fault" class="field-fault">${sentence}</small>`)
-      if (answer.status !== 400 || !isPlaced || !isKept)
+      if (answer.status !== status || !isPlaced || !isKept)
         faults.push(`${form} ${field}: ${answer.status}, ${isKept}, ${/notice fault.*?<\/div>/s.exec(body)}`)
     }
     assert.deepEqual(faults, [])
@@ -136,6 +172,19 @@ suite('forms of a folder', () => {
     assert.ok(!offered.includes('value="team/**"'), 'a scope that would be refused')
     const granted = await one.post(folderPath('team', 'grants'), { ...grants.fields, principal: ' github:8 ' })
     assert.equal(granted.status, 303, await granted.text())
+    for (const [view, form, typed, sentence] of [
+      ['links', 'chat', { target_folder: 'other' }, /target_folder-fault" class="field-fault">Not permitted on other /],
+      [
+        'grants',
+        'grant',
+        { principal: 'github:8', right: 'adminn' },
+        /Right must be interact, admin or mcp:&lt;tool&gt;/,
+      ],
+    ] as const) {
+      const page = await pageOf(one, folderPath('team', view))
+      const { fields } = mustReadForm(page, ({ id }) => id === `form-${form}`, form)
+      assert.match(await (await one.post(folderPath('team', view), { ...fields, ...typed })).text(), sentence)
+    }
     const forms = [
       ['links', 'chat', 'issue_chat_link'],
       ['links', 'webhook', 'issue_webhook'],
@@ -155,6 +204,29 @@ suite('forms of a folder', () => {
         ...{ principal: ADMIN_OF_ONE, action: `mcp:${tool}`, scope: 'team', effect: 'deny' },
       })
     assert.deepEqual(await shown(), [])
+  })
+
+  test('give a new child folder to an administrator of the folder above it, but not what an earlier one left', async (t) => {
+    const dash = await serveDashboard(t, { daemons: ['proxyd', 'authd', 'dashd'] })
+    await dash.grant(ADMIN_OF_ONE, 'admin', 'team')
+    const one = await signIn(dash, ADMIN_OF_ONE)
+    const create = async (leaf: string) => {
+      const path = folderPath('team', 'children')
+      const { fields } = mustReadForm(await pageOf(one, path), ({ id }) => id === 'form-create_child', 'create_child')
+      return one.post(path, { ...fields, leaf })
+    }
+    const created = await create('fresh')
+    assert.deepEqual([created.status, created.headers.get('Location')], [303, '/dash/folders/team/fresh'])
+    assert.match(await pageOf(one, '/dash/folders/team/fresh'), /<h1>team\/fresh<\/h1>/)
+    assert.equal((await one.get('/dash/folders/team/sub')).status, 404)
+    await dash.operator.post('/dash/folders', { action: 'create', form_key: randomUUID(), folder: 'team/old' })
+    await dash.cli.call(groupsResource.verbs.remove, { folder: 'team/old' })
+    const refused = await create('old')
+    assert.equal(refused.status, 409)
+    assert.match(await refused.text(), /The folder team\/old existed before, and you do not administer it/)
+    await assert.rejects(dash.cli.call(groupsResource.verbs.show, { folder: 'team/old' }), /there is no group/)
+    const again = { action: 'create', form_key: randomUUID(), folder: 'team/old' }
+    assert.equal((await dash.operator.post('/dash/folders', again)).status, 303)
   })
 
   test('of a folder that was removed meanwhile say so, and change nothing', async (t) => {

@@ -1,4 +1,6 @@
 // Routes to a folder, in the order in which they are tried.
+import { Folder } from '../../../core/values.ts'
+import { groupsResource } from '../../../resources/groups.ts'
 import { routesResource } from '../../../resources/routes.ts'
 import type { FormField } from '../../../web/dash/form.ts'
 import { badge, buttonLink, section } from '../../../web/dash/parts.ts'
@@ -16,7 +18,14 @@ export const routesView = defineFolderView({
   title: 'Routes',
   actions: {
     move: { verb: routes.move, done: 'Route moved.' },
-    add: { verb: routes.create, done: 'Route added.' },
+    add: {
+      run: async (view, fields) => {
+        const [match, target] = [optionalField(fields, 'match'), requiredField(fields, 'target')]
+        await mustExist(view, target)
+        await view.call(routes.create, { match, target, seq: numberField(fields, 'seq') })
+        return { done: 'Route added.' }
+      },
+    },
     change: {
       run: async (view, fields) => {
         const id = numberField(fields, 'id') ?? 0
@@ -25,6 +34,7 @@ export const routesView = defineFolderView({
           target: requiredField(fields, 'target'),
         }
         const seq = numberField(fields, 'seq')
+        await mustExist(view, target)
         await view.call(routes.update, { id, match, target, ...(seq === undefined ? {} : { seq }) })
         return { to: view.url({ route: undefined }), done: 'Route changed.' }
       },
@@ -52,6 +62,13 @@ export const routesView = defineFolderView({
     }
   },
 })
+
+/** Messages to a folder that does not exist are lost. People who may not see the folder are refused by the verb. */
+async function mustExist(view: PageView, target: string): Promise<void> {
+  const folder = Folder.safeParse(target.replace(/^folder:/, '').replace(/#.*$/s, ''))
+  if (folder.success && (await view.may(groupsResource.verbs.show, { folder: folder.data })))
+    await view.call(groupsResource.verbs.show, { folder: folder.data })
+}
 
 function routeTable(
   view: PageView,

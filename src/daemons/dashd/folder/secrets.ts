@@ -1,4 +1,6 @@
 // Secrets of a folder: their names. A value can be set and deleted, but is never shown.
+import { SecretKey } from '../../../core/values.ts'
+import { refuse } from '../../../lib/refusal.ts'
 import { secretsResource } from '../../../resources/secrets.ts'
 import { buttonLink, section, timeOf } from '../../../web/dash/parts.ts'
 import { defineTable } from '../../../web/dash/table.ts'
@@ -15,6 +17,8 @@ export const secretsView = defineFolderView({
     set: {
       run: async (view, fields) => {
         const [owner, key] = [requiredField(fields, 'owner'), requiredField(fields, 'key')]
+        if (!SecretKey.safeParse(key).success)
+          refuse('invalid', 'key must be capital letters, digits and "_", starting with a letter, such as API_KEY')
         await view.call(secrets.create, { scope_kind: 'folder', owner, key, value: fields.get('value') ?? '' })
         return { done: `Secret ${key} is set. New runs of the agent have it.` }
       },
