@@ -32,7 +32,7 @@ import { formatCookie, isFormToken, isSecure, readCookie } from '../http/session
 import { findSignedIn, type SignedIn, signInPath } from '../http/signed-in.ts'
 import { dashAssets } from './assets.ts'
 import { inputValues } from './form-fields.ts'
-import type { LiveUpdates } from './live-updates.ts'
+import { LIVE_END_EVENT, type LiveUpdates } from './live-updates.ts'
 import {
   type ActionRedirect,
   type DashPage,
@@ -100,8 +100,9 @@ function logIncident({ daemon: { log } }: PagesContext, c: Context, error: unkno
 }
 
 async function signedOut(host: InstanceHost, c: Context): Promise<Response> {
-  // A redirect would put the sign-in page into a part of this one.
-  if (c.req.header('HX-Request')) return new Response(null, { status: 401, headers: { 'HX-Redirect': signInPath(c) } })
+  // Going to the sign-in page would lose what is being typed in this one, which says instead that it is signed out.
+  if (c.req.header('HX-Request'))
+    return new Response(null, { status: 401, headers: { 'HX-Trigger': LIVE_END_EVENT, 'HX-Reswap': 'none' } })
   const isBrowser = prefersHtml(c.req.header('Accept'))
   if (c.req.method === 'GET' && isBrowser) return redirectTo(signInPath(c))
   if (isBrowser) {

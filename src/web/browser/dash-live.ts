@@ -15,17 +15,31 @@ export function setUpLive(): void {
   const stream = document.querySelector('#stream')
   const state = document.querySelector<HTMLElement>('#connection')
   if (!stream || !state) return
+  const hasEnded = { value: false }
   const show = (text: string, isLost: boolean): void => {
+    if (hasEnded.value) return
     state.hidden = false
     state.textContent = text
     state.classList.toggle('lost', isLost)
   }
   const reload = (): void => {
-    stream.dispatchEvent(new CustomEvent('svc:changed'))
+    if (!hasEnded.value) stream.dispatchEvent(new CustomEvent('svc:changed'))
   }
+  document.addEventListener('svc:ended', () => {
+    show('Not live: signed out. ', true)
+    if (!hasEnded.value) state.append(signInLink())
+    hasEnded.value = true
+  })
   watchStream(stream, show)
   watchReloads(show, reload)
   holdWhileReading(reload)
+}
+
+function signInLink(): HTMLAnchorElement {
+  const link = document.createElement('a')
+  link.href = `/auth/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`
+  link.textContent = 'Sign in'
+  return link
 }
 
 type ShowState = (text: string, isLost: boolean) => void
@@ -52,7 +66,6 @@ function watchStream(stream: Element, show: ShowState): void {
   })
   document.addEventListener('htmx:sse:before:message', hear)
   document.addEventListener('htmx:sse:error', () => lose('Not live: connecting again'))
-  document.addEventListener('svc:ended', () => lose('Not live: signed out'))
   for (const name of ['htmx:response:error', 'htmx:error'])
     stream.addEventListener(name, () => lose('Not live: reload the page'))
   const connectAgain = (): void => {
