@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
+import { gzipSync } from 'node:zlib'
 import { type Dashboard, serveDashboard, TEAM_ADMIN } from '../../../test/support/dashboard.ts'
 import { mustReadForm } from '../../../test/support/dashboard-forms.ts'
 import { type SignedInBrowser, signIn } from '../../../test/support/sign-in.ts'
@@ -378,6 +379,20 @@ suite('a page of the dashboard', () => {
     assert.equal(changed.status, 200)
     assert.match(body, /^<div id="live"/)
     assert.ok(!body.includes('<form id="form-cap"'), 'forms with fields are not replaced')
+  })
+
+  test('sends its live part compressed, and whole pages not', async (t) => {
+    const { operator, cli } = await serveDashboard(t, { daemons: ['proxyd', 'authd', 'dashd'] })
+    for (let n = 0; n < 46; n++) await cli.call(groupsResource.verbs.add, { folder: `g${n}` })
+    const [part, page] = [
+      await operator.get('/dash/folders', { 'HX-Request': 'true', 'Accept-Encoding': 'gzip' }),
+      await operator.get('/dash/folders', { 'Accept-Encoding': 'gzip' }),
+    ]
+    assert.deepEqual([part.headers.get('Content-Encoding'), page.headers.get('Content-Encoding')], ['gzip', null])
+    const size = gzipSync(await part.text()).length
+    assert.ok(size < 4000, `${size} bytes for 50 folders`)
+    const plain = await operator.get('/dash/folders', { 'HX-Request': 'true', 'Accept-Encoding': 'identity' })
+    assert.equal(plain.headers.get('Content-Encoding'), null)
   })
 
   test('gives the next page by a cursor, and the whole list as CSV and JSON', async (t) => {

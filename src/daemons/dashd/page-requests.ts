@@ -1,8 +1,11 @@
 // Serves a page: signs people in first, shows the page or its live part, exports its table, and carries out its forms.
 import { hash, randomUUID } from 'node:crypto'
 import { Readable } from 'node:stream'
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
 import type { Context, Hono } from 'hono'
 import { parseTextInput } from '../../faces/text-input.ts'
+import { negotiateEncoding } from '../../lib/http/content-negotiation.ts'
 import { prefersHtml, problemOf } from '../../lib/http/http.ts'
 import { publicRefusal, Refusal, refuse } from '../../lib/refusal.ts'
 import { isObject, tryParseJson } from '../../lib/text/json.ts'
@@ -187,12 +190,17 @@ function withCookie(page: HtmlPage, cookie: string | undefined): HtmlPage {
   return cookie === undefined ? page : { ...page, headers: { ...page.headers, 'Set-Cookie': cookie } }
 }
 
-/** Only what has changed is sent. */
-function livePart(context: PagesContext, c: Context, view: PageView, content: PageContent): Response {
+/**
+ * Only what has changed is sent, and compressed: rows are alike, and a busy page reloads every second. Another site cannot send the
+ * header of these requests, so it learns nothing from their size; whole pages are not compressed.
+ */
+async function livePart(context: PagesContext, c: Context, view: PageView, content: PageContent): Promise<Response> {
   const part = partOf(context, view, content)
   const headers = { 'Content-Type': 'text/html; charset=utf-8', 'Cache-Control': 'no-store' }
   if (c.req.header('X-Seen') === part.hash) return new Response(null, { status: 204, headers })
-  return new Response(renderLivePart(part).toString(), { headers })
+  const body = renderLivePart(part).toString()
+  if (negotiateEncoding(c.req.header('Accept-Encoding'), ['gzip']) === undefined) return new Response(body, { headers })
+  return new Response(await promisify(gzip)(body), { headers: { ...headers, 'Content-Encoding': 'gzip' } })
 }
 
 function partOf({ live }: PagesContext, view: PageView, { main = EMPTY_HTML, table, isLive }: PageContent): LivePart {
