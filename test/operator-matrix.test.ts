@@ -109,6 +109,7 @@ const MATRIX: Readonly<Record<string, Row>> = {
   'routes.of_folder': [FOLDER, { folder: 'team' }],
   'routes.move': [FOLDER, { id: 1, to: 'up' }],
   'routes.move of nothing': [OPERATORS, { id: 99, to: 'up' }],
+  'web_hosts.bind': [OPERATORS, { hostname: 'shop.example.com', folder: 'team' }],
   'web_routes.of_folder': [FOLDER, { folder: 'team' }],
 
   'acl_membership.list': [OPERATORS, {}],

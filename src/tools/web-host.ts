@@ -3,24 +3,16 @@ import { lstat } from 'node:fs/promises'
 import { z } from 'zod'
 import { ROOT_FOLDER } from '../core/access/tiers.ts'
 import { groupDirs, type Layout } from '../core/layout.ts'
-import { bindWebHost, unbindWebHost, WebHost, webHostOf } from '../core/links/web-hosts.ts'
+import { bindWebHost, mustNotBeInstanceHost, unbindWebHost, WebHost, webHostOf } from '../core/links/web-hosts.ts'
 import { Folder, FolderOrRoot } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { actingFolder, mustHaveTool, requireInstanceTool } from '../registry/authorization.ts'
-import type { Context } from '../registry/context.ts'
 import { mustFindGroup } from '../registry/crud.ts'
 import { defineTool } from '../registry/tool.ts'
 
 async function mustBeDirectory(layout: Layout, folder: string): Promise<void> {
   const found = await lstat(groupDirs(layout, folder).home).catch(() => undefined)
   if (!found?.isDirectory()) refuse('not_found', `there is no directory ${folder} in the groups area`)
-}
-
-/** Binding the host of the instance would hide its links behind one folder's pages. */
-function mustNotBeInstanceHost({ webBase }: Context, hostname: string): void {
-  const { host, hostname: name } = new URL(webBase)
-  if (hostname === host || hostname === name)
-    refuse('conflict', `${hostname} is the host of this instance (WEB_HOST)`, 'bind another host name')
 }
 
 export const webHostTools = [

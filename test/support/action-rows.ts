@@ -25,6 +25,7 @@ import { routeTokensResource } from '../../src/resources/route-tokens.ts'
 import { routesResource } from '../../src/resources/routes.ts'
 import { scheduledTasksResource } from '../../src/resources/scheduled-tasks.ts'
 import { secretsResource } from '../../src/resources/secrets.ts'
+import { webHostsResource } from '../../src/resources/web-hosts.ts'
 import { webRoutesResource } from '../../src/resources/web-routes.ts'
 import type { Tx } from '../../src/store/engine.ts'
 import { type Dashboard, OPERATOR } from './dashboard.ts'
@@ -537,6 +538,18 @@ export const ACTION_ROWS: Readonly<Record<string, ActionRow>> = {
   },
   [`${folderPath(':folder', 'routes')} remove`]: {
     make: async (dash, { folder, mark }) => onView('routes', folder, { id: await addRoute(dash, folder, mark) }),
+  },
+  [`${folderPath(':folder', 'web')} bind`]: {
+    make: async (_, { folder, mark }) => onView('web', folder, { folder, hostname: `${mark}.example.com` }),
+    admin: 403,
+  },
+  [`${folderPath(':folder', 'web')} unbind`]: {
+    make: async ({ cli }, { folder, mark }) => {
+      const hostname = `${mark}.example.com`
+      await cli.call(webHostsResource.verbs.bind, { folder, hostname })
+      return onView('web', folder, { hostname })
+    },
+    admin: 403,
   },
   [`${folderPath(':folder', 'web')} add`]: {
     make: async (_, { folder, mark }) =>

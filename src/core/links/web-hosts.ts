@@ -42,6 +42,13 @@ export const webHosts = new Table({
   ],
 })
 
+/** Binding the host of the instance would hide its links behind one folder's pages. */
+export function mustNotBeInstanceHost({ webBase }: { readonly webBase: string }, hostname: string): void {
+  const { host, hostname: name } = new URL(webBase)
+  if (hostname === host || hostname === name)
+    refuse('conflict', `${hostname} is the host of this instance (WEB_HOST)`, 'bind another host name')
+}
+
 /** Rebinds a host that is already bound. Returns the whole map. */
 export async function bindWebHost(tx: Tx, hostname: string, folder: string): Promise<Record<string, string>> {
   const fault = webHostFault(hostname)

@@ -9,6 +9,7 @@ import { run } from '../../../../test/support/sql.ts'
 import { aclResource } from '../../../resources/acl.ts'
 import { groupsResource } from '../../../resources/groups.ts'
 import { routesResource } from '../../../resources/routes.ts'
+import { webHostsResource } from '../../../resources/web-hosts.ts'
 import { folderPath } from '../page.ts'
 import { folderViews } from './index.ts'
 
@@ -58,6 +59,15 @@ const ODD: readonly OddInput[] = [
   },
   { view: 'routes', form: 'add', typed: { seq: 'x' }, field: 'seq', sentence: 'Seq must be a whole number.' },
   { view: 'web', form: 'add', typed: { path_prefix: 'a' }, field: 'path_prefix', sentence: 'Path must start with /.' },
+  {
+    ...{ view: 'web', form: 'bind', typed: { hostname: 'https://shop.example.com/' }, field: 'hostname' },
+    sentence:
+      'Host name must be a host name of a-z, 0-9, &quot;.&quot; and &quot;-&quot;, such as team.example.com, optionally with a port.',
+  },
+  {
+    ...{ view: 'web', form: 'bind', typed: { hostname: 'taken.example.com' }, field: 'hostname' },
+    ...{ sentence: 'The host name taken.example.com is bound to other already.', status: 409 },
+  },
   {
     ...{ view: 'grants', form: 'grant', typed: { principal: 'ada' }, field: 'principal' },
     sentence: 'The principal &quot;ada&quot; is neither ** nor namespace:name, such as github:42 or folder:team.',
@@ -128,6 +138,7 @@ async function pageOf(browser: SignedInBrowser, path: string): Promise<string> {
 suite('forms of a folder', () => {
   test('say at the field what is wrong, keep what was typed and change nothing', async (t) => {
     const dash = await serveDashboard(t, { daemons: ['proxyd', 'authd', 'dashd'] })
+    await dash.cli.call(webHostsResource.verbs.bind, { hostname: 'taken.example.com', folder: 'other' })
     const before = await countChanges(dash)
     const faults: string[] = []
     for (const { view, form, typed, field, sentence, status = 400 } of ODD) {

@@ -1,5 +1,6 @@
 // What a folder publishes: its web routes, its files and the host names bound to it.
 import { WebRoute } from '../../../core/links/web-routes.ts'
+import { webHostsResource } from '../../../resources/web-hosts.ts'
 import { webRoutesResource } from '../../../resources/web-routes.ts'
 import type { FormField } from '../../../web/dash/form.ts'
 import { buttonLink, link, section, timeOf } from '../../../web/dash/parts.ts'
@@ -9,6 +10,7 @@ import type { PageView } from '../page.ts'
 import { defineFolderView } from './view.ts'
 
 const webRoutes = webRoutesResource.verbs
+const webHosts = webHostsResource.verbs
 type Published = Awaited<ReturnType<typeof webRoutes.of_folder.run>>
 type PublishedRow = NonNullable<Published['files']>[number]
 
@@ -16,6 +18,12 @@ export const webView = defineFolderView({
   name: 'web',
   title: 'Web',
   actions: {
+    bind: { verb: webHosts.bind, done: 'The host name serves the published pages. Its DNS must point to this server.' },
+    unbind: {
+      verb: webHosts.delete,
+      done: 'The host name no longer serves the published pages.',
+      confirm: ({ hostname = '' }) => `Stop serving the published pages under ${hostname}?`,
+    },
     add: { verb: webRoutes.create, done: 'Web route added.' },
     change: { verb: webRoutes.update, done: 'Web route changed.' },
     remove: {
@@ -29,6 +37,7 @@ export const webView = defineFolderView({
     const mayAdd = await view.may(webRoutes.create, { folder, path_prefix: `/pub/${folder}/`, access: 'public' })
     const table = await routeTable(view, folder, published.routes, mayAdd)
     const edited = published.routes.find(({ path_prefix }) => path_prefix === view.query.path)
+    const mayBind = await view.may(webHosts.bind, { hostname: 'example.com', folder })
     const addForm = view.form({
       action: 'add',
       fixed: { folder },
@@ -36,9 +45,9 @@ export const webView = defineFolderView({
       submit: 'Add web route',
     })
     return {
-      main: html`${section('hosts', 'Host names', hostList(view, folder, published.hosts))}${section('files', 'Published files', fileList(view, folder, published))}<h2>Web routes</h2>`,
+      main: html`${section('hosts', 'Host names', hostList(view, folder, published.hosts, mayBind))}${section('files', 'Published files', fileList(view, folder, published))}<h2>Web routes</h2>`,
       table: defineTable(table),
-      bottom: html`${edited ? changeForm(view, edited) : EMPTY_HTML}${mayAdd ? section('new-web-route', 'Add a web route', addForm) : EMPTY_HTML}`,
+      bottom: html`${mayBind ? bindForm(view, folder) : EMPTY_HTML}${edited ? changeForm(view, edited) : EMPTY_HTML}${mayAdd ? section('new-web-route', 'Add a web route', addForm) : EMPTY_HTML}`,
       isLive: true,
     }
   },
@@ -98,11 +107,32 @@ async function routeTable(
   }
 }
 
-function hostList(view: PageView, folder: string, hosts: readonly string[]): Html {
+function hostList(view: PageView, folder: string, hosts: readonly string[], mayBind: boolean): Html {
   if (hosts.length === 0)
-    return html`<p class="hint">No host name is bound to ${folder}. An operator binds one with the tool set_web_host of the root agent.</p>`
+    return html`<p class="hint">No host name is bound to ${folder}. ${mayBind ? link('#new-host', 'Bind a host name') : 'Operators bind host names.'}</p>`
   const scheme = new URL(view.host.webBase).protocol
-  return html`<ul>${hosts.map((host) => html`<li>${link(`${scheme}//${host}/`, host)}</li>`)}</ul>`
+  const unbind = (hostname: string): Html =>
+    view.button({
+      action: 'unbind',
+      fixed: { hostname },
+      text: 'Unbind',
+      label: `Unbind ${hostname}`,
+      isDangerous: true,
+    })
+  return html`<ul>${hosts.map((host) => html`<li>${link(`${scheme}//${host}/`, host)} ${mayBind ? unbind(host) : EMPTY_HTML}</li>`)}</ul>`
+}
+
+function bindForm(view: PageView, folder: string): Html {
+  const hostname: FormField = {
+    name: 'hostname',
+    label: 'Host name',
+    isRequired: true,
+    maxLength: 253,
+    placeholder: 'shop.example.com',
+    hint: `Serves the published pages of ${folder} at its root. Its DNS must point to this server.`,
+  }
+  const form = view.form({ action: 'bind', fixed: { folder }, fields: [hostname], submit: 'Bind host name' })
+  return section('new-host', 'Bind a host name', form)
 }
 
 function fileList(view: PageView, folder: string, { files, has_more_files }: Published): Html {
