@@ -340,6 +340,6 @@ test('refusals at REST and to agents name the command line, at the dashboard nei
     )
   await assert.rejects(
     callVerb({ host, caller: withSession('github:x'), face: 'dash' }, show, { id: 'x' }),
-    isRefusal('forbidden', /^scheduled_tasks\.show: not permitted: you do not administer this$/),
+    isRefusal('forbidden', /^scheduled_tasks\.show: not permitted: you do not administer this, or it does not exist$/),
   )
 })

@@ -46,7 +46,8 @@ export function operatorWho<I>(isAllowed: Check<I>): OperatorRule<I> {
     if (ctx.caller.kind === 'host') return
     if (!isAtDashboard(ctx)) requireHost(ctx)
     // One text for all reasons: it must not reveal to which folder a row belongs, nor whether there is one.
-    if (!(await isAllowed(ctx, input))) refuse('forbidden', `${ctx.tool}: not permitted: you do not administer this`)
+    if (!(await isAllowed(ctx, input)))
+      refuse('forbidden', `${ctx.tool}: not permitted: you do not administer this, or it does not exist`)
   }
   return Object.assign(authorize, { isForOperators: true } as const)
 }

@@ -12,7 +12,7 @@ import { isObject, tryParseJson } from '../../lib/text/json.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import type { HtmlPage } from '../../web/chat/page.ts'
 import { renderForm } from '../../web/dash/form.ts'
-import { buttonLink, notice } from '../../web/dash/parts.ts'
+import { buttonLink, notice, textBlock } from '../../web/dash/parts.ts'
 import {
   type LivePart,
   type NavGroup,
@@ -34,7 +34,7 @@ import { redirectTo, sendPage } from '../http/page-response.ts'
 import { formatCookie, isFormToken, isSecure, readCookie } from '../http/session-cookie.ts'
 import { findSignedIn, type SignedIn, signInPath } from '../http/signed-in.ts'
 import { dashAssets } from './assets.ts'
-import { inputValues } from './form-fields.ts'
+import { inputValues, labelOf } from './form-fields.ts'
 import { LIVE_END_EVENT, type LiveUpdates } from './live-updates.ts'
 import {
   type ActionRedirect,
@@ -117,8 +117,7 @@ async function signedOut(host: InstanceHost, c: Context): Promise<Response> {
 
 async function refusedPage(context: PagesContext, c: Context, person: SignedIn, error: Refusal): Promise<Response> {
   const isHidden = error.code === 'forbidden' && c.req.method === 'GET'
-  const isGone = isHidden || error.code === 'not_found'
-  const refusal = isGone ? (c.req.method === 'GET' ? hiddenPage() : hiddenForm()) : publicRefusal(error)
+  const refusal = isHidden || error.code === 'not_found' ? hiddenPage() : publicRefusal(error)
   const { problem, headers } = problemOf(refusal)
   if (!prefersHtml(c.req.header('Accept'))) throw refusal
   const view = await createView({ daemon: context.daemon, c, person, query: {} })
@@ -136,9 +135,29 @@ function hiddenPage(): Refusal {
   return new Refusal('not_found', 'there is nothing here, or you may not see it')
 }
 
-/** Someone may have removed the folder in another tab. */
-function hiddenForm(): Refusal {
-  return new Refusal('not_found', 'nothing was changed: there is nothing here any more, or you may not see it')
+/** Shorter texts are quickly typed again. */
+const KEPT_MIN = 40
+
+/** For a form of a page that is no longer there: someone may have removed its folder or task in another tab. */
+async function gonePage(
+  context: PagesContext,
+  { c, person }: PageView,
+  fields: FormFields,
+  error: unknown,
+): Promise<Response> {
+  if (!(error instanceof Refusal) || !['not_found', 'forbidden'].includes(error.code)) throw error
+  c.error = error
+  const secrets = new Set(fields.get('secrets')?.split(' '))
+  const kept = Object.entries(inputValues(fields)).filter(
+    ([name, value]) => value.length >= KEPT_MIN && !secrets.has(name),
+  )
+  const texts = kept.map(([name, value]) => html`<h2>${labelOf(name)}</h2>${textBlock(`kept-${name}`, value)}`)
+  const view = await createView({ daemon: context.daemon, c, person, query: {} })
+  const page = renderPage(context, view, undefined, {
+    title: 'Not found',
+    main: html`<p>Nothing was changed: there is nothing here any more, or you may not see it.</p>${kept.length === 0 ? EMPTY_HTML : html`<p>This is what you typed.</p>`}${texts}${buttonLink('/dash/', 'Home')}`,
+  })
+  return sendPage(c, { ...page, status: 404 })
 }
 
 async function showPage(context: PagesContext, c: Context, page: DashPage, person: SignedIn): Promise<Response> {
@@ -333,7 +352,11 @@ async function submitForm(context: PagesContext, c: Context, page: DashPage, per
   const maxBytes = Math.max(FORM_MAX, ...Object.values(actions).map((one) => ('run' in one ? (one.maxBytes ?? 0) : 0)))
   mustBeOwnOriginForm(daemon.host, c)
   const fields = await readForm(c, maxBytes)
-  await page.beforeAction?.(before)
+  try {
+    await page.beforeAction?.(before)
+  } catch (error) {
+    return gonePage(context, before, fields, error)
+  }
   const name = fields.get('action') ?? ''
   const action = Object.hasOwn(actions, name) ? actions[name] : undefined
   if (!action) refuse('invalid', 'this page has no such form', 'reload the page and try again')
@@ -433,7 +456,12 @@ async function showRefusedForm(
     },
   }
   const view = await createView({ daemon: context.daemon, c, person, refused })
-  const content = await page.show(view)
+  let content: PageContent
+  try {
+    content = await page.show(view)
+  } catch (error) {
+    return gonePage(context, view, new Map(Object.entries(form.values)), error)
+  }
   const shown = { ...content, isLive: false, top: html`${notice('fault', text)}${content.top ?? EMPTY_HTML}` }
   return sendPage(c, { ...renderPage(context, view, page, shown), status: problem.status })
 }

@@ -95,7 +95,7 @@ suite('views of a folder', () => {
     assert.match(both, /id="current-file">.*Be kind\./s)
     assert.equal(readFileSync(join(homeOf(dash, 'team'), 'PERSONA.md'), 'utf8'), 'Be kind.\nBe brief.\n')
     const wrong = { ...save, version: 'none', content: 'x' }
-    assert.equal((await postForm(dash.admin, '/dash/folders/other?view=agent', wrong)).status, 403)
+    assert.equal((await postForm(dash.admin, '/dash/folders/other?view=agent', wrong)).status, 404)
     assert.equal((await postForm(dash.stranger, path, wrong)).status, 404)
     assert.equal((await dash.admin.get('/dash/folders/team?view=agent&file=.env')).status, 404)
     const others = join(homeOf(dash, 'other'), 'PERSONA.md')

@@ -9,6 +9,7 @@ import { run } from '../../../../test/support/sql.ts'
 import { aclResource } from '../../../resources/acl.ts'
 import { groupsResource } from '../../../resources/groups.ts'
 import { routesResource } from '../../../resources/routes.ts'
+import { scheduledTasksResource } from '../../../resources/scheduled-tasks.ts'
 import { webHostsResource } from '../../../resources/web-hosts.ts'
 import { folderPath } from '../page.ts'
 import { folderViews } from './index.ts'
@@ -260,5 +261,22 @@ suite('forms of a folder', () => {
         )
       }
     assert.equal(await countChanges(dash), before)
+  })
+
+  test('of a task that was deleted meanwhile say so, and show the text that was typed', async (t) => {
+    const dash = await serveDashboard(t, { daemons: ['proxyd', 'authd', 'dashd'] })
+    const { schedule, delete: remove } = scheduledTasksResource.verbs
+    const { taskId: id } = await dash.cli.call(schedule, { targetJid: 'team', prompt: 'Look.', cron: '0 9 * * *' })
+    const path = `${folderPath('team', 'tasks')}&task=${id}`
+    const { fields } = mustReadForm(await pageOf(dash.admin, path), (form) => form.id === 'form-change', 'change')
+    await dash.cli.call(remove, { id })
+    const prompt = 'A long <prompt> that took much time to write.'
+    const answer = await dash.admin.post(path, { ...fields, prompt })
+    const body = await answer.text()
+    assert.equal(answer.status, 404)
+    assert.match(body, /Nothing was changed: there is nothing here any more.*A long &lt;prompt&gt; that took/s)
+    const pause = { action: 'pause', form: 'pause', form_key: randomUUID(), id }
+    const stopped = await dash.admin.post(folderPath('team', 'tasks'), pause)
+    assert.match(await stopped.text(), /class="notice fault" role="alert">[^<]*(?:no task|does not exist)/)
   })
 })

@@ -98,8 +98,8 @@ suite('the page of the model', () => {
     const calls = endpoint.asked.length
     const program = { action: 'set_model', kind: 'command', command: 'touch /tmp/never' }
     assert.equal((await postForm(dash.admin, path, program)).status, 403)
-    assert.equal((await postForm(dash.admin, '/dash/folders/other?view=agent', form)).status, 403)
-    assert.equal((await postForm(dash.admin, '/dash/folders/other?view=agent', { action: 'test_model' })).status, 403)
+    assert.equal((await postForm(dash.admin, '/dash/folders/other?view=agent', form)).status, 404)
+    assert.equal((await postForm(dash.admin, '/dash/folders/other?view=agent', { action: 'test_model' })).status, 404)
     assert.equal(endpoint.asked.length, calls)
   })
 })
