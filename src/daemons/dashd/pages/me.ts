@@ -13,7 +13,7 @@ import { defineTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import { dayCostChart } from '../cost-parts.ts'
 import { definePage } from '../page.ts'
-import { bearerTable, passkeyTable, sessionTable } from './sign-in-tables.ts'
+import { bearerTable, endSessionButton, passkeyTable, revokeBearerButton, sessionTable } from './sign-in-tables.ts'
 
 const SHOWN_MAX = 200
 const COST_DAYS = 30
@@ -84,8 +84,8 @@ export const mePage = definePage({
       limit: view.limit,
       after: view.query.after,
     })
-    const ownSessions = sessionTable(view, sessions, ({ family_id }) =>
-      family_id === session ? EMPTY_HTML : view.button({ action: 'end_session', text: 'End', fixed: { family_id } }),
+    const ownSessions = sessionTable(view, sessions, (row) =>
+      row.family_id === session ? EMPTY_HTML : endSessionButton(view, row),
     )
     const others = ownSessions.rows.length > 1
     const costs = await view.call(costLogResource.verbs.own, { days: COST_DAYS })
@@ -102,13 +102,7 @@ export const mePage = definePage({
       })}${buttonLink('/auth/me', 'Accounts and agents')}
 ${section('own-sessions', 'Sessions', view.list(ownSessions), others ? view.button({ action: 'end_others', text: 'End all others', label: 'End all other sessions', isDangerous: true }) : EMPTY_HTML)}
 ${section('own-passkeys', 'Passkeys', view.list(passkeyTable(view, passkeys, undefined)), buttonLink('/auth/passkeys', 'Add or change'))}
-${section(
-  'own-bearers',
-  'Bearers',
-  view.list(
-    bearerTable(view, bearers, ({ id }) => view.button({ action: 'revoke_bearer', text: 'Revoke', fixed: { id } })),
-  ),
-)}
+${section('own-bearers', 'Bearers', view.list(bearerTable(view, bearers, (row) => revokeBearerButton(view, row))))}
 ${section('own-costs', 'Costs', renderOwnCosts(costs))}
 <h2>Secrets</h2><p class="hint">Your turns get these as environment variables. Values are never shown.</p>`,
       table: defineTable<OwnSecret>({

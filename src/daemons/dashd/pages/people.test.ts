@@ -111,9 +111,13 @@ suite('pages about people', () => {
     assert.ok((await read(operator, path)).includes('of $2.50'))
 
     assert.match(await submit(ada, '/dash/me', 'create_bearer', { name: 'ci', days: '1' }), /data-copy="ey/)
+    const named = await read(operator, path)
+    assert.match(named, /aria-label="Revoke the bearer ci"/)
+    assert.match(named, /aria-label="End the session [^"]* of \d{4}-/)
     assert.match(await submit(operator, path, 'revoke_bearers', { sub: 'local:ada' }), /Revoke every bearer/)
     await submit(operator, path, 'revoke_bearers', { sub: 'local:ada', confirmed: 'yes' })
     assert.ok((await rows(dash, (tx) => issuedBearers.find(tx, { sub: 'local:ada' })))?.revoked_at)
+    assert.ok(!(await read(operator, path)).includes('Revoke all bearers'))
     await submit(operator, path, 'end_sessions', { sub: 'local:ada', confirmed: 'yes' })
     assert.deepEqual(await rows(dash, (tx) => listActiveSessions(tx, 'local:ada', dash.host.clock.now())), [])
     assert.equal((await ada.get('/dash/me')).status, 303)

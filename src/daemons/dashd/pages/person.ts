@@ -17,7 +17,7 @@ import type { FormFields } from '../../http/form-request.ts'
 import { definePage, type PageAction, type PageView } from '../page.ts'
 import { accessPath } from './access.ts'
 import { askForRemoval, isConfirmed } from './removal.ts'
-import { bearerTable, passkeyTable, sessionTable } from './sign-in-tables.ts'
+import { bearerTable, endSessionButton, passkeyTable, revokeBearerButton, sessionTable } from './sign-in-tables.ts'
 
 type GrantRow = z.output<typeof Acl>
 type GrantKey = Omit<GrantRow, 'granted_by' | 'granted_at'>
@@ -130,6 +130,7 @@ export const onePersonPage = definePage({
     const page = { limit: SHOWN_MAX, sub }
     const { sessions } = await view.call(sessionsResource.verbs.list, page)
     const { bearers } = await view.call(bearersResource.verbs.list, page)
+    const valid = bearerTable(view, bearers, (row) => revokeBearerButton(view, row))
     const { passkeys } = await view.call(passkeysResource.verbs.list, { sub })
     const mayChange = await view.may(aclMembershipResource.verbs.add, { subject: sub, role: 'role:member' })
     const mayRevoke = await view.mayEach(aclResource.verbs.ungrant, grants)
@@ -150,11 +151,7 @@ ${section('roles', 'Roles', view.list(await roleTable(view, subs, mayChange)))}
 ${section(
   'sessions-of-person',
   'Sessions',
-  view.list(
-    sessionTable(view, sessions, ({ family_id }) =>
-      view.button({ action: 'end_session', text: 'End', fixed: { family_id } }),
-    ),
-  ),
+  view.list(sessionTable(view, sessions, (row) => endSessionButton(view, row))),
   person.sessions === 0
     ? EMPTY_HTML
     : view.button({
@@ -168,10 +165,8 @@ ${section(
 ${section(
   'bearers-of-person',
   'Bearers',
-  view.list(
-    bearerTable(view, bearers, ({ id }) => view.button({ action: 'revoke_bearer', text: 'Revoke', fixed: { id } })),
-  ),
-  bearers.length === 0
+  view.list(valid),
+  valid.rows.length === 0
     ? EMPTY_HTML
     : view.button({
         action: 'revoke_bearers',
@@ -185,7 +180,9 @@ ${section(
   'passkeys-of-person',
   'Passkeys',
   view.list(
-    passkeyTable(view, passkeys, ({ id }) => view.button({ action: 'remove_passkey', text: 'Remove', fixed: { id } })),
+    passkeyTable(view, passkeys, ({ id, name }) =>
+      view.button({ action: 'remove_passkey', text: 'Remove', label: `Remove the passkey ${name}`, fixed: { id } }),
+    ),
   ),
 )}
 <h2>Grants</h2>`,

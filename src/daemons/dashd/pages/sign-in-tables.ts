@@ -48,6 +48,18 @@ export function sessionTable(
   }
 }
 
+/** Buttons of several rows are told apart by what they end. The page needs the action `end_session`. */
+export function endSessionButton(view: PageView, { family_id, name, client_id, started_at }: SessionRow): Html {
+  const label = `End the session ${visibleText(name ?? client_id ?? '')} of ${started_at}`.replace('  ', ' ')
+  return view.button({ action: 'end_session', text: 'End', label, fixed: { family_id } })
+}
+
+/** The page needs the action `revoke_bearer`. */
+export function revokeBearerButton(view: PageView, { id, name }: IssuedBearerRow): Html {
+  const label = `Revoke the bearer ${visibleText(name ?? id)}`
+  return view.button({ action: 'revoke_bearer', text: 'Revoke', label, fixed: { id } })
+}
+
 export function bearerTable(
   view: PageView,
   bearers: readonly IssuedBearerRow[],
