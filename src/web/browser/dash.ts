@@ -1,5 +1,5 @@
 // The script of the dashboard: times, copy buttons, tables that scroll, the palette, the theme, fields for files, forms that
-// are sent once, and whether the page is live. Everything else works without it.
+// are sent once, text that was not saved, and whether the page is live. Everything else works without it.
 
 import { setUpLive } from './dash-live.ts'
 import { setUpTimes, showTimes } from './dash-times.ts'
@@ -152,9 +152,24 @@ function setUpForms(): void {
   })
 }
 
+/** Asks before the text of a file that was not saved is left. */
+function setUpEditors(): void {
+  for (const text of document.querySelectorAll<HTMLTextAreaElement>('form.editor textarea')) {
+    let isSent = false
+    text.form?.addEventListener('submit', () => {
+      isSent = true
+    })
+    const isUnsaved = (): boolean => text.value !== text.defaultValue || text.ariaInvalid === 'true'
+    window.addEventListener('beforeunload', (event) => {
+      if (!isSent && isUnsaved()) event.preventDefault()
+    })
+  }
+}
+
 enhance(document)
 setUpTimes()
 setUpForms()
+setUpEditors()
 setUpTheme()
 setUpPalette()
 setUpLive()

@@ -162,6 +162,26 @@ suite('the pages of the dashboard', () => {
     assert.deepEqual(isPrevented, [false, true])
   })
 
+  test('ask before the text of a file that was not saved is left', needs('browser'), async (t) => {
+    const dash = await serveDashboard(t)
+    const page = await dash.open(t, dash.admin, `${folderPath('team', 'agent')}&file=PERSONA.md`)
+    const asked: string[] = []
+    page.on('dialog', (dialog) => {
+      asked.push(dialog.type())
+      void dialog.dismiss()
+    })
+    // Without a click of the person, the browser would not ask.
+    await page.click('#form-save_file-content')
+    await page.fill('#form-save_file-content', 'You are brief.')
+    await Promise.all([page.waitForEvent('dialog'), page.click('nav.tabs a', { noWaitAfter: true })])
+    assert.equal(await page.inputValue('#form-save_file-content'), 'You are brief.')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.waitForSelector('.notice.ok')
+    await page.click('nav.tabs a')
+    await page.waitForURL(dash.base + folderPath('team'))
+    assert.deepEqual(asked, ['beforeunload'])
+  })
+
   test('are reached by the keyboard alone', needs('browser'), async (t) => {
     const dash = await serveDashboard(t)
     const { page } = await openOperatorPage(t, dash)

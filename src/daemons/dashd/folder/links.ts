@@ -257,7 +257,7 @@ function commonFields(folder: string, reach: Reach): FormField[] {
       label: 'Delivers to',
       value: folder,
       isRequired: true,
-      hint: 'This folder or one below it.',
+      hint: 'This folder, or one below it that you administer.',
     },
     {
       name: 'tools',
