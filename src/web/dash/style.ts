@@ -187,6 +187,14 @@ dialog li a:hover, dialog li a:focus { background: var(--bubble) }
   .top { padding: 8px 16px }
   button, .button, .quiet, .list .button, .bar .button, td.actions .button { min-height: 40px }
 }
+@media (max-width: 860px) and (scripting: none) {
+  .side summary, .side h2 { display: none }
+  .side details { display: flex; flex-wrap: wrap }
+  .side details::details-content { display: contents }
+  .side ul { display: contents }
+  .side details { margin: 0 -8px }
+  .side li a { padding: 7px 8px }
+}
 @media (max-width: 560px) {
   thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%) }
   table, tbody, tr, td { display: block; width: 100% }

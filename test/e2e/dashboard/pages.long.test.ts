@@ -126,7 +126,13 @@ suite('the pages of the dashboard', () => {
 
   test('work without script: a form changes something and the page says so', needs('browser'), async (t) => {
     const dash = await serveDashboard(t)
-    const page = await dash.open(t, dash.admin, '/dash/folders/team?view=network', { javaScriptEnabled: false })
+    const page = await dash.open(t, dash.admin, '/dash/folders/team?view=network', {
+      javaScriptEnabled: false,
+      viewport: { width: 390, height: 844 },
+    })
+    // The menu cannot be closed without script, so it must be small.
+    const { y = 844 } = (await page.locator('h1').boundingBox()) ?? {}
+    assert.ok(y < 422, `the page starts ${y} px below the top of a phone`)
     await page.fill('input[name=target]', 'api.example.com')
     await page.press('input[name=target]', 'Enter')
     await page.waitForSelector('.notice.ok')
