@@ -10,9 +10,10 @@ import type { SignedInBrowser } from './support/sign-in.ts'
 
 const DAEMONS = ['proxyd', 'authd', 'dashd'] as const
 
+/** Pages and folders that the palette finds. */
 async function linksOf(browser: SignedInBrowser, words: string): Promise<string[]> {
   const body = await (await browser.get(`/dash/search?q=${words}`, { 'HX-Request': 'true' })).text()
-  return [...body.matchAll(/<a href="([^"]*)"/g)].map(([, href = '']) => href)
+  return [...body.matchAll(/<a href="([^"?]*)"/g)].map(([, href = '']) => href)
 }
 
 suite('requests to the dashboard', () => {

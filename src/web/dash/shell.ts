@@ -102,7 +102,7 @@ export function renderShellRest({ notices, top, live, bottom }: ShellContent): s
 </main>
 </div>
 ${stream}
-<dialog id="palette" aria-label="Go to"><form method="get" action="/dash/search"><label class="unseen" for="palette-query">Go to a page or folder</label><input id="palette-query" name="q" type="search" autocomplete="off" placeholder="Go to a page or folder" hx-get="/dash/search" hx-trigger="input changed delay:100ms" hx-target="#palette-results" hx-select="#live > *" hx-swap="innerHTML"></form><div id="palette-results"></div></dialog>
+<dialog id="palette" aria-label="Go to"><form method="get" action="/dash/search"><label class="unseen" for="palette-query">Go to a page, folder or person</label><input id="palette-query" name="q" type="search" autocomplete="off" placeholder="Go to a page, folder or person" hx-get="/dash/search" hx-trigger="input changed delay:100ms" hx-target="#palette-results" hx-select="#live > *" hx-swap="innerHTML"></form><div id="palette-results"></div></dialog>
 </body>
 </html>
 `.toString()
