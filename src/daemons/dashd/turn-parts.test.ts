@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { durationText, excerpt, turnStateText } from './turn-parts.ts'
+import { html } from '../../web/html.ts'
+import { durationText, excerpt, stopButton, turnStateText } from './turn-parts.ts'
 
 suite('parts of turns', () => {
   test('cut a text only if it is longer than what is shown, between characters', () => {
@@ -16,6 +17,14 @@ suite('parts of turns', () => {
   test('show durations in milliseconds, seconds or minutes', () => {
     const shown = [0, 999.4, 1000, 59_940, 60_000, 90_000].map(durationText)
     assert.deepEqual(shown, ['0 ms', '999 ms', '1.0 s', '59.9 s', '1.0 min', '1.5 min'])
+  })
+
+  test('offer to stop a turn that runs, once', () => {
+    const view = { button: () => html`stop` }
+    const offered = (state: 'running' | 'retrying' | 'done', is_stopping: boolean): string =>
+      stopButton(view, { id: 't', state, is_stopping }).toString()
+    assert.equal(offered('running', false), 'stop')
+    assert.equal(offered('running', true) + offered('retrying', false) + offered('done', false), '')
   })
 
   test('show the outcome of a turn or, before it, its state', () => {

@@ -57,7 +57,7 @@ export const stopAction: VerbAction = {
 
 /** Only for turns that run. The page needs the action `stop`. */
 export function stopButton(
-  view: PageView,
+  view: Pick<PageView, 'button'>,
   { id, state, is_stopping }: Pick<TurnSummary, 'id' | 'state' | 'is_stopping'>,
 ): Html {
   if (state !== 'running' || is_stopping) return EMPTY_HTML
