@@ -176,6 +176,22 @@ function retryRows(path: (id: string) => string): [retry: ActionRow, redeliver: 
   return [row(receiveFailed), row(sendUnclear)]
 }
 
+/** A message on the page of its turn. */
+function ofTurnRow(table: 'inbox' | 'outbox', add: (dash: Dashboard, folder: string) => Promise<string>): ActionRow {
+  return {
+    make: async (dash, { folder, mark }) => {
+      const [turn, id] = [await startTurn(dash, folder, mark), await add(dash, folder)]
+      await write(dash, async (tx) => {
+        await run(tx, `update ${table} set turn_id = $1 where id = $2`, [turn, id])
+        await run(tx, `update turns set state = 'done', outcome = 'failed', ended_at = started_at where id = $1`, [
+          turn,
+        ])
+      })
+      return { path: `/dash/turns/${turn}`, fields: { id } }
+    },
+  }
+}
+
 function stopRow(path: (id: string) => string): ActionRow {
   return {
     make: async (dash, { folder, mark }) => {
@@ -272,6 +288,8 @@ export const ACTION_ROWS: Readonly<Record<string, ActionRow>> = {
       return { path: '/dash/turns', fields: { ids: ids.join(' ') } }
     },
   },
+  '/dash/turns/:id retry': ofTurnRow('inbox', receiveFailed),
+  '/dash/turns/:id redeliver': ofTurnRow('outbox', sendUnclear),
   '/dash/turns/:id stop': stopRow((id) => `/dash/turns/${id}`),
   '/dash/approvals approve': decisionRow('/dash/approvals', 'approve'),
   '/dash/approvals reject': decisionRow('/dash/approvals', 'reject'),

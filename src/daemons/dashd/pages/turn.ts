@@ -15,15 +15,22 @@ import {
 import { countColumn } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import { logLines, renderTurnLog } from '../log-parts.ts'
+import { messagePath, retryButton } from '../message-parts.ts'
 import { definePage, type PageView } from '../page.ts'
 import { durationText, folderLink, stopAction, stopButton, turnBadge } from '../turn-parts.ts'
+import { MESSAGE_ACTIONS } from './message.ts'
 
 type TurnStory = Awaited<ReturnType<typeof turnsResource.verbs.show.run>>
 
 export const turnPage = definePage({
   path: '/dash/turns/:id',
   title: 'Turn',
-  actions: { stop: stopAction },
+  actions: {
+    stop: stopAction,
+    // A message that is retried no longer belongs to this turn.
+    retry: { ...MESSAGE_ACTIONS.retry, to: (_: unknown, { id }: { id: string }) => messagePath(id) },
+    redeliver: MESSAGE_ACTIONS.redeliver,
+  },
   show: async (view) => {
     const story = await view.call(turnsResource.verbs.show, { id: view.params.id ?? '' })
     const tail = await view.call(turnsResource.verbs.log, { id: story.turn.id, lines: logLines(view) })
@@ -73,11 +80,15 @@ function details(view: PageView, { turn, costs: spent }: TurnStory): Html {
   })
 }
 
+function retryOf(view: PageView, states: readonly string[], message: { id: string; state: string }): Html {
+  return states.includes(message.state) ? html` ${retryButton(view, message)}` : EMPTY_HTML
+}
+
 function messages(view: PageView, story: TurnStory): Html {
   if (story.messages.length === 0) return emptyState({ text: 'Its messages were removed by retention.' })
   const items = story.messages.map(
     ({ id, created_at, sender, state, reason, text }, at) =>
-      html`<article id="message-${at}"><p>${link(`/dash/messages/${encodeURIComponent(id)}`, visibleText(sender))} ${badge(state, state === 'failed' || state === 'refused' ? 'fault' : 'idle')} ${timeOf(created_at, view.nowMs)}${reason === undefined ? EMPTY_HTML : html` <span class="muted">${visibleText(reason)}</span>`}</p>${textBlock(`message-text-${at}`, text)}</article>`,
+      html`<article id="message-${at}"><p>${link(`/dash/messages/${encodeURIComponent(id)}`, visibleText(sender))} ${badge(state, state === 'failed' || state === 'refused' ? 'fault' : 'idle')} ${timeOf(created_at, view.nowMs)}${reason === undefined ? EMPTY_HTML : html` <span class="muted">${visibleText(reason)}</span>`}${retryOf(view, ['failed', 'refused'], { id, state })}</p>${textBlock(`message-text-${at}`, text)}</article>`,
   )
   return html`${items}`
 }
@@ -106,8 +117,8 @@ function calls(view: PageView, story: TurnStory): Html {
 function answers(view: PageView, story: TurnStory): Html {
   if (story.answers.length === 0) return emptyState({ text: 'It has sent nothing.' })
   const items = story.answers.map(
-    ({ created_at, kind, chat, state, error, text }, at) =>
-      html`<article id="answer-${at}"><p>${chat} ${badge(kind === 'status' ? 'status' : state, state === 'failed' || state === 'unknown' ? 'fault' : 'ok')} ${timeOf(created_at, view.nowMs)}${error === undefined ? EMPTY_HTML : html` <span class="muted">${visibleText(error)}</span>`}</p>${textBlock(`answer-text-${at}`, text)}</article>`,
+    ({ id, created_at, kind, chat, state, error, text }, at) =>
+      html`<article id="answer-${at}"><p>${chat} ${badge(kind === 'status' ? 'status' : state, state === 'failed' || state === 'unknown' ? 'fault' : 'ok')} ${timeOf(created_at, view.nowMs)}${error === undefined ? EMPTY_HTML : html` <span class="muted">${visibleText(error)}</span>`}${retryOf(view, ['failed', 'unknown'], { id, state })}</p>${textBlock(`answer-text-${at}`, text)}</article>`,
   )
   return html`${items}`
 }
