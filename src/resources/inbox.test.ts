@@ -6,6 +6,7 @@ import { openConversationHost } from '../../test/support/conversation-host.ts'
 import { isRefusal, onEveryEngine } from '../../test/support/host.ts'
 import { openSearchHost, ROOM } from '../../test/support/search-host.ts'
 import { groupDirs } from '../core/layout.ts'
+import type { SearchIndex } from '../core/search/search-index.ts'
 import { turnLogFile } from '../core/turns/turn-log-files.ts'
 import { callVerb } from '../registry/call.ts'
 import { inboxResource } from './inbox.ts'
@@ -166,6 +167,24 @@ onEveryEngine('search of messages', (engine) => {
         await callVerb({ host: on.host, caller: withSession(sub), face: 'dash' }, search, { query: 'secret', ...input })
       ).messages.map(({ id }) => id)
     assert.deepEqual(await find('github:admin'), [own.id])
+    // The index leaves out hidden folders, so that they do not use up its hits; and its hits are checked again.
+    const asked: (readonly string[] | undefined)[] = []
+    const index: SearchIndex = {
+      ...{ follow: () => {}, close: async () => {} },
+      search: ({ query, limit, except }) => {
+        asked.push(except)
+        return on.search.search({ query, limit })
+      },
+    }
+    const caller = withSession('github:admin')
+    const stale = await callVerb({ host: { ...on.host, search: index }, caller, face: 'dash' }, search, {
+      query: 'secret',
+    })
+    assert.deepEqual(
+      stale.messages.map(({ id }) => id),
+      [own.id],
+    )
+    assert.deepEqual(asked, [['team/sub']])
     await assert.rejects(find('github:admin', { folder: 'other' }), isRefusal('forbidden', 'you do not administer'))
     await assert.rejects(find('github:stranger'), isRefusal('forbidden', 'you do not administer'))
     await on.operator('github:op')
