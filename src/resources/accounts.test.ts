@@ -124,6 +124,8 @@ onEveryEngine('the list of people', (engine) => {
     const { id } = await cli.call(link, { sub: 'oidc:x/1', name: 'The countess' })
     clock.advance(1)
     await cli.call(link, { sub: 'github:1', id })
+    await addAccount(on, 'github:3')
+    await cli.call(link, { sub: 'github:3', id })
     await on.grant('telegram:user/55', 'interact', 'team')
     const search = async (text: string) => (await cli.call(list, { search: text })).people.map(({ sub }) => sub)
     for (const text of ['ada', 'LOVELACE', 'x.example', 'countess', 'oidc'])

@@ -12,6 +12,7 @@ import { scheduledTasks, taskRunLogs } from '../core/schedule/tasks.ts'
 import { folderTurns } from '../core/turns/conversations.ts'
 import { costLog } from '../core/turns/costs.ts'
 import { percentile } from '../core/turns/day-activity.ts'
+import { timestamp } from '../lib/clock.ts'
 import { folderTurnsResource } from './folder-turns.ts'
 import { groupsResource } from './groups.ts'
 import { networkRulesResource } from './network-rules.ts'
@@ -68,6 +69,8 @@ onEveryEngine('what needs attention', (engine) => {
         } as const
         const next_run = '2025-12-31T00:00:00.000Z'
         await scheduledTasks.insert(tx, { ...task, id: `task of ${folder}`, next_run, created_at: now })
+        const due = timestamp(on.clock.now() - 59_000)
+        await scheduledTasks.insert(tx, { ...task, id: `due task of ${folder}`, next_run: due, created_at: now })
         const run = { task_id: `task of ${folder}`, run_at: now, duration_ms: 1, error: 'no' }
         await taskRunLogs.insert(tx, { ...run, id: `run of ${folder}`, status: 'error' })
         await taskRunLogs.insert(tx, { ...run, id: `good run of ${folder}`, status: 'success' })
