@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { html } from '../html.ts'
-import { relativeTime } from '../text/ages.ts'
 import { renderChart } from './chart.ts'
 import { renderDetails } from './detail-pane.ts'
 import { money, notice, renderMeter, textBlock, timeOf, visibleText } from './parts.ts'
