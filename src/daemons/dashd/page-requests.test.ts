@@ -519,10 +519,8 @@ suite('the dashboard', () => {
       headers: { 'HX-Request': 'true' },
       redirect: 'manual',
     })
-    assert.deepEqual(
-      [signedOut.status, signedOut.headers.get('HX-Redirect')],
-      [401, '/auth/sign-in?next=%2Fdash%2Fsearch%3Fq%3Df'],
-    )
+    const { status, headers } = signedOut
+    assert.deepEqual([status, headers.get('HX-Trigger'), headers.get('HX-Reswap')], [401, 'svc:ended', 'none'])
   })
 
   test('finds people and ids for operators, and messages for administrators', async (t) => {

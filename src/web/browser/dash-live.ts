@@ -14,7 +14,7 @@ interface StreamDetail {
 export function setUpLive(): void {
   const stream = document.querySelector('#stream')
   const state = document.querySelector<HTMLElement>('#connection')
-  if (!stream || !state) return
+  if (!state) return
   const hasEnded = { value: false }
   const show = (text: string, isLost: boolean): void => {
     if (hasEnded.value) return
@@ -22,14 +22,15 @@ export function setUpLive(): void {
     state.textContent = text
     state.classList.toggle('lost', isLost)
   }
-  const reload = (): void => {
-    if (!hasEnded.value) stream.dispatchEvent(new CustomEvent('svc:changed'))
-  }
   document.addEventListener('svc:ended', () => {
-    show('Not live: signed out. ', true)
+    show('Signed out. ', true)
     if (!hasEnded.value) state.append(signInLink())
     hasEnded.value = true
   })
+  if (!stream) return
+  const reload = (): void => {
+    if (!hasEnded.value) stream.dispatchEvent(new CustomEvent('svc:changed'))
+  }
   watchStream(stream, show)
   watchReloads(show, reload)
   holdWhileReading(reload)

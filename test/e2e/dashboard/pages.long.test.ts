@@ -100,7 +100,7 @@ suite('the pages of the dashboard', () => {
       await left.fill('#form-chat-context', 'typed')
       await left.context().clearCookies()
       await dash.cli.call(groupsResource.verbs.add, { folder: 'team/later' })
-      await left.locator('#connection.lost', { hasText: 'Not live: signed out. Sign in' }).waitFor()
+      await left.locator('#connection.lost', { hasText: 'Signed out. Sign in' }).waitFor()
       assert.equal(await left.inputValue('#form-chat-context'), 'typed')
       assert.ok(await left.isVisible('#live .empty'), 'the page stays as it was')
       await dash.close()
