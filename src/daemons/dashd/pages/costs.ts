@@ -2,13 +2,23 @@
 import type { Spend } from '../../../core/turns/spend.ts'
 import { costLogResource } from '../../../resources/cost-log.ts'
 import { renderFilters } from '../../../web/dash/filter-bar.ts'
-import { badge, buttonLink, money, renderMeter, renderTabs, section, visibleText } from '../../../web/dash/parts.ts'
+import {
+  badge,
+  buttonLink,
+  link,
+  money,
+  renderMeter,
+  renderTabs,
+  section,
+  visibleText,
+} from '../../../web/dash/parts.ts'
 import { countColumn, defineTable, moneyColumn } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import { dayCostChart } from '../cost-parts.ts'
 import { definePage, folderPath, type PageContent, type PageView } from '../page.ts'
 import { folderLink } from '../turn-parts.ts'
 import { explainWrongFilter } from '../wrong-filters.ts'
+import { personPath } from './people.ts'
 
 const { spend: spendVerb, near_cap } = costLogResource.verbs
 
@@ -91,6 +101,7 @@ function renderBudgets(budgets: NearBudgets): Html {
 function spendTable(view: PageView, by: Group, spend: readonly Spend[]) {
   const nameCell = ({ name }: Spend): Html => {
     if (name === '') return html`<span class="muted">no person</span>`
+    if (by === 'user_sub' && view.isOperator) return link(personPath(name), visibleText(name))
     return by === 'folder' ? folderLink(name) : html`${visibleText(name)}`
   }
   return defineTable<Spend>({

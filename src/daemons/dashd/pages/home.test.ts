@@ -4,6 +4,7 @@ import { suite, type TestContext, test } from 'node:test'
 import { openConversationHost } from '../../../../test/support/conversation-host.ts'
 import { serveDashboard } from '../../../../test/support/dashboard.ts'
 import type { SignedInBrowser } from '../../../../test/support/sign-in.ts'
+import { run } from '../../../../test/support/sql.ts'
 import { networkRules } from '../../../core/access/allowlist.ts'
 import { holdForApproval, pendingActions } from '../../../core/access/approvals.ts'
 import { recordDenials } from '../../../core/access/network-denials.ts'
@@ -127,6 +128,14 @@ suite('Home, Turns, Approvals and Costs', () => {
       models: [{ model: 'big', input_tokens: 1, output_tokens: 1, cost_cents: 7 }],
     })
     assert.match(await read(dash.admin, '/dash/'), /<time[^>]*>now<\/time>, \$0\.07<\/span>/)
+    // Who pays leads operators to the person, whose page others do not have.
+    await dash.on.write((tx) => run(tx, `update turns set user_sub = 'github:7' where id = $1`, [team.running]))
+    await dash.on.write((tx) => run(tx, `update daily_spend set user_sub = 'github:7' where folder = 'team'`))
+    for (const path of [`/dash/turns/${team.running}`, '/dash/costs?by=user_sub']) {
+      assert.ok((await read(dash.operator, path)).includes('href="/dash/person?sub=github%3A7"'), path)
+      const own = await read(dash.admin, path)
+      assert.ok(own.includes('github:7') && !own.includes('/dash/person'), path)
+    }
     // Only operators decide on held calls.
     assert.ok((await read(dash.operator, '/dash/approvals')).includes('Approve'))
     assert.ok(!(await read(dash.admin, '/dash/approvals')).includes('value="approve"'))

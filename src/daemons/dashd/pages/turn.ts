@@ -19,6 +19,7 @@ import { messagePath, retryButton } from '../message-parts.ts'
 import { definePage, type PageView } from '../page.ts'
 import { durationText, folderLink, stopAction, stopButton, turnBadge } from '../turn-parts.ts'
 import { MESSAGE_ACTIONS } from './message.ts'
+import { personPath } from './people.ts'
 
 type TurnStory = Awaited<ReturnType<typeof turnsResource.verbs.show.run>>
 
@@ -61,7 +62,7 @@ function details(view: PageView, { turn, costs: spent }: TurnStory): Html {
     Topic: visibleText(turn.topic),
     Chat: turn.jid,
     Sender: visibleText(turn.sender),
-    'Counts against': turn.user_sub,
+    'Counts against': payerOf(view, turn.user_sub),
     Task:
       turn.task_id === undefined
         ? undefined
@@ -78,6 +79,11 @@ function details(view: PageView, { turn, costs: spent }: TurnStory): Html {
     Id: copyText(turn.id),
     Command: copyText(`svc turns ${view.host.instance} show ${turn.id}`),
   })
+}
+
+/** The page of a person is only for operators. */
+function payerOf({ isOperator }: PageView, sub: string | undefined): Html | string | undefined {
+  return sub !== undefined && isOperator ? link(personPath(sub), sub) : sub
 }
 
 function retryOf(view: PageView, states: readonly string[], message: { id: string; state: string }): Html {
