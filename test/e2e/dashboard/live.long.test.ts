@@ -112,6 +112,20 @@ test(
     assert.equal(await page.locator('#folders tbody tr').count(), count)
     await page.unroute(failing)
     await page.waitForSelector('#folders-a1')
-    await page.locator('#connection:not(.lost)', { hasText: /^Live$/ }).waitFor()
+    const isLive = page.locator('#connection:not(.lost)', { hasText: /^Live$/ })
+    await isLive.waitFor()
+
+    await page.route('**/dash/live*', (route) => route.fulfill({ status: 503, body: 'not now' }))
+    await page.reload()
+    await page.locator('#connection.lost', { hasText: 'reload the page' }).waitFor()
+    await page.unroute('**/dash/live*')
+    // A connection that is silent for longer than the server ever is has broken without a sign.
+    await page.clock.install()
+    await page.reload()
+    await isLive.waitFor()
+    await page.clock.fastForward(60_000)
+    await page.locator('#connection.lost', { hasText: 'connecting again' }).waitFor()
+    await page.clock.runFor(3000)
+    await isLive.waitFor()
   },
 )
