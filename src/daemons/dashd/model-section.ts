@@ -1,7 +1,7 @@
 // The model of the instance or of a folder: what is in force, a test call, and forms to connect another one.
 import { groupDirs } from '../../core/layout.ts'
 import { readEnvText } from '../../lib/files/env-file.ts'
-import { Refusal, refuse } from '../../lib/refusal.ts'
+import { Refusal, refuse, TransientRefusal } from '../../lib/refusal.ts'
 import { groupsResource } from '../../resources/groups.ts'
 import { modelKeysResource } from '../../resources/model-keys.ts'
 import { ANTHROPIC_PUBLIC_URL, OPENAI_PUBLIC_URL } from '../../runtimes/settings.ts'
@@ -100,7 +100,13 @@ export async function usesDemoModel({ host, daemon, isOperator }: PageView): Pro
 async function testModelOf({ host, layout }: ModelAccess, config: ModelConfig): Promise<ModelTestResult> {
   // Loaded on demand: it starts cells and a proxy.
   const { testModel } = await import('../models/test-call.ts')
-  return testModel(host, layout, config, TEST_TIMEOUT_MS)
+  try {
+    return await testModel(host, layout, config, TEST_TIMEOUT_MS)
+  } catch (error) {
+    if (!(error instanceof Refusal) || error instanceof TransientRefusal || error.code !== 'unavailable') throw error
+    // Not this service is unavailable but the model, and the person wants to know why.
+    throw new Refusal('unprocessable', error.message, error.hint ?? 'nothing was changed')
+  }
 }
 
 function describeTest(config: ModelConfig, { answer, ms }: ModelTestResult): string {
@@ -111,11 +117,11 @@ function readAnswers(fields: FormFields): ModelAnswers & { readonly runtime: str
   const typed = (name: string): string | undefined => fields.get(name)?.trim() || undefined
   const kind = KINDS[fields.get('kind') ?? ''] ?? refuse('invalid', 'choose what to connect')
   if (kind.runtime === 'command')
-    return { runtime: 'command', command: typed('command') ?? refuse('invalid', 'type the command of your program') }
+    return { runtime: 'command', command: typed('command') ?? refuse('invalid', 'command must not be empty') }
   if (kind.runtime === 'demo') return { runtime: 'demo' }
   const model = typed('model')
   if (kind.runtime === 'openai' && model === undefined)
-    refuse('invalid', 'type the name of a model', 'the provider lists them')
+    refuse('invalid', 'model must not be empty', 'the provider lists its models')
   return { runtime: kind.runtime, baseUrl: typed('base_url'), model, key: typed('key') }
 }
 
@@ -131,8 +137,9 @@ async function withoutFlagNames<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {
-    if (!(error instanceof Refusal) || !error.hint?.includes('--key')) throw error
-    throw new Refusal(error.code === 'unauthenticated' ? 'unprocessable' : error.code, error.message, 'check the key')
+    if (!(error instanceof Refusal) || !`${error.message} ${error.hint}`.includes('--key')) throw error
+    const message = error.message.replace(/;[^;]*--key.*$/s, '')
+    throw new Refusal(error.code === 'unauthenticated' ? 'unprocessable' : error.code, message, 'check the key')
   }
 }
 
@@ -210,6 +217,7 @@ function fieldsOfKind(name: string, kind: ModelKind, config: ModelConfig): FormF
   return [
     {
       name: 'base_url',
+      inputNames: ['base URL'],
       label: 'Base URL',
       isRequired: true,
       value: baseUrl,

@@ -4,6 +4,7 @@ import { suite, type TestContext, test } from 'node:test'
 import { chatEndpoint, replyError, replyModels, replyWhole } from '../../../../test/support/chat-endpoint.ts'
 import { type Dashboard, serveDashboard } from '../../../../test/support/dashboard.ts'
 import { followForm, postForm } from '../../../../test/support/dashboard-forms.ts'
+import { freePort } from '../../../../test/support/free-port.ts'
 import { groups } from '../../../core/groups/groups.ts'
 import { secrets } from '../../../core/secrets/secrets.ts'
 import { parseDotenv } from '../../../lib/text/dotenv.ts'
@@ -57,6 +58,30 @@ suite('the page of the model', () => {
     assert.equal(readFileSync(dash.env, 'utf8'), '# kept\n')
     await followForm(dash.operator, '/dash/model?kind=other', { ...form, untested: 'true' })
     assert.match(readFileSync(dash.env, 'utf8'), /OPENAI_MODEL=small/)
+  })
+
+  test('says at the field what is wrong, and why a model cannot be reached', async (t) => {
+    const dash = await open(t)
+    const base_url = `http://127.0.0.1:${await freePort()}/v1`
+    const form = { action: 'set_model', form: 'set_model', kind: 'other', base_url, model: 'small', key: KEY }
+    const faultOf = async (typed: Record<string, string>, kind = 'other') => {
+      const answer = await postForm(dash.operator, `/dash/model?kind=${kind}`, { ...form, kind, ...typed })
+      const body = await answer.text()
+      assert.ok(!body.includes(KEY) && !body.includes('--key'))
+      const [, at, text] = /<small id="form-set_model-(\w+)-fault"[^>]*>([^<]*)/.exec(body) ?? []
+      return [answer.status, at, text ?? /<div class="notice fault"[^>]*>([^<]*)/.exec(body)?.[1]]
+    }
+    assert.deepEqual(await faultOf({ base_url: 'nonsense' }), [
+      ...[400, 'base_url', 'The base URL must look like https://host/v1.'],
+    ])
+    assert.deepEqual((await faultOf({ base_url: 'https://a:b@host/v1' })).slice(0, 2), [400, 'base_url'])
+    assert.deepEqual((await faultOf({ key: 'two words' })).slice(0, 2), [400, 'key'])
+    assert.deepEqual((await faultOf({ model: '' })).slice(0, 2), [400, 'model'])
+    assert.deepEqual((await faultOf({ command: ' ' }, 'command')).slice(0, 2), [400, 'command'])
+    const [status, , text] = await faultOf({})
+    assert.equal(status, 422)
+    assert.match(String(text), /refused the connection|cannot be reached|is listening/)
+    assert.equal(readFileSync(dash.env, 'utf8'), '# kept\n')
   })
 
   test('is for operators only', async (t) => {
