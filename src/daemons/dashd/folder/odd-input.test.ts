@@ -180,6 +180,8 @@ suite('forms of a folder', () => {
       ({ id }) => id === 'form-grant',
       'grant',
     )
+    assert.ok(!(await pageOf(one, folderPath('team'))).includes('Set a budget'))
+    assert.ok((await pageOf(dash.operator, folderPath('team'))).includes('Set a budget'))
     const offered = await pageOf(one, folderPath('team', 'grants'))
     assert.ok(!offered.includes('value="team/**"'), 'a scope that would be refused')
     const granted = await one.post(folderPath('team', 'grants'), { ...grants.fields, principal: ' github:8 ' })

@@ -2,6 +2,7 @@
 import { GROUP_KEYS, type GroupKey, settingOf } from '../../../core/groups/group-settings.ts'
 import { refuse } from '../../../lib/refusal.ts'
 import { groupsResource } from '../../../resources/groups.ts'
+import { routeTokensResource } from '../../../resources/route-tokens.ts'
 import { renderDetails } from '../../../web/dash/detail-pane.ts'
 import type { FormField } from '../../../web/dash/form.ts'
 import { copyText, link, money, section, timeOf } from '../../../web/dash/parts.ts'
@@ -51,7 +52,7 @@ export const overviewView = defineFolderView({
       'Last activity': timeOf(activity?.last_at, view.nowMs),
       Product: group.product,
       Created: timeOf(group.added_at, view.nowMs),
-      'Next steps': nextSteps(folder),
+      'Next steps': await nextSteps(view, folder),
     })
     return { main: section('summary', 'Today', details), bottom: await settings(view, group), isLive: true }
   },
@@ -65,13 +66,15 @@ function costLink(folder: string, spent: number, cap: number | undefined): Html 
   return link(folderPath(folder, 'budget'), cap === undefined ? money(spent) : `${money(spent)} of ${money(cap)}`)
 }
 
-function nextSteps(folder: string): Html {
+async function nextSteps(view: PageView, folder: string): Promise<Html> {
+  const mayChat = await view.may(routeTokensResource.verbs.open_person_chat, { folder })
+  const maySetBudget = await view.may(groups.set_budget, { folder, daily: 0 })
   const steps = [
-    ['chat', 'Chat with the agent'],
+    ...(mayChat ? ([['chat', 'Chat with the agent']] as const) : []),
     ['agent', 'Edit its persona'],
-    ['budget', 'Set a budget'],
+    ...(maySetBudget ? ([['budget', 'Set a budget']] as const) : []),
   ] as const
-  return html`${steps.map(([view, text], at) => html`${at === 0 ? '' : ' · '}${link(folderPath(folder, view), text)}`)}`
+  return html`${steps.map(([name, text], at) => html`${at === 0 ? '' : ' · '}${link(folderPath(folder, name), text)}`)}`
 }
 
 async function settings(view: PageView, group: GroupRow): Promise<Html> {
