@@ -3,6 +3,9 @@ import type { z } from 'zod'
 import { type JsonSchema, toJsonSchema } from '../../faces/json-schema.ts'
 import type { FormField } from '../../web/dash/form.ts'
 
+/** The longest text of a field, in a script of which each character has nine bytes in a form. */
+export const FORM_MAX = 1024 * 1024
+
 /** Members of a form that are not input of the verb. */
 export const CONTROL_FIELDS: ReadonlySet<string> = new Set([
   'csrf',
