@@ -127,7 +127,7 @@ suite('Home, Turns, Approvals and Costs', () => {
       turn_id: team.running,
       models: [{ model: 'big', input_tokens: 1, output_tokens: 1, cost_cents: 7 }],
     })
-    assert.match(await read(dash.admin, '/dash/'), /<time[^>]*>now<\/time>, \$0\.07<\/span>/)
+    assert.match(await read(dash.admin, '/dash/'), /<time[^>]*>now<\/time>, \$0\.07 so far<\/span>/)
     // Who pays leads operators to the person, whose page others do not have.
     await dash.on.write((tx) => run(tx, `update turns set user_sub = 'github:7' where id = $1`, [team.running]))
     await dash.on.write((tx) => run(tx, `update daily_spend set user_sub = 'github:7' where folder = 'team'`))

@@ -226,7 +226,8 @@ function card(
 
 /** When it started, and what it has cost so far. */
 function liveFigures({ started_at, cost_cents }: LiveTurn, nowMs: number): Html {
-  return html`${timeOf(started_at, nowMs)}, ${money(cost_cents)}`
+  const cost = cost_cents === 0 ? EMPTY_HTML : html`, ${money(cost_cents)} so far`
+  return html`${timeOf(started_at, nowMs)}${cost}`
 }
 
 type LiveTurn = Awaited<ReturnType<typeof turnsResource.verbs.running.run>>['turns'][number]
