@@ -509,6 +509,10 @@ export const ACTION_ROWS: Readonly<Record<string, ActionRow>> = {
     },
     actsOnPage: true,
   },
+  [`${folderPath(':folder', 'agent')} create_skill`]: {
+    make: async (_, { folder, mark }) => onView('agent', folder, { skill: mark, description: 'Writes the report.' }),
+    actsOnPage: true,
+  },
   [`${folderPath(':folder', 'chat')} chat`]: {
     make: async (_, { folder }) => onView('chat', folder, {}),
     actsOnPage: true,

@@ -17,9 +17,20 @@ export const AGENT_FILE_MAX_BYTES = 65_536
 /** Version of a file that does not exist. */
 export const MISSING_FILE = 'none'
 
-export const AGENT_FILE_NAMES = Object.keys(AGENT_FILES) as [AgentFileName, ...AgentFileName[]]
-export const AgentFileName = z.enum(AGENT_FILE_NAMES)
-export type AgentFileName = keyof typeof AGENT_FILES
+type DescribedFile = keyof typeof AGENT_FILES
+export const AGENT_FILE_NAMES = Object.keys(AGENT_FILES) as [DescribedFile, ...DescribedFile[]]
+
+/** A file of the list above, or the text of a skill. */
+export const AgentFileName = z.union([
+  z.enum(AGENT_FILE_NAMES),
+  z.templateLiteral(['.claude/skills/', z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/), '/SKILL.md']),
+])
+export type AgentFileName = z.output<typeof AgentFileName>
+
+/** The text of a skill; undefined if people cannot edit a skill of this name. */
+export function skillFile(skill: string): AgentFileName | undefined {
+  return AgentFileName.safeParse(`.claude/skills/${skill}/SKILL.md`).data
+}
 
 export const AgentFileText = markContent(
   checkedText((value) => {
@@ -33,7 +44,7 @@ export const AgentFileVersion = z
   .regex(/^(none|sha256:[0-9a-f]{64})$/, 'must be the version of a file that was read before')
 
 export const AgentFileEntry = z.object({
-  name: AgentFileName,
+  name: z.enum(AGENT_FILE_NAMES),
   about: z.string(),
   bytes: z.int().optional().describe('Absent if there is no such file'),
   modified_at: z.string().optional(),

@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test'
 import { isRefusal } from '../../../test/support/host.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 import { layout } from '../layout.ts'
-import { AGENT_FILE_MAX_BYTES, type AgentFileName, AgentFileText } from './agent-file.ts'
+import { AGENT_FILE_MAX_BYTES, AgentFileName, AgentFileText, skillFile } from './agent-file.ts'
 import { listAgentFiles, readAgentFile, writeAgentFile } from './agent-files.ts'
 import { listAgentSkills } from './agent-skills.ts'
 
@@ -44,6 +44,15 @@ test('creates, reads and replaces a file by version', async (t) => {
   assert.deepEqual(readdirSync(join(home, '.claude')), ['CLAUDE.md'])
 })
 
+test('names the text of a skill with a plain name, and no other file', () => {
+  assert.equal(skillFile('weekly-report_2.0'), '.claude/skills/weekly-report_2.0/SKILL.md')
+  assert.equal(skillFile('a'.repeat(64)), `.claude/skills/${'a'.repeat(64)}/SKILL.md`)
+  for (const name of ['', '.', '..', '.a', '-a', 'a/b', 'a b', 'ü', 'a\n', 'a'.repeat(65)])
+    assert.equal(skillFile(name), undefined, name)
+  for (const name of ['.claude/skills/a/other.md', 'x/.claude/skills/a/SKILL.md', '.claude/skills/a/SKILL.md/b'])
+    assert.equal(AgentFileName.safeParse(name).success, false, name)
+})
+
 test('refuses to replace another version and keeps the file', async (t) => {
   const { home, read, write } = workspace(t)
   const version = await write('PERSONA.md', 'mine', 'none')
@@ -65,6 +74,33 @@ test('lets one of several parallel saves of a version succeed', async (t) => {
     assert.equal(saved.length, 1)
     assert.equal((await read('CLAUDE.md')).content, saved[0])
   }
+})
+
+test('refuses links in the path of a skill, and leaves what they lead to', async (t) => {
+  const { home, dirs, read, write } = workspace(t)
+  const elsewhere = join(dirs.root, 'elsewhere')
+  mkdirSync(elsewhere)
+  mkdirSync(join(home, '.claude/skills'), { recursive: true })
+  symlinkSync(elsewhere, join(home, '.claude/skills/a'))
+  const inSkill = isRefusal('conflict', '/.claude/skills/a: it is a symbolic link')
+  await assert.rejects(read('.claude/skills/a/SKILL.md'), inSkill)
+  await assert.rejects(write('.claude/skills/a/SKILL.md', 'x', 'none'), inSkill)
+  assert.equal((await read('.claude/skills/b/SKILL.md')).exists, false)
+  await write('.claude/skills/b/SKILL.md', 'x', 'none')
+  assert.deepEqual(readdirSync(join(home, '.claude/skills')), ['a', 'b'])
+  assert.deepEqual(readdirSync(elsewhere), [])
+})
+
+test('refuses links in the directories above a skill', async (t) => {
+  const { home, dirs, read, write } = workspace(t)
+  const elsewhere = join(dirs.root, 'elsewhere')
+  mkdirSync(elsewhere)
+  mkdirSync(join(home, '.claude'))
+  symlinkSync(elsewhere, join(home, '.claude/skills'))
+  const above = isRefusal('conflict', '/.claude/skills: it is a symbolic link')
+  await assert.rejects(read('.claude/skills/a/SKILL.md'), above)
+  await assert.rejects(write('.claude/skills/a/SKILL.md', 'x', 'none'), above)
+  assert.deepEqual(readdirSync(elsewhere), [])
 })
 
 test('refuses links, directories, large files and other encodings', async (t) => {

@@ -96,13 +96,15 @@ async function readBytes(home: Directory, path: AgentFileName): Promise<Buffer |
   return (await parent?.readFile(basename(path), AGENT_FILE_MAX_BYTES))?.data
 }
 
-/** Undefined if there is no such directory. Refuses a link in its place. */
-async function openParent(home: Directory, path: AgentFileName): Promise<Directory | undefined> {
+/** The directory of a path; undefined if there is none. Refuses a link in its place. */
+async function openParent(home: Directory, path: string): Promise<Directory | undefined> {
   const name = dirname(path)
   const parent = await home.openPath(name)
-  if (!parent && (await home.kindOf(name)) !== undefined)
+  if (parent) return parent
+  await using above = await openParent(home, name)
+  if (above && (await above.kindOf(basename(name))) !== undefined)
     refuse('conflict', `cannot open ${home.path}/${name}: it is a symbolic link or not a directory`)
-  return parent
+  return undefined
 }
 
 function versionOf(data: Uint8Array | undefined): string {

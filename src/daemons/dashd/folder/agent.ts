@@ -1,12 +1,29 @@
 // The agent of a folder: its model, the files that describe it, and its skills.
-import { AGENT_FILE_MAX_BYTES, AgentFileName, type AgentSkill } from '../../../core/groups/agent-file.ts'
+import {
+  AGENT_FILE_MAX_BYTES,
+  AgentFileName,
+  type AgentSkill,
+  MISSING_FILE,
+  skillFile,
+} from '../../../core/groups/agent-file.ts'
 import { Refusal, refuse } from '../../../lib/refusal.ts'
 import { groupsResource } from '../../../resources/groups.ts'
-import { groupDigits, link, notice, section, textBlock, timeOf, visibleText } from '../../../web/dash/parts.ts'
+import type { FormField } from '../../../web/dash/form.ts'
+import {
+  buttonLink,
+  groupDigits,
+  link,
+  notice,
+  section,
+  textBlock,
+  timeOf,
+  visibleText,
+} from '../../../web/dash/parts.ts'
 import { defineTable, renderTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import { modelActions, renderModelSection } from '../model-section.ts'
 import type { PageContent, PageView } from '../page.ts'
+import { requiredField } from '../typed-fields.ts'
 import { defineFolderView } from './view.ts'
 
 const groups = groupsResource.verbs
@@ -35,9 +52,23 @@ export const agentView = defineFolderView({
         return { done: `${name} saved. Agents read it at the next turn.` }
       },
     },
+    create_skill: {
+      run: async (view, fields) => {
+        const folder = view.params.folder ?? ''
+        const [skill, description] = [requiredField(fields, 'skill'), requiredField(fields, 'description')]
+        const name = skillFile(skill) ?? refuse('invalid', SKILL_NAME_RULE)
+        if ((await view.call(groups.read_file, { folder, name })).exists)
+          refuse('conflict', `skill ${skill} exists already`)
+        const content = `---\nname: ${skill}\ndescription: ${JSON.stringify(description)}\n---\n\n# ${skill}\n`
+        await view.call(groups.write_file, { folder, name, version: MISSING_FILE, content })
+        return { to: view.url({ file: name }), done: `Created the skill ${skill}. Write below how the agent does it.` }
+      },
+    },
   },
   show: (view, folder) => (view.query.file === undefined ? showAgent(view, folder) : showEditor(view, folder)),
 })
+
+const SKILL_NAME_RULE = 'skill must be 1 to 64 letters, digits, ".", "_" and "-", and start with a letter or digit'
 
 function readName(text: string | undefined): AgentFileName {
   const { success, data } = AgentFileName.safeParse(text)
@@ -51,7 +82,7 @@ async function showAgent(view: PageView, folder: string): Promise<Omit<PageConte
   ]
   return {
     top: await renderModelSection(view),
-    bottom: html`${section('files', 'Files', fileTable(view, files))}${section('skills', 'Skills', skillTable(folder, skills))}`,
+    bottom: html`${section('files', 'Files', fileTable(view, files))}${section('skills', 'Skills', skillTable(view, folder, skills))}${section('new-skill', 'Create a skill', newSkillForm(view))}`,
   }
 }
 
@@ -85,7 +116,18 @@ function fileTable(view: PageView, files: readonly FileEntry[]): Html {
   )
 }
 
-function skillTable(folder: string, skills: readonly AgentSkill[]): Html {
+function newSkillForm(view: PageView): Html {
+  const fields: FormField[] = [
+    { name: 'skill', label: 'Name', isRequired: true, maxLength: 64, placeholder: 'weekly-report' },
+    {
+      ...{ name: 'description', label: 'Description', isRequired: true, maxLength: 500 },
+      hint: 'What it does, and when the agent uses it.',
+    },
+  ]
+  return view.form({ action: 'create_skill', fields, submit: 'Create skill' })
+}
+
+function skillTable(view: PageView, folder: string, skills: readonly AgentSkill[]): Html {
   return renderTable(
     defineTable<AgentSkill>({
       id: 'skills-list',
@@ -93,7 +135,13 @@ function skillTable(folder: string, skills: readonly AgentSkill[]): Html {
       rows: skills,
       rowId: ({ name }) => name,
       columns: [
-        { label: 'Skill', cell: ({ name }) => visibleText(name) },
+        {
+          label: 'Skill',
+          cell: ({ name }) => {
+            const file = skillFile(name)
+            return file === undefined ? visibleText(name) : link(view.url({ file, kind: undefined }), name)
+          },
+        },
         { label: 'What it does', cell: ({ description, fault }) => visibleText(fault ?? description ?? '') },
         {
           label: 'From',
@@ -102,6 +150,7 @@ function skillTable(folder: string, skills: readonly AgentSkill[]): Html {
       ],
       empty: {
         text: 'The agent has no skills. They are directories with a SKILL.md below .claude/skills in its workspace.',
+        next: html`<p>${buttonLink('#new-skill', 'Create a skill')}</p>`,
       },
     }),
   )
@@ -110,6 +159,9 @@ function skillTable(folder: string, skills: readonly AgentSkill[]): Html {
 async function showEditor(view: PageView, folder: string): Promise<Omit<PageContent, 'title'>> {
   const name = readName(view.query.file)
   const { content, version, exists } = await view.call(groups.read_file, { folder, name })
+  const { skills } = await view.call(groups.skills, { folder })
+  const owner = skills.find((skill) => skillFile(skill.name) === name)?.package
+  const ofPackage = owner === undefined ? '' : ` It is part of the package ${owner}, whose updates keep your changes.`
   const field = {
     name: 'content',
     label: exists ? name : `${name} (new)`,
@@ -117,7 +169,7 @@ async function showEditor(view: PageView, folder: string): Promise<Omit<PageCont
     rows: 24,
     isUnmarked: true,
     value: content,
-    hint: `At most ${AGENT_FILE_MAX_BYTES} bytes. The agent can change the file, too.`,
+    hint: `At most ${AGENT_FILE_MAX_BYTES} bytes. The agent can change the file, too.${ofPackage}`,
   } as const
   const form = view.form({ action: 'save_file', fields: [field], submit: 'Save', fixed: { name, version } })
   return {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { type Dashboard, serveDashboard } from '../../../../test/support/dashboard.ts'
@@ -109,6 +109,40 @@ suite('views of a folder', () => {
     assert.match(body, /The agent has no skills/)
     assert.match(body, /Only operators of this server can choose another runtime/)
     assert.match(await textOf(dash.operator.get('/dash/folders/team?view=agent')), /kind=openrouter/)
+  })
+
+  test('agent: creates a skill, edits its text, and says which package it is from', async (t) => {
+    const dash = await open(t)
+    const path = '/dash/folders/team?view=agent'
+    const skill = { action: 'create_skill', skill: 'report', description: 'Writes "reports".' }
+    const created = await postForm(dash.admin, path, skill)
+    const editor = created.headers.get('Location') ?? ''
+    assert.deepEqual([created.status, editor], [303, `${path}&file=.claude%2Fskills%2Freport%2FSKILL.md`])
+    const file = join(homeOf(dash, 'team'), '.claude/skills/report/SKILL.md')
+    const text = '---\nname: report\ndescription: "Writes \\"reports\\"."\n---\n\n# report\n'
+    assert.equal(readFileSync(file, 'utf8'), text)
+    const body = await textOf(dash.admin.get(path))
+    assert.match(body, /<a href="[^"]*file=.claude%2Fskills%2Freport%2FSKILL.md">report<\/a>/)
+    const shown = await textOf(dash.admin.get(editor))
+    assert.ok(!shown.includes('part of the package'))
+    const [, version = ''] = /name="version" value="([^"]+)"/.exec(shown) ?? []
+    const name = '.claude/skills/report/SKILL.md'
+    const saved = await postForm(dash.admin, editor, { action: 'save_file', name, version, content: 'How to do it.' })
+    assert.equal(saved.status, 303)
+    assert.equal(readFileSync(file, 'utf8'), 'How to do it.')
+    writeFileSync(join(homeOf(dash, 'team'), '.claude/skills/report/.package'), 'office\n')
+    assert.match(
+      await textOf(dash.admin.get(editor)),
+      /It is part of the package office, whose updates keep your changes\./,
+    )
+    const again = await postForm(dash.admin, path, skill)
+    assert.equal(again.status, 409)
+    assert.match(await again.text(), /exists already/)
+    assert.equal(readFileSync(file, 'utf8'), 'How to do it.')
+    for (const wrong of ['../up', '.hidden', 'a b', 'x'.repeat(65)])
+      assert.equal((await postForm(dash.admin, path, { ...skill, skill: wrong })).status, 400, wrong)
+    assert.equal((await postForm(dash.stranger, path, { ...skill, skill: 'mine' })).status, 404)
+    assert.deepEqual(readdirSync(join(homeOf(dash, 'team'), '.claude/skills')), ['report'])
   })
 
   test('chat: leads to the chat of the person, made once', async (t) => {
