@@ -130,6 +130,8 @@ suite('the pages of the dashboard', () => {
       javaScriptEnabled: false,
       viewport: { width: 390, height: 844 },
     })
+    // With the style sheet.
+    await page.waitForLoadState('load')
     // The menu cannot be closed without script, so it must be small.
     const { y = 844 } = (await page.locator('h1').boundingBox()) ?? {}
     assert.ok(y < 422, `the page starts ${y} px below the top of a phone`)
