@@ -194,7 +194,7 @@ suite('Home, Turns, Approvals and Costs', () => {
       ['/dash/costs?folder=a%20b', /Folder must be names of letters/],
       ['/dash/tasks?status=lost', /Status must be one of/],
       ['/dash/access?folder=a%20b', /Folder must be names of letters/],
-      ['/dash/access?folder=team&principal=nobody', /Principal must look like/],
+      ['/dash/access?folder=team&principal=unknown', /Principal must look like/],
     ] as const) {
       const page = await read(dash.operator, path)
       assert.match(page, fault, path)
