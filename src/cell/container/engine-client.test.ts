@@ -112,7 +112,6 @@ suite('the client of a container engine', () => {
           { Id: 'y', Labels: null },
         ],
       ],
-      'DELETE /containers/busy': [409, { message: 'removal in progress' }],
     })
     const engine = await open(t, socket)
     assert.deepEqual(await engine.imagePath('a/b:1'), { path: '/bin:/opt' })
@@ -123,6 +122,21 @@ suite('the client of a container engine', () => {
     ])
     assert.match(calls.at(-1) ?? '', /all=true&filters=%7B%22label%22%3A%5B%22a%3Db%22%5D%7D$/)
     await engine.remove('gone')
-    await engine.remove('busy')
+  })
+
+  test('waits for the end of a removal that is already in progress', async (t) => {
+    const inProgress = [409, { message: 'removal in progress' }] as const
+    const { socket, calls } = await fakeEngine(t, {
+      'DELETE /containers/ending': inProgress,
+      'POST /containers/ending/wait': [200, { StatusCode: 0 }],
+      'DELETE /containers/gone': inProgress,
+      'DELETE /containers/stuck': inProgress,
+      'POST /containers/stuck/wait': [500, { message: 'device busy' }],
+    })
+    const engine = await open(t, socket)
+    await engine.remove('ending')
+    assert.equal(calls.at(-1), 'POST /v1.41/containers/ending/wait?condition=removed')
+    await engine.remove('gone')
+    await assert.rejects(engine.remove('stuck'), isRefusal('unavailable', 'cannot remove a container: device busy'))
   })
 })

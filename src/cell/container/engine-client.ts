@@ -121,12 +121,14 @@ export class EngineClient {
     if (response.status >= 300) fail(response, 'start a container')
   }
 
-  /** Kills it if it runs. Does nothing if it is gone. */
+  /** Kills it if it runs, and returns when it is gone. */
   async remove(id: string): Promise<void> {
-    const response = await this.#call({ method: 'DELETE', path: `/containers/${id}?force=true&v=true` })
-    // 409: the engine is removing it already.
-    if (response.status >= 300 && response.status !== 404 && response.status !== 409)
-      fail(response, 'remove a container')
+    const removed = await this.#call({ method: 'DELETE', path: `/containers/${id}?force=true&v=true` })
+    // The engine is removing it already, because its first process has ended.
+    const isUnderway = removed.status === 409
+    const wait = { method: 'POST', path: `/containers/${id}/wait?condition=removed` } as const
+    const response = isUnderway ? await this.#call(wait) : removed
+    if (response.status >= 300 && response.status !== 404) fail(response, 'remove a container')
   }
 
   /** Containers in every state with this label. */
