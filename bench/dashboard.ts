@@ -39,7 +39,7 @@ const ROUNDS = 11
 const WARM = 3
 const GOAL_MS = 30
 /** More than the goal is for, because a few pages would be less than the noise of the measurement. */
-const OPEN_PAGES = 2000
+const OPEN_PAGES = 1000
 /** Open pages that only warm up. */
 const FEW_PAGES = 200
 const GOAL_KIB = 30

@@ -38,6 +38,6 @@ async function openStream(daemon: DaemonContext, live: LiveUpdates, c: Context):
   const outgoing = outgoingOf(c)
   if (!isAdministrator || !outgoing) throw new Refusal('not_found', 'there is nothing at this path')
   if (c.req.method === 'HEAD') return new Response(null, { headers: { 'Content-Type': SSE_CONTENT_TYPE } })
-  live.open(outgoing, c.req.header('Last-Event-ID') ?? c.req.query('seen'))
+  live.open(outgoing, person.sub, c.req.header('Last-Event-ID') ?? c.req.query('seen'))
   return alreadySentResponse(200)
 }

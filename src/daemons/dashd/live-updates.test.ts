@@ -4,13 +4,13 @@ import { Socket } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { countedEngine } from '../../../test/support/counted-engine.ts'
-import { testHost } from '../../../test/support/host.ts'
+import { isRefusal, testHost } from '../../../test/support/host.ts'
 import { openStream } from '../../../test/support/link-host.ts'
 import { serveHost } from '../../../test/support/served-host.ts'
 import { createSession } from '../../core/people/sessions.ts'
 import { groupsResource } from '../../resources/groups.ts'
 import { sessionCookieName } from '../http/session-cookie.ts'
-import { LiveUpdates } from './live-updates.ts'
+import { LiveUpdates, PAGES_PER_PERSON_MAX } from './live-updates.ts'
 
 const PAGES = 20
 const DAY_MS = 24 * 3_600_000
@@ -65,9 +65,9 @@ test('many changes tell an open page to reload once a second at most, and are no
 })
 
 /** The response of a browser that does not read. */
-function openUnread(live: LiveUpdates, seen?: string): ServerResponse {
+function openUnread(live: LiveUpdates, seen?: string, person = 'local:ops'): ServerResponse {
   const response = new ServerResponse(new IncomingMessage(new Socket()))
-  live.open(response, seen)
+  live.open(response, person, seen)
   return response
 }
 
@@ -105,6 +105,18 @@ test('pages reload once a second, and less often if more than 50 are open', asyn
   for (const each of pages.slice(1, 30)) each.destroy()
   await setImmediate()
   assert.ok(isToldAfter(1000))
+})
+
+test('a person has at most 1000 live pages; one that is closed makes room, and other people are not affected', async (t) => {
+  const { live } = await openLive(t)
+  const [first] = Array.from({ length: PAGES_PER_PERSON_MAX }, () => openUnread(live))
+  const isFull = isRefusal('rate_limited', 'you have 1000 live pages open')
+  assert.throws(() => openUnread(live), isFull)
+  openUnread(live, undefined, 'local:other')
+  first?.destroy()
+  await setImmediate()
+  openUnread(live)
+  assert.throws(() => openUnread(live), isFull)
 })
 
 test('a browser that does not read is disconnected, and the others when the daemon stops', async (t) => {

@@ -3,6 +3,7 @@
 import { randomInt } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import { SSE_COMMENT, SSE_CONTENT_TYPE } from '../../lib/http/sse-writer.ts'
+import { refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 
 /** Pages reload at most this often, and less often if many are open. */
@@ -11,6 +12,8 @@ const INTERVAL_PER_PAGE_MS = 20
 const ALIVE_MS = 15_000
 /** Limit of unsent bytes; a browser that does not read is disconnected and comes back. */
 const UNSENT_MAX = 16 * 1024
+/** Open pages of one person; more than a person needs, and few enough to leave room for others. */
+export const PAGES_PER_PERSON_MAX = 1000
 
 export const LIVE_EVENT = 'svc:changed'
 /** Says that the connection works: the script of a page does not see comments. */
@@ -20,6 +23,7 @@ export const LIVE_END_EVENT = 'svc:ended'
 
 export class LiveUpdates {
   readonly #streams = new Set<ServerResponse>()
+  readonly #countOf = new Map<string, number>()
   readonly #stops: (() => void)[] = []
   #timer: NodeJS.Timeout | undefined
   /** Another start in every process, so that a page of an earlier process is not taken for current. */
@@ -36,8 +40,11 @@ export class LiveUpdates {
     return String(this.#version)
   }
 
-  /** `seen`: the version that the page shows. */
-  open(response: ServerResponse, seen: string | undefined): void {
+  /** `person`: who opens the page; `seen`: the version that it shows. */
+  open(response: ServerResponse, person: string, seen: string | undefined): void {
+    const count = this.#countOf.get(person) ?? 0
+    if (count >= PAGES_PER_PERSON_MAX)
+      refuse('rate_limited', `you have ${PAGES_PER_PERSON_MAX} live pages open`, 'close some of them')
     response.writeHead(200, {
       'Content-Type': SSE_CONTENT_TYPE,
       'Cache-Control': 'no-store',
@@ -45,13 +52,21 @@ export class LiveUpdates {
     })
     response.write(seen === this.version ? SSE_COMMENT : this.#event())
     this.#streams.add(response)
-    response.once('close', () => this.#streams.delete(response))
+    this.#countOf.set(person, count + 1)
+    response.once('close', () => this.#forget(response, person))
   }
 
   close(): void {
     clearTimeout(this.#timer)
     for (const stop of this.#stops) stop()
     for (const response of this.#streams) response.end()
+  }
+
+  #forget(response: ServerResponse, person: string): void {
+    this.#streams.delete(response)
+    const left = (this.#countOf.get(person) ?? 0) - 1
+    if (left > 0) this.#countOf.set(person, left)
+    else this.#countOf.delete(person)
   }
 
   #changed(): void {
