@@ -4,7 +4,7 @@ import type { z } from 'zod'
 import type { InstanceHost } from '../../registry/context.ts'
 import type { NamedVerb } from '../../registry/resource.ts'
 import type { FormField } from '../../web/dash/form.ts'
-import type { AnyTable, DataTable } from '../../web/dash/table.ts'
+import type { AnyTable, DataTable, TableData } from '../../web/dash/table.ts'
 import type { Html } from '../../web/html.ts'
 import type { DaemonContext } from '../daemon.ts'
 import type { FormFields } from '../http/form-request.ts'
@@ -65,8 +65,10 @@ export interface PageView {
   form(form: ViewForm): Html
   /** A further list of the page, with downloads. */
   list<R>(table: DataTable<R>): Html
-  /** The lists so far, by the id of their table. */
-  readonly lists: ReadonlyMap<string, AnyTable>
+  /** Downloads of a list that the page does not show as a table. */
+  downloads<R>(data: TableData<R>): Html
+  /** The lists so far, by their id. */
+  readonly lists: ReadonlyMap<string, TableData<never>>
   button(button: ViewButton): Html
   /** The URL of this page with changed parameters of its query. */
   url(changes?: Readonly<Record<string, string | undefined>>): string

@@ -10,8 +10,8 @@ import type { InstanceHost } from '../../registry/context.ts'
 import { withQuery } from '../../web/dash/filter-bar.ts'
 import { type FormField, renderButton, renderForm } from '../../web/dash/form.ts'
 import { notice } from '../../web/dash/parts.ts'
-import { type AnyTable, defineTable, renderTable, renderTableLinks } from '../../web/dash/table.ts'
-import { html } from '../../web/html.ts'
+import { renderTable, renderTableLinks, type TableData } from '../../web/dash/table.ts'
+import { EMPTY_HTML, html } from '../../web/html.ts'
 import { toSentence } from '../../web/text/wording.ts'
 import type { DaemonContext } from '../daemon.ts'
 import { readCookie } from '../http/session-cookie.ts'
@@ -53,9 +53,14 @@ export async function createView(options: ViewOptions): Promise<PageView> {
   const { pathname: path, search } = new URL(c.req.url)
   const query = options.query ?? parseQueryString(search)
   let changes = 0
-  const lists = new Map<string, AnyTable>()
+  const lists = new Map<string, TableData<never>>()
   const url: PageView['url'] = (changed = {}) =>
     withQuery(path, { ...query, after: undefined, format: undefined, list: undefined, ...changed })
+  const downloads: PageView['downloads'] = (data) => {
+    lists.set(data.id, data as unknown as TableData<never>)
+    const linkTo = (format: string): string => url({ format, list: data.id })
+    return data.rows.length === 0 ? EMPTY_HTML : renderTableLinks({ csv: linkTo('csv'), json: linkTo('json') })
+  }
   const rights = await readRights(host, person)
   const hidden = (action: string, form: string, fixed: Readonly<Record<string, string>>): Record<string, string> => ({
     ...fixed,
@@ -108,12 +113,8 @@ export async function createView(options: ViewOptions): Promise<PageView> {
     button: ({ action, fixed = {}, ...button }) =>
       renderButton({ ...button, to: withQuery(path, query), hidden: hidden(action, action, fixed) }),
     lists,
-    list: (table) => {
-      lists.set(table.id, defineTable(table))
-      if (table.rows.length === 0) return renderTable(table)
-      const download = (format: string): string => url({ format, list: table.id })
-      return html`${renderTable(table)}${renderTableLinks({ csv: download('csv'), json: download('json') })}`
-    },
+    list: (table) => html`${renderTable(table)}${downloads(table)}`,
+    downloads,
     url,
   }
 }

@@ -51,6 +51,9 @@ export interface DataTable<R> {
   readonly next?: string | undefined
 }
 
+/** What CSV and JSON have of a table. */
+export type TableData<R> = Pick<DataTable<R>, 'id' | 'columns' | 'rows' | 'next'>
+
 /** A table of any rows, for pages that return one. */
 export type AnyTable = DataTable<never>
 
@@ -133,7 +136,7 @@ function keyOfColumn(label: string): string {
 
 type PlainRow = Readonly<Record<string, string | number | boolean | undefined>>
 
-export function plainRows<R>({ columns, rows }: DataTable<R>): PlainRow[] {
+export function plainRows<R>({ columns, rows }: TableData<R>): PlainRow[] {
   return rows.map((row) =>
     Object.fromEntries(columns.map((column) => [keyOfColumn(column.label), plainValue(column, row)])),
   )
@@ -157,11 +160,11 @@ function textOfHtml(markup: string): string {
     .trim()
 }
 
-export function csvHead<R>({ columns }: DataTable<R>): string {
+export function csvHead<R>({ columns }: TableData<R>): string {
   return csvLine(columns.map(({ label }) => keyOfColumn(label)))
 }
 
-export function csvRows<R>(table: DataTable<R>): string {
+export function csvRows<R>(table: TableData<R>): string {
   return plainRows(table)
     .map((row) => csvLine(Object.values(row)))
     .join('')

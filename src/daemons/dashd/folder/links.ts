@@ -6,7 +6,7 @@ import { routeTokensResource } from '../../../resources/route-tokens.ts'
 import { renderDetails } from '../../../web/dash/detail-pane.ts'
 import type { FormField } from '../../../web/dash/form.ts'
 import { badge, buttonLink, copyText, link, notice, section, textBlock, timeOf } from '../../../web/dash/parts.ts'
-import { countColumn, type DataTable, defineTable, renderTable } from '../../../web/dash/table.ts'
+import { countColumn, type DataTable, defineTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html, trustedHtml } from '../../../web/html.ts'
 import type { FormFields } from '../../http/form-request.ts'
 import { messagePath, stateBadge } from '../message-parts.ts'
@@ -228,7 +228,7 @@ async function showDeliveries(view: PageView, jid: string): Promise<Html> {
         : EMPTY_HTML,
     empty: { text: 'Nothing has arrived through this link.', command: `svc token ${view.host.instance} test ${jid}` },
   }
-  return renderTable(table)
+  return view.list(table)
 }
 
 const REACHES: readonly (readonly [string, string])[] = [

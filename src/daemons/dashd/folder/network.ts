@@ -3,7 +3,7 @@ import { DEFAULT_HOSTS } from '../../../core/access/allowlist.ts'
 import { deniedHost, unallowableReason } from '../../../core/access/network-denials.ts'
 import { networkRulesResource } from '../../../resources/network-rules.ts'
 import { buttonLink, section, timeOf } from '../../../web/dash/parts.ts'
-import { type DataTable, defineTable, renderTable } from '../../../web/dash/table.ts'
+import { type DataTable, defineTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import type { PageView } from '../page.ts'
 import { defineFolderView } from './view.ts'
@@ -53,7 +53,7 @@ export const networkView = defineFolderView({
       submit: 'Allow host',
     })
     return {
-      main: html`${section('denied', 'Denied hosts', renderTable(denialTable(view, folder, denied, { hosts, mayAllow })))}${section('in-force', 'Hosts it may reach', hostsInForce(hosts, own))}<h2>Own rules</h2>`,
+      main: html`${section('denied', 'Denied hosts', view.list(denialTable(view, folder, denied, { hosts, mayAllow })))}${section('in-force', 'Hosts it may reach', hostsInForce(hosts, own))}<h2>Own rules</h2>`,
       table: defineTable(ruleTable(view, folder, own, { next, mayAllow })),
       bottom: mayAllow ? section('new-rule', 'Allow a host', form) : EMPTY_HTML,
       isLive: true,

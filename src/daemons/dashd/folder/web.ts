@@ -4,7 +4,7 @@ import { webHostsResource } from '../../../resources/web-hosts.ts'
 import { webRoutesResource } from '../../../resources/web-routes.ts'
 import type { FormField } from '../../../web/dash/form.ts'
 import { buttonLink, link, section, timeOf } from '../../../web/dash/parts.ts'
-import { type DataTable, defineTable, renderTable } from '../../../web/dash/table.ts'
+import { type DataTable, defineTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import type { PageView } from '../page.ts'
 import { defineFolderView } from './view.ts'
@@ -152,7 +152,7 @@ function fileList(view: PageView, folder: string, { files, has_more_files }: Pub
     },
   }
   const more = has_more_files ? html`<p class="hint">There are more files than are shown here.</p>` : EMPTY_HTML
-  return html`${renderTable(table)}${more}`
+  return html`${view.list(table)}${more}`
 }
 
 function pathField(folder: string): FormField {

@@ -61,7 +61,7 @@ async function readCosts(view: PageView, by: Group): Promise<Omit<PageContent, '
       new Map(ofDays.map(({ name, cents }) => [name, cents])),
       since,
       days,
-    )}</div></div>${renderBudgets(budgets)}`,
+    )}</div></div>${renderBudgets(view, budgets)}`,
     table: spendTable(view, by, spend),
     bottom: isCut
       ? html`<p class="hint">The ${limit} with the highest cost; the download has up to 1000.</p>`
@@ -88,14 +88,25 @@ function tabs(view: PageView, by: Group) {
 
 type NearBudgets = Awaited<ReturnType<typeof near_cap.run>>['budgets']
 
-function renderBudgets(budgets: NearBudgets): Html {
+function renderBudgets(view: PageView, budgets: NearBudgets): Html {
   if (budgets.length === 0) return EMPTY_HTML
   const items = budgets.map(({ by, name, cap, spent, status }) => {
     const who = by === 'folder' ? folderLink(name) : html`${visibleText(name)}`
     const action = by === 'folder' ? buttonLink(folderPath(name, 'budget'), 'Budget') : EMPTY_HTML
     return html`<li>${badge(status === 'WARN' ? 'nearly spent' : 'spent', status === 'WARN' ? 'warn' : 'fault')}<span class="what">${who} ${money(spent)} of ${money(cap)} ${renderMeter(`Budget of ${name}`, spent, cap)}</span>${action}</li>`
   })
-  return section('budgets', "Today's budgets near their cap", html`<ul class="list">${items}</ul>`)
+  const downloads = view.downloads<NearBudgets[number]>({
+    id: 'near-budgets',
+    rows: budgets,
+    columns: [
+      { label: 'By', cell: ({ by }) => by },
+      { label: 'Name', cell: ({ name }) => name },
+      moneyColumn('Spent', ({ spent }) => spent),
+      moneyColumn('Cap', ({ cap }) => cap),
+      { label: 'Status', cell: ({ status }) => status },
+    ],
+  })
+  return section('budgets', "Today's budgets near their cap", html`<ul class="list">${items}</ul>${downloads}`)
 }
 
 function spendTable(view: PageView, by: Group, spend: readonly Spend[]) {

@@ -205,6 +205,33 @@ suite('Home, Turns, Approvals and Costs', () => {
     assert.match(await old.text(), /<a class="button" href="\/dash\/people">First page<\/a>/)
   })
 
+  test('export what needs attention, live turns and budgets near their cap', async (t) => {
+    const dash = await openBusyDashboard(t)
+    const load = async (browser: SignedInBrowser, path: string, list: string) =>
+      (await (await browser.get(`${path}?format=json&list=${list}`)).json()) as Record<string, unknown>[]
+    assert.ok((await read(dash.admin, '/dash/')).includes('/dash/?format=csv&amp;list=attention'))
+    const found = await load(dash.admin, '/dash/', 'attention')
+    assert.deepEqual(found.map(({ kind, folder }) => `${kind} ${folder}`).toSorted(), [
+      'budget team',
+      'denied host team',
+      'failed message team',
+      'held call team',
+    ])
+    const failed = found.find(({ kind }) => kind === 'failed message')
+    assert.deepEqual([failed?.what, failed?.reason], [`${SCRIPT} of team`, 'broken <b>team</b>'])
+    assert.match(String(failed?.time), /^20.*Z$/)
+    assert.equal(found.find(({ kind }) => kind === 'denied host')?.what, 'api.team.example 2 times')
+    const live = await load(dash.admin, '/dash/', 'live-turns')
+    assert.deepEqual(
+      live.map(({ turn, folder, text, cost }) => [turn, folder, text, cost]),
+      [[dash.team.running, 'team', 'work of team', 0]],
+    )
+    assert.equal((await load(dash.operator, '/dash/', 'live-turns')).length, 2)
+    const budgets = await load(dash.admin, '/dash/costs', 'near-budgets')
+    assert.deepEqual(budgets, [{ by: 'folder', name: 'team', spent: 0.9, cap: 1, status: 'WARN' }])
+    assert.equal((await dash.stranger.get('/dash/?format=json&list=attention')).status, 404)
+  })
+
   test('filter turns, and export them with their costs', async (t) => {
     const dash = await openBusyDashboard(t)
     const page = await read(dash.operator, '/dash/turns?outcome=failed&folder=other')

@@ -17,6 +17,7 @@ import {
   timeOf,
   visibleText,
 } from '../../../web/dash/parts.ts'
+import { moneyColumn } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import { approvalActions, decisionButtons, mayDecide } from '../approval-parts.ts'
 import { messagePath, retryButton } from '../message-parts.ts'
@@ -95,7 +96,18 @@ async function renderAttention(view: PageView, attention: Attention): Promise<Ht
       next: html`<p>${link('/dash/messages', 'See the last messages')}</p>`,
       command: `svc status ${view.host.instance}`,
     })
-  return html`<ul class="list">${items.map((item) => renderItem(view, item))}</ul>`
+  const downloads = view.downloads<AttentionItem>({
+    id: 'attention',
+    rows: items,
+    columns: [
+      { label: 'Kind', cell: ({ kind }) => kind },
+      { label: 'Folder', cell: ({ folder }) => folder },
+      { label: 'What', cell: ({ what }) => what },
+      { label: 'Reason', cell: ({ reason }) => reason },
+      { label: 'Time', cell: ({ at }) => at },
+    ],
+  })
+  return html`<ul class="list">${items.map((item) => renderItem(view, item))}</ul>${downloads}`
 }
 
 function renderItem(view: PageView, { id, tone, kind, folder, what, reason, at, action }: AttentionItem): Html {
@@ -243,5 +255,17 @@ function renderLive(view: PageView, turns: readonly LiveTurn[]): Html {
     (turn) =>
       html`<li id="live-${encodeURIComponent(turn.id)}">${turnBadge(turn)}<span class="what">${folderLink(turn.folder)} ${link(turnPath(turn.id), excerpt(turn.text) || turn.id)}<br>${stepText(turn.step, view.nowMs)}</span><span class="muted">${liveFigures(turn, view.nowMs)}</span>${stopButton(view, turn)}</li>`,
   )
-  return html`<ul class="list">${items}</ul>`
+  const downloads = view.downloads<LiveTurn>({
+    id: 'live-turns',
+    rows: turns,
+    columns: [
+      { label: 'Turn', cell: ({ id }) => id },
+      { label: 'Folder', cell: ({ folder }) => folder },
+      { label: 'Text', cell: ({ text }) => text },
+      { label: 'Step', cell: ({ step }) => stepText(step, view.nowMs) },
+      { label: 'Started', cell: ({ started_at }) => started_at },
+      moneyColumn('Cost', ({ cost_cents }) => cost_cents),
+    ],
+  })
+  return html`<ul class="list">${items}</ul>${downloads}`
 }
