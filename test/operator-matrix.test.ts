@@ -68,6 +68,7 @@ const MATRIX: Readonly<Record<string, Row>> = {
   'groups.read_file': [FOLDER, { folder: 'team', name: 'PERSONA.md' }],
   'groups.write_file': [FOLDER, { folder: 'team', name: 'PERSONA.md', version: 'none', content: 'x' }],
   'groups.write_file of another': [OTHER_FOLDER, { folder: 'other', name: 'CLAUDE.md', version: 'none', content: 'x' }],
+  'groups.remove_skill': [FOLDER, { folder: 'team', skill: 'report' }],
   'groups.skills': [FOLDER, { folder: 'team' }],
   'groups.removal': [FOLDER, { folder: 'team' }],
   'groups.remove': [FOLDER, { folder: 'team' }],

@@ -10,6 +10,7 @@ import {
   AgentFileText,
   AgentFileVersion,
   AgentSkill,
+  SkillName,
 } from '../core/groups/agent-file.ts'
 import { findReferencesOf, purgeFolderReferences } from '../core/groups/folder-references.ts'
 import { changeSetting, GROUP_KEYS, type GroupKey, settingOf } from '../core/groups/group-settings.ts'
@@ -258,6 +259,18 @@ export const groupsResource = defineResource({
         // The result of `prepare`.
         return { skills: skills as AgentSkill[] }
       },
+    }),
+
+    /** Deletes the directory of the skill. */
+    remove_skill: defineVerb({
+      input: z.object({ folder: Folder, skill: SkillName }),
+      authorize: operatorOn(({ folder }) => folder),
+      prepare: async ({ host }, { folder, skill }) => {
+        await host.engine.read((tx) => mustFindGroup({ tx }, folder))
+        const { removeAgentSkill } = await import('../core/groups/agent-skills.ts')
+        await removeAgentSkill(layoutOf(host), folder, skill)
+      },
+      run: async () => {},
     }),
 
     set_budget: defineVerb({

@@ -16,6 +16,7 @@ import { timestamp } from '../../src/lib/clock.ts'
 import { aclMembershipResource } from '../../src/resources/acl-membership.ts'
 import { bearersResource } from '../../src/resources/bearers.ts'
 import { channelSecretsResource } from '../../src/resources/channel-secrets.ts'
+import { groupsResource } from '../../src/resources/groups.ts'
 import { identitiesResource } from '../../src/resources/identities.ts'
 import { invitesResource } from '../../src/resources/invites.ts'
 import { networkRulesResource } from '../../src/resources/network-rules.ts'
@@ -512,6 +513,13 @@ export const ACTION_ROWS: Readonly<Record<string, ActionRow>> = {
   [`${folderPath(':folder', 'agent')} create_skill`]: {
     make: async (_, { folder, mark }) => onView('agent', folder, { skill: mark, description: 'Writes the report.' }),
     actsOnPage: true,
+  },
+  [`${folderPath(':folder', 'agent')} remove_skill`]: {
+    make: async (dash, { folder, mark: skill }) => {
+      const change = { folder, name: `.claude/skills/${skill}/SKILL.md`, version: 'none', content: 'Reports.' }
+      await dash.cli.call(groupsResource.verbs.write_file, change)
+      return onView('agent', folder, { folder, skill })
+    },
   },
   [`${folderPath(':folder', 'chat')} chat`]: {
     make: async (_, { folder }) => onView('chat', folder, {}),

@@ -60,6 +60,9 @@ export const AgentFile = z.object({
 })
 export type AgentFile = z.output<typeof AgentFile>
 
+/** The directory of a skill. */
+export const SkillName = z.string().regex(/^(?!\.{1,2}$)[^/\p{Cc}]{1,255}$/u, 'must be the name of a directory')
+
 export const AgentSkill = z.object({
   name: z.string(),
   description: z.string().optional(),

@@ -7,7 +7,6 @@ import { tempDir } from '../../../test/support/temp.ts'
 import { layout } from '../layout.ts'
 import { AGENT_FILE_MAX_BYTES, AgentFileName, AgentFileText, skillFile } from './agent-file.ts'
 import { listAgentFiles, readAgentFile, writeAgentFile } from './agent-files.ts'
-import { listAgentSkills } from './agent-skills.ts'
 
 function workspace(t: TestContext) {
   const dirs = layout(tempDir(t))
@@ -141,25 +140,4 @@ test('limits texts by bytes and refuses NUL', () => {
   assert.ok(AgentFileText.safeParse('ä'.repeat(AGENT_FILE_MAX_BYTES / 2)).success)
   assert.ok(!AgentFileText.safeParse('ä'.repeat(AGENT_FILE_MAX_BYTES / 2 + 1)).success)
   assert.ok(!AgentFileText.safeParse('a\u0000').success)
-})
-
-test('lists skills with description and package', async (t) => {
-  const { home, dirs } = workspace(t)
-  assert.deepEqual(await listAgentSkills(dirs, 'team'), [])
-  const skill = (name: string, files: Record<string, string>): void => {
-    mkdirSync(join(home, '.claude/skills', name), { recursive: true })
-    for (const [file, text] of Object.entries(files)) writeFileSync(join(home, '.claude/skills', name, file), text)
-  }
-  skill('b', { 'SKILL.md': '---\nname: b\ndescription: "Does b. Use on b."\n---\nText', '.package': 'tools\n' })
-  skill('a', { 'SKILL.md': 'no front matter' })
-  skill('c', {})
-  symlinkSync('/etc', join(home, '.claude/skills/d'))
-  skill('e', {})
-  symlinkSync('/etc/passwd', join(home, '.claude/skills/e/SKILL.md'))
-  assert.deepEqual(await listAgentSkills(dirs, 'team'), [
-    { name: 'a' },
-    { name: 'b', description: 'Does b. Use on b.', package: 'tools' },
-    { name: 'c', fault: 'it has no SKILL.md' },
-    { name: 'e', fault: 'its SKILL.md cannot be read' },
-  ])
 })

@@ -1,11 +1,13 @@
 // Skills in a workspace: directories below .claude/skills, each with a SKILL.md. Those of packages have a mark.
-import type { Directory } from '../../lib/files/directory.ts'
-import { Refusal } from '../../lib/refusal.ts'
+import { join } from 'node:path'
+import { Directory } from '../../lib/files/directory.ts'
+import { removeTree } from '../../lib/files/directory-tree.ts'
+import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { Layout } from '../layout.ts'
 import type { AgentSkill } from './agent-file.ts'
 import { PACKAGE_MARK } from './package-skills.ts'
 import { splitFrontMatter } from './products.ts'
-import { openHome } from './workspace-home.ts'
+import { openHome, withAgentPaths } from './workspace-home.ts'
 
 const SKILLS_MAX = 200
 const SKILL_BYTES_MAX = 65_536
@@ -18,15 +20,40 @@ export async function listAgentSkills(layout: Layout, folder: string): Promise<A
   if (!skills) return []
   const names = (await skills.entries()).filter((entry) => entry.isDirectory()).map(({ name }) => name)
   const found = []
-  for (const name of names.slice(0, SKILLS_MAX)) found.push({ name, ...(await readSkill(skills, name)) })
+  for (const name of names.slice(0, SKILLS_MAX)) found.push({ name, ...(await readSkill(layout, skills, name)) })
   return found
 }
 
-async function readSkill(skills: Directory, name: string): Promise<Omit<AgentSkill, 'name'>> {
+/** A skill of an installed package would come back. */
+export async function removeAgentSkill(layout: Layout, folder: string, skill: string): Promise<void> {
+  await using home = await openHome(layout, folder)
+  await using skills = await home?.openPath('.claude/skills')
+  if (!home || !skills || (await skills.kindOf(skill)) !== 'directory')
+    refuse('not_found', `there is no skill ${skill}`)
+  const owner = await packageOf(layout, skills, skill)
+  if (owner !== undefined)
+    refuse('conflict', `skill ${skill} is part of the package ${owner}`, `remove the package ${owner} instead`)
+  await withAgentPaths(home, () => removeTree(skills, skill))
+}
+
+/** The installed package with this skill, if this is its copy: agents can write any mark. */
+async function packageOf({ packageSkills }: Layout, skills: Directory, name: string): Promise<string | undefined> {
+  await using installed = await Directory.open(join(packageSkills, name))
+  await using copy = await skills.openDirectory(name)
+  const mark = await readText(installed, PACKAGE_MARK)
+  const isCopy = mark !== undefined && (await readText(copy, PACKAGE_MARK).catch(ignoreRefusal)) === mark
+  return isCopy ? mark.trim() : undefined
+}
+
+function ignoreRefusal(error: unknown): undefined {
+  if (!(error instanceof Refusal)) throw error
+}
+
+async function readSkill(layout: Layout, skills: Directory, name: string): Promise<Omit<AgentSkill, 'name'>> {
   try {
     await using skill = await skills.openDirectory(name)
     const text = await readText(skill, 'SKILL.md')
-    const owner = (await readText(skill, PACKAGE_MARK))?.trim()
+    const owner = await packageOf(layout, skills, name)
     const description = text === undefined ? undefined : parseDescription(text)
     return {
       ...(description === undefined ? {} : { description }),

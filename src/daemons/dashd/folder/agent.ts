@@ -19,7 +19,6 @@ import {
   timeOf,
   visibleText,
 } from '../../../web/dash/parts.ts'
-import { defineTable, renderTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import { modelActions, renderModelSection } from '../model-section.ts'
 import type { PageContent, PageView } from '../page.ts'
@@ -64,6 +63,11 @@ export const agentView = defineFolderView({
         return { to: view.url({ file: name }), done: `Created the skill ${skill}. Write below how the agent does it.` }
       },
     },
+    remove_skill: {
+      verb: groups.remove_skill,
+      done: 'Skill deleted.',
+      confirm: ({ skill = '' }) => `Delete the skill ${visibleText(skill)} with all its files?`,
+    },
   },
   show: (view, folder) => (view.query.file === undefined ? showAgent(view, folder) : showEditor(view, folder)),
 })
@@ -87,33 +91,30 @@ async function showAgent(view: PageView, folder: string): Promise<Omit<PageConte
 }
 
 function fileTable(view: PageView, files: readonly FileEntry[]): Html {
-  return renderTable(
-    defineTable<FileEntry>({
-      id: 'agent-files',
-      caption: 'Files that describe the agent',
-      rows: files,
-      rowId: ({ name }) => name,
-      columns: [
-        {
-          label: 'File',
-          cell: ({ name, fault }) =>
-            fault === undefined ? link(view.url({ file: name, kind: undefined }), name) : name,
-        },
-        { label: 'Purpose', cell: ({ about }) => about },
-        {
-          label: 'Size',
-          cell: ({ bytes }) => (bytes === undefined ? 'none yet' : `${groupDigits(bytes)} bytes`),
-          isNumber: true,
-        },
-        {
-          label: 'Changed',
-          cell: ({ modified_at, fault }) =>
-            fault === undefined ? (modified_at ? timeOf(modified_at, view.nowMs) : '') : visibleText(fault),
-        },
-      ],
-      empty: { text: 'The folder has no workspace.' },
-    }),
-  )
+  return view.list<FileEntry>({
+    id: 'agent-files',
+    caption: 'Files that describe the agent',
+    rows: files,
+    rowId: ({ name }) => name,
+    columns: [
+      {
+        label: 'File',
+        cell: ({ name, fault }) => (fault === undefined ? link(view.url({ file: name, kind: undefined }), name) : name),
+      },
+      { label: 'Purpose', cell: ({ about }) => about },
+      {
+        label: 'Size',
+        cell: ({ bytes }) => (bytes === undefined ? 'none yet' : `${groupDigits(bytes)} bytes`),
+        isNumber: true,
+      },
+      {
+        label: 'Changed',
+        cell: ({ modified_at, fault }) =>
+          fault === undefined ? (modified_at ? timeOf(modified_at, view.nowMs) : '') : visibleText(fault),
+      },
+    ],
+    empty: { text: 'The folder has no workspace.' },
+  })
 }
 
 function newSkillForm(view: PageView): Html {
@@ -128,32 +129,37 @@ function newSkillForm(view: PageView): Html {
 }
 
 function skillTable(view: PageView, folder: string, skills: readonly AgentSkill[]): Html {
-  return renderTable(
-    defineTable<AgentSkill>({
-      id: 'skills-list',
-      caption: `Skills of ${folder}`,
-      rows: skills,
-      rowId: ({ name }) => name,
-      columns: [
-        {
-          label: 'Skill',
-          cell: ({ name }) => {
-            const file = skillFile(name)
-            return file === undefined ? visibleText(name) : link(view.url({ file, kind: undefined }), name)
-          },
+  return view.list<AgentSkill>({
+    id: 'skills-list',
+    caption: `Skills of ${folder}`,
+    rows: skills,
+    rowId: ({ name }) => name,
+    columns: [
+      {
+        label: 'Skill',
+        cell: ({ name }) => {
+          const file = skillFile(name)
+          return file === undefined ? visibleText(name) : link(view.url({ file, kind: undefined }), name)
         },
-        { label: 'What it does', cell: ({ description, fault }) => visibleText(fault ?? description ?? '') },
-        {
-          label: 'From',
-          cell: ({ package: owner }) => (owner === undefined ? 'the folder' : `package ${visibleText(owner)}`),
-        },
-      ],
-      empty: {
-        text: 'The agent has no skills. They are directories with a SKILL.md below .claude/skills in its workspace.',
-        next: html`<p>${buttonLink('#new-skill', 'Create a skill')}</p>`,
       },
-    }),
-  )
+      { label: 'What it does', cell: ({ description, fault }) => visibleText(fault ?? description ?? '') },
+      {
+        label: 'From',
+        cell: ({ package: owner }) => (owner === undefined ? 'the folder' : `package ${visibleText(owner)}`),
+      },
+    ],
+    rowActions: ({ name: skill, package: owner }) =>
+      owner === undefined
+        ? view.button({
+            ...{ action: 'remove_skill', fixed: { folder, skill }, text: 'Delete', label: `Delete the skill ${skill}` },
+            isDangerous: true,
+          })
+        : EMPTY_HTML,
+    empty: {
+      text: 'The agent has no skills. They are directories with a SKILL.md below .claude/skills in its workspace.',
+      next: html`<p>${buttonLink('#new-skill', 'Create a skill')}</p>`,
+    },
+  })
 }
 
 async function showEditor(view: PageView, folder: string): Promise<Omit<PageContent, 'title'>> {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { type Dashboard, serveDashboard } from '../../../../test/support/dashboard.ts'
@@ -131,6 +131,10 @@ suite('views of a folder', () => {
     assert.equal(saved.status, 303)
     assert.equal(readFileSync(file, 'utf8'), 'How to do it.')
     writeFileSync(join(homeOf(dash, 'team'), '.claude/skills/report/.package'), 'office\n')
+    assert.ok(!(await textOf(dash.admin.get(editor))).includes('part of the package'), 'not installed')
+    const installed = join(dash.host.layout?.packageSkills ?? '', 'report')
+    mkdirSync(installed, { recursive: true })
+    writeFileSync(join(installed, '.package'), 'office\n')
     assert.match(
       await textOf(dash.admin.get(editor)),
       /It is part of the package office, whose updates keep your changes\./,
@@ -143,6 +147,41 @@ suite('views of a folder', () => {
       assert.equal((await postForm(dash.admin, path, { ...skill, skill: wrong })).status, 400, wrong)
     assert.equal((await postForm(dash.stranger, path, { ...skill, skill: 'mine' })).status, 404)
     assert.deepEqual(readdirSync(join(homeOf(dash, 'team'), '.claude/skills')), ['report'])
+  })
+
+  test('agent: deletes a skill of the folder after a question, and offers no deletion of those of packages', async (t) => {
+    const dash = await open(t)
+    const path = '/dash/folders/team?view=agent'
+    const skills = join(homeOf(dash, 'team'), '.claude/skills')
+    await postForm(dash.admin, path, { action: 'create_skill', skill: 'report', description: 'Writes reports.' })
+    writeFileSync(join(skills, 'report/.package'), 'office\n')
+    const installed = join(dash.host.layout?.packageSkills ?? '', 'report')
+    mkdirSync(installed, { recursive: true })
+    writeFileSync(join(installed, '.package'), 'office\n')
+    const remove = { action: 'remove_skill', folder: 'team', skill: 'report', confirmed: 'yes' }
+    assert.ok(!(await textOf(dash.admin.get(path))).includes('Delete the skill report'))
+    assert.match(await textOf(dash.admin.post(path, remove)), /Skill report is part of the package office/)
+    rmSync(installed, { recursive: true })
+    assert.match(await textOf(dash.admin.get(path)), /aria-label="Delete the skill report"/)
+    const asked = await textOf(dash.admin.post(path, { ...remove, confirmed: '' }))
+    assert.match(asked, /Delete the skill report with all its files\?/)
+    assert.ok(existsSync(join(skills, 'report/SKILL.md')))
+    assert.equal((await dash.stranger.post(path, remove)).status, 404)
+    assert.ok(existsSync(join(skills, 'report/SKILL.md')))
+    assert.equal((await dash.admin.post(path, remove)).status, 303)
+    assert.deepEqual(readdirSync(skills), [])
+  })
+
+  test('agent: its files and skills can be downloaded', async (t) => {
+    const dash = await open(t)
+    const path = '/dash/folders/team?view=agent'
+    await postForm(dash.admin, path, { action: 'create_skill', skill: 'report', description: 'Writes reports.' })
+    assert.equal(
+      await textOf(dash.admin.get(`${path}&format=csv&list=skills-list`)),
+      'skill,what_it_does,from\r\nreport,Writes reports.,the folder\r\n',
+    )
+    const files = (await (await dash.admin.get(`${path}&format=json&list=agent-files`)).json()) as { file: string }[]
+    assert.ok(files.some(({ file }) => file === 'PERSONA.md'))
   })
 
   test('chat: leads to the chat of the person, made once', async (t) => {
