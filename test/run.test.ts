@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { describeSkips, findTests, readSkips, stallDetector } from './run.ts'
+import { describeSkips, findTests, groupTests, readSkips, stallDetector } from './run.ts'
 import { hasLongPart } from './support/part.ts'
 import { tempDir } from './support/temp.ts'
 
@@ -82,17 +82,34 @@ function twoParts(t: TestContext): string {
 }
 
 function passed(stdout: string): string[] {
-  return [...stdout.matchAll(/^✔ (.*) \(/gm)].map(([, name = '']) => name)
+  return [...stdout.matchAll(/^✔ (.*) \(/gm)].map(([, name = '']) => name).sort()
 }
 
 test('runs the quick part by default, another part by its flag, and all parts of a named file', (t) => {
   const root = twoParts(t)
-  assert.deepEqual(passed(run(root, []).stdout), ['quick alone', 'both, 2 times: truefalse'])
-  assert.deepEqual(passed(run(root, ['--long']).stdout), ['long alone: truetrue', 'both, 2000 times: falsetrue'])
+  assert.deepEqual(passed(run(root, []).stdout), ['both, 2 times: truefalse', 'quick alone'])
+  assert.deepEqual(passed(run(root, ['--long']).stdout), ['both, 2000 times: falsetrue', 'long alone: truetrue'])
   assert.deepEqual(passed(run(root, ['--soak']).stdout), ['soak alone: truetrue'])
   assert.deepEqual(passed(run(root, ['src/d']).stdout), ['soak alone: truetrue'])
   assert.deepEqual(passed(run(root, ['src/c']).stdout), ['both, 2 times: truetrue'])
   assert.deepEqual(passed(run(root, ['src/b', '--long']).stdout), ['long alone: truetrue'])
+})
+
+test('at most eight neighbours of a directory share a process, and each file is in one group', () => {
+  const files = Array.from({ length: 17 }, (_, at) => `src/core/${at % 2 ? 'access' : 'turns'}/${at}.test.ts`).sort()
+  const groups = groupTests([...files, 'src/lib/a.test.ts', 'test/b.test.ts'])
+  assert.deepEqual(
+    [...groups].map(([name, own]) => [name, own.length]),
+    [
+      ['src-core-1', 5],
+      ['src-core-2', 6],
+      ['src-core-3', 6],
+      ['src-lib-1', 1],
+      ['test-1', 1],
+    ],
+  )
+  assert.deepEqual([...groups.values()].flat(), [...files, 'src/lib/a.test.ts', 'test/b.test.ts'])
+  assert.deepEqual([...groupTests(files.slice(0, 8)).values()], [files.slice(0, 8)])
 })
 
 test('every test file belongs to a part, and to two only with a marked long part', () => {

@@ -3,9 +3,10 @@
 // (`--long`) runs the long part, `npm run test:soak` (`--soak`) the soak part.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { NEEDS } from './support/needs.ts'
 import { hasLongPart, LONG_FILE, PART, type Part, SOAK_FILE } from './support/part.ts'
 import { openPostgres, postgresMissing, SHARED_POSTGRES } from './support/postgres.ts'
@@ -35,6 +36,31 @@ export function findTests(part?: Part): string[] {
   return globSync(['src/**/*.test.ts', 'test/**/*.test.ts']).filter(isPart).sort()
 }
 
+/** Tests of the quick part take less time than loading the modules that they need, so several files share a process. */
+const GROUP_SIZE = 8
+
+/** Neighbours of one directory, by the name of their group. */
+export function groupTests(files: readonly string[]): Map<string, readonly string[]> {
+  const directories = Map.groupBy(files, (file) => dirname(file).split('/').slice(0, 2).join('-'))
+  const groups = [...directories].flatMap(([name, own]) => {
+    const count = Math.ceil(own.length / GROUP_SIZE)
+    const start = (at: number): number => Math.floor((at * own.length) / count)
+    return Array.from({ length: count }, (_, at) => [`${name}-${at + 1}`, own.slice(start(at), start(at + 1))] as const)
+  })
+  return new Map(groups)
+}
+
+/** Files to run in place of the given ones. Those of the long and the soak part have a process of their own. */
+function writeGroups(folder: string, files: readonly string[]): string[] {
+  const isAlone = (file: string): boolean => LONG_FILE.test(file) || SOAK_FILE.test(file)
+  const written = [...groupTests(files.filter((file) => !isAlone(file)))].map(([name, own]) => {
+    const path = join(folder, `${name}.test.mjs`)
+    writeFileSync(path, own.map((file) => `import ${JSON.stringify(pathToFileURL(resolve(file)).href)}\n`).join(''))
+    return path
+  })
+  return [...written, ...files.filter(isAlone)]
+}
+
 /** The skipped tests in TAP output. */
 export function readSkips(tap: string): Skip[] {
   const plain = (text = ''): string => text.replace(/\\(.)/g, '$1')
@@ -57,10 +83,12 @@ interface Run {
   readonly files: readonly string[]
   readonly flags: readonly string[]
   readonly part: Part | undefined
+  /** Whether files were named. */
+  readonly isSelection: boolean
   readonly address: string | undefined
 }
 
-async function runTests({ files, flags, part, address }: Run) {
+async function runTests({ files, flags, part, isSelection, address }: Run) {
   const folder = mkdtempSync(join(tmpdir(), 'svc-run-'))
   const tap = join(folder, 'tap')
   const reporters = { spec: 'stdout', tap }
@@ -77,7 +105,8 @@ async function runTests({ files, flags, part, address }: Run) {
         `--test-reporter-destination=${to}`,
       ]),
       ...flags,
-      ...files,
+      // A named file has its own process, so that it can be told from its neighbours.
+      ...(part && !isSelection ? writeGroups(folder, files) : files),
     ],
     {
       stdio: 'inherit',
@@ -140,7 +169,13 @@ async function main(args: readonly string[]): Promise<number> {
   const postgres = postgresMissing() ? undefined : await openPostgres({ durable: false })
   try {
     const flags = args.filter((arg) => arg.startsWith('-') && !PARTS.some((part) => arg === `--${part}`))
-    const { code, skips } = await runTests({ files, flags, part, address: postgres?.url() })
+    const { code, skips } = await runTests({
+      files,
+      flags,
+      part,
+      isSelection: words.length > 0,
+      address: postgres?.url(),
+    })
     process.stdout.write(describeSkips(skips))
     const isIncomplete = process.env.CI === 'true' && skips.some(({ reason }) => reason.startsWith(NEEDS))
     return code || (isIncomplete ? 1 : 0)

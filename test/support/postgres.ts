@@ -17,6 +17,7 @@ import { createServer, Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
+import { setImmediate } from 'node:timers/promises'
 
 /** The environment variable with the URL of the shared server. */
 export const SHARED_POSTGRES = 'SVC_TEST_POSTGRES'
@@ -76,10 +77,17 @@ function attach(address: string): Postgres {
     stop: async () => {
       if (made.length === 0) return
       await connected(address, async (run) => {
-        for (const name of made.splice(0)) await run(`drop database if exists ${name} with (force)`)
+        for (const name of made.splice(0)) await drop(run, name)
       })
     },
   }
+}
+
+/** Closes the connections first: the server would wait for their end in steps of 100 ms. */
+async function drop(run: Run, name: string): Promise<void> {
+  const end = `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`
+  while ((await run(end)).length > 0) await setImmediate()
+  await run(`drop database if exists ${name} with (force)`)
 }
 
 // The shell outlives this process: the pipe on its stdin closes however this process ends, even after SIGKILL, and then it stops

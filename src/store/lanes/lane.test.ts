@@ -79,10 +79,14 @@ suite('a lane', () => {
     assert.deepEqual(await pushed, ['1!', '2!', '3!', '4!', '5!'])
   })
 
-  test('writes a full batch without waiting for the end of the turn', () => {
-    const { lane, batches } = open()
-    for (let at = 0; at < LANE_LIMITS.batchItems; at++) void lane.push(item(`${at}`))
+  test('writes a full batch without waiting for the end of the turn', async () => {
+    const { lane, batches, finish } = open()
+    const pushed = Array.from({ length: LANE_LIMITS.batchItems }, (_, at) => lane.push(item(`${at}`)))
     assert.equal(batches.length, 1)
+    await finish()
+    // Those that arrived meanwhile.
+    await finish()
+    await Promise.all(pushed)
   })
 
   test('refuses items while the queue is full', async () => {

@@ -202,7 +202,7 @@ suite('the pages of the dashboard', () => {
     assert.equal(await page.locator('#palette').isVisible(), false)
     await page.keyboard.press('Control+k')
     await page.keyboard.type('team/s')
-    await page.waitForSelector('#palette-results a[href="/dash/folders/team/sub"]')
+    await page.waitForSelector('#palette-results [data-query="team/s"] a[href="/dash/folders/team/sub"]')
     await page.keyboard.press('Enter')
     await page.waitForURL(`${dash.base}/dash/folders/team/sub`)
     assert.equal(await page.textContent('h1'), 'team/sub')
