@@ -112,6 +112,9 @@ const MATRIX: Readonly<Record<string, Row>> = {
   'routes.move of nothing': [OPERATORS, { id: 99, to: 'up' }],
   'web_hosts.bind': [OPERATORS, { hostname: 'shop.example.com', folder: 'team' }],
   'web_routes.of_folder': [FOLDER, { folder: 'team' }],
+  'web_routes.publish': [FOLDER, { folder: 'team', slot: 'pub', name: 'a.html', content: '' }],
+  'web_routes.publish of another': [OTHER_FOLDER, { folder: 'other', slot: 'pub', name: 'a.html', content: '' }],
+  'web_routes.unpublish': [FOLDER, { folder: 'team', slot: 'pub', name: 'a.html' }],
 
   'acl_membership.list': [OPERATORS, {}],
   'acl_membership.add': [UNRESTRICTED, { subject: 'github:x', role: 'role:member' }],

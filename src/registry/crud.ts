@@ -1,11 +1,12 @@
 // List, create, update and remove verbs for any table.
 import { z } from 'zod'
 import { groups } from '../core/groups/groups.ts'
+import type { Layout } from '../core/layout.ts'
 import { line, pageLimit } from '../core/values.ts'
 import { Refusal, refuse } from '../lib/refusal.ts'
 import type { Order, PageRequest, Table } from '../store/table.ts'
 import { adminFilter, administeredRoots } from './authorization.ts'
-import type { Context } from './context.ts'
+import type { Context, InstanceHost } from './context.ts'
 import { defineVerb, type Verb } from './resource.ts'
 
 const Cursor = line(2000)
@@ -262,6 +263,11 @@ export async function mustFindRow<R extends z.ZodObject>(
   label: string,
 ): Promise<Row<R>> {
   return (await table.find(ctx.tx, where)) ?? refuse('not_found', `there is no ${label}`)
+}
+
+/** For verbs that use files. */
+export function layoutOf({ layout }: Pick<InstanceHost, 'layout'>): Layout {
+  return layout ?? refuse('unavailable', 'this process has no files of the instance')
 }
 
 export function mustFindGroup(ctx: Pick<Context, 'tx'>, folder: string) {

@@ -15,14 +15,13 @@ import {
 import { findReferencesOf, purgeFolderReferences } from '../core/groups/folder-references.ts'
 import { changeSetting, GROUP_KEYS, type GroupKey, settingOf } from '../core/groups/group-settings.ts'
 import { FolderActivity, Group, groups } from '../core/groups/groups.ts'
-import type { Layout } from '../core/layout.ts'
 import { RoutableJid, Route } from '../core/routing/routes.ts'
 import { budgetOf, DailyBudget, DailyCap, sumSpentToday } from '../core/turns/costs.ts'
 import { Folder, line, multilineText } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { canOperate, INSTANCE_SCOPE, operatorOn, operatorWho, requireToolForAgents } from '../registry/authorization.ts'
-import type { Context, InstanceHost } from '../registry/context.ts'
-import { administeredRows, listVerb, mustFindGroup, Paging, readPage } from '../registry/crud.ts'
+import type { Context } from '../registry/context.ts'
+import { administeredRows, layoutOf, listVerb, mustFindGroup, Paging, readPage } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
 const ReferenceRows = z.object({ folder: z.string(), kind: z.string(), names: z.array(z.string()).readonly() })
@@ -339,10 +338,6 @@ function fileAccess() {
 
 function refuseExisting(folder: string): never {
   refuse('conflict', `there is a group ${folder} already`)
-}
-
-function layoutOf({ layout }: InstanceHost): Layout {
-  return layout ?? refuse('unavailable', 'this process has no files of the instance')
 }
 
 async function removalOf({ tx }: Context, folder: string): Promise<z.output<typeof Removal>> {

@@ -1,8 +1,20 @@
 // Web routes: who may see a path of the front door, and where it redirects.
 import { z } from 'zod'
 import { containsFolder } from '../core/access/tiers.ts'
+import { childNames } from '../core/groups/groups.ts'
 import { proxydRoutes } from '../core/links/proxyd-routes.ts'
-import { listPublishedFiles, PageFile, type PublishedFiles } from '../core/links/published-pages.ts'
+import {
+  listPublishedFiles,
+  PageBytes,
+  PageFile,
+  PageName,
+  PageSlot,
+  type PagesOwner,
+  type PublishedFiles,
+  pagePath,
+  publishFile,
+  unpublishFile,
+} from '../core/links/published-pages.ts'
 import { isReservedPath } from '../core/links/reserved-paths.ts'
 import { webHosts } from '../core/links/web-hosts.ts'
 import { WebPath, WebRoute, webPathFault, webRoutes } from '../core/links/web-routes.ts'
@@ -19,8 +31,8 @@ import {
   requireToolForAgents,
   requireToolOnOwnFolder,
 } from '../registry/authorization.ts'
-import type { Context } from '../registry/context.ts'
-import { listVerb, mustFindGroup, mustFindRow } from '../registry/crud.ts'
+import type { Context, InstanceHost } from '../registry/context.ts'
+import { layoutOf, listVerb, mustFindGroup, mustFindRow } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
 const NO_REDIRECT = { not: { required: ['redirect_to'] } }
@@ -99,8 +111,8 @@ export const webRoutesResource = defineResource({
         has_more_files: z.boolean(),
       }),
       authorize: operatorOn(({ folder }) => folder),
-      prepare: ({ host: { layout } }, { folder }) =>
-        layout ? listPublishedFiles(layout, folder) : Promise.resolve(undefined),
+      prepare: async ({ host }, { folder }) =>
+        host.layout && listPublishedFiles(host.layout, await pagesOwner(host, folder)),
       run: async (ctx, { folder }, prepared) => {
         await mustFindGroup(ctx, folder)
         const published = prepared as PublishedFiles | undefined
@@ -113,6 +125,30 @@ export const webRoutesResource = defineResource({
           has_more_files: published?.isCut ?? false,
         }
       },
+    }),
+
+    /** Creates or replaces a published file. Only for the dashboard. */
+    publish: defineVerb({
+      input: z.object({ folder: Folder, slot: PageSlot, name: PageName, content: PageBytes }),
+      output: z.object({ path: z.string().describe('URL path'), is_new: z.boolean() }),
+      authorize: operatorOn(({ folder }) => folder),
+      prepare: async ({ host }, { folder, content, ...page }) => {
+        const change = { ...page, data: Buffer.from(content, 'base64') }
+        return publishFile(layoutOf(host), await pagesOwner(host, folder), change)
+      },
+      run: async (_, { folder, slot, name }, isNew) => ({
+        path: pagePath(folder, slot, name),
+        is_new: isNew === true,
+      }),
+    }),
+
+    /** Deletes a published file. Only for the dashboard. */
+    unpublish: defineVerb({
+      input: z.object({ folder: Folder, slot: PageSlot, name: PageName }),
+      authorize: operatorOn(({ folder }) => folder),
+      prepare: async ({ host }, { folder, ...page }) =>
+        unpublishFile(layoutOf(host), await pagesOwner(host, folder), page),
+      run: async () => {},
     }),
 
     set: defineVerb({
@@ -203,4 +239,12 @@ function isBelow(path: string, prefix: string): boolean {
 function isInSlot(path: string, folder: string): boolean {
   const slot = /^\/(?:pub|priv)\/(.+?)\/?$/.exec(path)?.[1]
   return slot !== undefined && containsFolder(folder, slot) && webPathFault(path) === undefined
+}
+
+/** Refuses a folder that does not exist. */
+function pagesOwner({ engine }: InstanceHost, folder: string): Promise<PagesOwner> {
+  return engine.read(async (tx) => {
+    await mustFindGroup({ tx }, folder)
+    return { folder, below: await childNames(tx, folder) }
+  })
 }

@@ -569,6 +569,17 @@ export const ACTION_ROWS: Readonly<Record<string, ActionRow>> = {
   [`${folderPath(':folder', 'routes')} remove`]: {
     make: async (dash, { folder, mark }) => onView('routes', folder, { id: await addRoute(dash, folder, mark) }),
   },
+  [`${folderPath(':folder', 'web')} publish`]: {
+    make: async (_, { folder, mark }) => onView('web', folder, { text: 'Hello.', name: `${mark}.html`, slot: 'pub' }),
+    actsOnPage: true,
+  },
+  [`${folderPath(':folder', 'web')} unpublish`]: {
+    make: async ({ cli }, { folder, mark }) => {
+      const page = { folder, slot: 'pub', name: `${mark}.html` }
+      await cli.call(webRoutesResource.verbs.publish, { ...page, content: '' })
+      return onView('web', folder, page)
+    },
+  },
   [`${folderPath(':folder', 'web')} bind`]: {
     make: async (_, { folder, mark }) => onView('web', folder, { folder, hostname: `${mark}.example.com` }),
     admin: 403,

@@ -1,17 +1,64 @@
-// The files that a folder publishes under /pub/<folder>/ and /priv/<folder>/.
+// The files that a folder publishes under /pub/<folder>/, for everyone, and under /priv/<folder>/, for people who may talk to it.
+import { basename, dirname } from 'node:path'
 import { z } from 'zod'
 import { Directory, kindOfEntry } from '../../lib/files/directory.ts'
+import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { Layout } from '../layout.ts'
+import { checkedText, markContent } from '../values.ts'
+
+export const PageSlot = z.enum(['pub', 'priv'])
+export type PageSlot = z.output<typeof PageSlot>
+
+const DEPTH_MAX = 12
+const NAME_MAX = 500
+const PART_MAX_BYTES = 255
+
+/** A path below the directory of the folder, such as docs/index.html. The front door shows no other names. */
+export const PageName = checkedText(
+  (value) => {
+    const parts = value.split('/')
+    if (value === '') return 'must not be empty'
+    if (value.length > NAME_MAX) return `is longer than ${NAME_MAX} characters`
+    if (/[\p{Cc}\\]/u.test(value) || !value.isWellFormed()) return 'must not contain control characters or "\\"'
+    if (parts.includes('')) return 'must be names with one "/" between them'
+    if (parts.some((part) => part.startsWith('.'))) return 'must not have a part that begins with "."'
+    if (parts.some((part) => Buffer.byteLength(part) > PART_MAX_BYTES))
+      return `must not have a part of more than ${PART_MAX_BYTES} bytes`
+    return parts.length > DEPTH_MAX ? `must have at most ${DEPTH_MAX} parts` : undefined
+  },
+  { minLength: 1, maxLength: NAME_MAX },
+)
+
+export const PAGE_FILE_MAX_BYTES = 8 * 1024 * 1024
+
+/** The bytes of a file in base64. */
+export const PageBytes = markContent(
+  checkedText((value) => {
+    if (value.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(value)) return 'must be base64'
+    return Buffer.byteLength(value, 'base64') > PAGE_FILE_MAX_BYTES
+      ? `must be at most ${PAGE_FILE_MAX_BYTES} bytes`
+      : undefined
+  }),
+)
 
 export const PageFile = z.object({
+  slot: PageSlot,
+  name: z.string(),
   path: z.string().describe('URL path'),
   bytes: z.int(),
   modified_at: z.string(),
 })
 export type PageFile = z.output<typeof PageFile>
 
-const FILES_MAX = 500
-const DEPTH_MAX = 12
+export const PAGE_FILES_MAX = 500
+export const PAGE_FILES_MAX_BYTES = 256 * 1024 * 1024
+
+/** The pages of a folder. Directories of folders below it are not part of them. */
+export interface PagesOwner {
+  readonly folder: string
+  /** Names of these directories. */
+  readonly below: ReadonlySet<string>
+}
 
 export interface PublishedFiles {
   readonly files: readonly PageFile[]
@@ -19,39 +66,123 @@ export interface PublishedFiles {
   readonly isCut: boolean
 }
 
-export async function listPublishedFiles(layout: Layout, folder: string): Promise<PublishedFiles> {
+const SLOTS = [
+  ['pub', (layout: Layout) => layout.webPub, 0o755],
+  ['priv', (layout: Layout) => layout.webPriv, 0o700],
+] as const
+
+export async function listPublishedFiles(layout: Layout, { folder, below }: PagesOwner): Promise<PublishedFiles> {
   const files: PageFile[] = []
   let isCut = false
-  const walk = async (directory: Directory, path: string, depthLeft: number): Promise<void> => {
-    const entries = (await directory.entries()).sort((a, b) => (a.name < b.name ? -1 : 1))
-    for (const entry of entries) {
-      if (files.length >= FILES_MAX || depthLeft === 0) {
+  const walk = async (directory: Directory, slot: PageSlot, parents: readonly string[]): Promise<void> => {
+    for (const entry of await directory.entries()) {
+      const parts = [...parents, entry.name]
+      if (entry.name.startsWith('.') || below.has(parts[0] ?? '')) continue
+      if (files.length >= PAGE_FILES_MAX || parts.length > DEPTH_MAX) {
         isCut = true
         return
       }
       const kind = kindOfEntry(entry)
       if (kind === 'directory') {
         await using inner = await directory.openDirectory(entry.name)
-        if (inner) await walk(inner, `${path}/${encodeURIComponent(entry.name)}`, depthLeft - 1)
+        if (inner) await walk(inner, slot, parts)
       } else if (kind === 'file') {
         await using file = await directory.openFile(entry.name)
         if (!file) continue
         const { size, mtime } = await file.stat()
-        files.push({
-          path: `${path}/${encodeURIComponent(entry.name)}`,
-          bytes: size,
-          modified_at: mtime.toISOString(),
-        })
+        const name = parts.join('/')
+        files.push({ slot, name, path: pagePath(folder, slot, name), bytes: size, modified_at: mtime.toISOString() })
       }
     }
   }
-  for (const [root, slot] of [
-    [layout.webPub, 'pub'],
-    [layout.webPriv, 'priv'],
-  ] as const) {
-    await using pages = await Directory.open(root, { follow: true })
-    await using own = await pages?.openPath(folder)
-    if (own) await walk(own, `/${slot}/${folder}`, DEPTH_MAX)
+  for (const [slot] of SLOTS) {
+    await using own = await openPages(layout, folder, slot)
+    if (own) await walk(own, slot, [])
   }
   return { files, isCut }
+}
+
+/** The URL path of a published file. */
+export function pagePath(folder: string, slot: PageSlot, name: string): string {
+  return `/${slot}/${folder}/${name.split('/').map(encodeURIComponent).join('/')}`
+}
+
+export interface PageChange {
+  readonly slot: PageSlot
+  readonly name: string
+}
+
+/** Creates or replaces a file. Returns whether it is new. */
+export async function publishFile(
+  layout: Layout,
+  owner: PagesOwner,
+  { slot, name, data }: PageChange & { readonly data: Uint8Array },
+): Promise<boolean> {
+  const { folder } = owner
+  mustBeOwn(owner, name)
+  await mustHaveRoom(layout, owner, { slot, name, bytes: data.byteLength })
+  const [, rootOf, mode] = SLOTS.find(([each]) => each === slot) ?? SLOTS[0]
+  await using pages = await Directory.make(rootOf(layout), mode, { follow: true })
+  await using own = await pages.makePath(folder)
+  await using parent = await makeParent(own, name)
+  const kind = await parent.kindOf(basename(name))
+  if (kind !== undefined && kind !== 'file') refuse('conflict', `${name} is a directory or a link`)
+  await parent.replaceFile(basename(name), data, 0o644)
+  return kind === undefined
+}
+
+function mustBeOwn({ folder, below }: PagesOwner, name: string): void {
+  const [top = ''] = name.split('/')
+  if (below.has(top))
+    refuse('conflict', `${top} is a folder below ${folder}`, `publish it in ${folder}/${top}, or under another name`)
+}
+
+async function mustHaveRoom(
+  layout: Layout,
+  owner: PagesOwner,
+  { slot, name, bytes }: PageChange & { readonly bytes: number },
+): Promise<void> {
+  const { folder } = owner
+  const { files, isCut } = await listPublishedFiles(layout, owner)
+  const others = files.filter((file) => file.slot !== slot || file.name !== name)
+  if (isCut || others.length >= PAGE_FILES_MAX)
+    refuse('storage_full', `${folder} publishes ${PAGE_FILES_MAX} files already`, 'delete some of them first')
+  if (others.reduce((sum, file) => sum + file.bytes, bytes) > PAGE_FILES_MAX_BYTES)
+    refuse(
+      'storage_full',
+      `the published files of ${folder} would have more than ${PAGE_FILES_MAX_BYTES} bytes`,
+      'delete some of them first',
+    )
+}
+
+async function makeParent(own: Directory, name: string): Promise<Directory> {
+  try {
+    return await own.makePath(dirname(name))
+  } catch (error) {
+    if (!(error instanceof Refusal) || error.code !== 'conflict') throw error
+    return refuse('conflict', `a part of ${dirname(name)} is a file or a link, not a directory`)
+  }
+}
+
+/** Removes a file, and the directories that are empty without it. */
+export async function unpublishFile(layout: Layout, owner: PagesOwner, { slot, name }: PageChange): Promise<void> {
+  const { folder } = owner
+  mustBeOwn(owner, name)
+  await using own = await openPages(layout, folder, slot)
+  await using parent = await own?.openPath(dirname(name))
+  if (!own || !parent || (await parent.kindOf(basename(name))) !== 'file')
+    refuse('not_found', `${folder} publishes no file ${name}`)
+  await parent.removeFile(basename(name))
+  for (let at = dirname(name); at !== '.'; at = dirname(at)) {
+    await using above = await own.openPath(dirname(at))
+    await using left = await own.openPath(at)
+    if (!above || !left || (await left.entries()).length > 0) return
+    await above.removeDirectory(basename(at))
+  }
+}
+
+async function openPages(layout: Layout, folder: string, slot: PageSlot): Promise<Directory | undefined> {
+  const [, rootOf] = SLOTS.find(([each]) => each === slot) ?? SLOTS[0]
+  await using pages = await Directory.open(rootOf(layout), { follow: true })
+  return await pages?.openPath(folder)
 }

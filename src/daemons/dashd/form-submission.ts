@@ -7,7 +7,7 @@ import { isObject, tryParseJson } from '../../lib/text/json.ts'
 import { renderForm } from '../../web/dash/form.ts'
 import { buttonLink, notice } from '../../web/dash/parts.ts'
 import { EMPTY_HTML, html } from '../../web/html.ts'
-import { type FormFields, mustBeOwnOriginForm, readForm } from '../http/form-request.ts'
+import { type FormFields, type FormFile, mustBeOwnOriginForm, readFormWithFiles } from '../http/form-request.ts'
 import { redirectTo, sendPage } from '../http/page-response.ts'
 import { isFormToken } from '../http/session-cookie.ts'
 import type { SignedIn } from '../http/signed-in.ts'
@@ -37,7 +37,7 @@ export async function submitForm(
   const actions = page.actionsOf?.(before) ?? page.actions ?? {}
   const maxBytes = Math.max(FORM_MAX, ...Object.values(actions).map((one) => ('run' in one ? (one.maxBytes ?? 0) : 0)))
   mustBeOwnOriginForm(daemon.host, c)
-  const fields = await readForm(c, maxBytes)
+  const { fields, files } = await readFormWithFiles(c, maxBytes)
   try {
     await page.beforeAction?.(before)
   } catch (error) {
@@ -62,20 +62,26 @@ export async function submitForm(
     return sendPage(c, renderDashPage(context, before, page, confirmation(before, action, fields, values)))
   const view = await createView({ daemon, c, person, formKey: fields.get('form_key') })
   try {
-    return await respondTo(context, page, view, await carryOut(view, action, fields, values))
+    return await respondTo(context, page, view, await carryOut(view, action, { fields, files, values }))
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
     return refused(error)
   }
 }
 
+interface SentForm {
+  readonly fields: FormFields
+  readonly files: ReadonlyMap<string, FormFile>
+  /** The fields without those that control the form. */
+  readonly values: Readonly<Record<string, string>>
+}
+
 async function carryOut(
   view: PageView,
   action: PageAction,
-  fields: FormFields,
-  values: Readonly<Record<string, string>>,
+  { fields, files, values }: SentForm,
 ): Promise<PageContent | ActionRedirect> {
-  if ('run' in action) return action.run(view, fields)
+  if ('run' in action) return action.run(view, fields, files)
   const input = formInput(action, values, new Set(fields.get('clears')?.split(' ')))
   const reply = await view.call(action.verb, input)
   // The types of reply and input are those of the verb, which the page knows.

@@ -119,6 +119,15 @@ test('a person has at most 1000 live pages; one that is closed makes room, and o
   assert.throws(() => openUnread(live), isFull)
 })
 
+test('a page that was closed before its stream opened is not counted', async (t) => {
+  const { live } = await openLive(t)
+  const response = new ServerResponse(new IncomingMessage(new Socket()))
+  response.destroy()
+  await setImmediate()
+  for (let n = 0; n < PAGES_PER_PERSON_MAX; n++) live.open(response, 'local:ops', undefined)
+  assert.equal(openUnread(live).destroyed, false)
+})
+
 test('a browser that does not read is disconnected, and the others when the daemon stops', async (t) => {
   const { live, change } = await openLive(t)
   const unread = openUnread(live)

@@ -42,6 +42,8 @@ export class LiveUpdates {
 
   /** `person`: who opens the page; `seen`: the version that it shows. */
   open(response: ServerResponse, person: string, seen: string | undefined): void {
+    // A destroyed response emits no further 'close'.
+    if (response.destroyed) return
     const count = this.#countOf.get(person) ?? 0
     if (count >= PAGES_PER_PERSON_MAX)
       refuse('rate_limited', `you have ${PAGES_PER_PERSON_MAX} live pages open`, 'close some of them')

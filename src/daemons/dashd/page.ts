@@ -7,7 +7,7 @@ import type { FormField } from '../../web/dash/form.ts'
 import type { AnyTable, DataTable, TableData } from '../../web/dash/table.ts'
 import type { Html } from '../../web/html.ts'
 import type { DaemonContext } from '../daemon.ts'
-import type { FormFields } from '../http/form-request.ts'
+import type { FormFields, FormFile } from '../http/form-request.ts'
 import type { SignedIn } from '../http/signed-in.ts'
 
 /** Sections of the navigation, in order. */
@@ -112,7 +112,7 @@ export interface VerbAction {
 
 export interface CustomAction {
   /** A page as the response shows what must not be stored, such as a new token. */
-  run(view: PageView, fields: FormFields): Promise<PageContent | ActionRedirect>
+  run(view: PageView, fields: FormFields, files: ReadonlyMap<string, FormFile>): Promise<PageContent | ActionRedirect>
   readonly confirm?: (fields: Readonly<Record<string, string>>) => string
   /** Largest form in bytes. */
   readonly maxBytes?: number

@@ -8,7 +8,7 @@ import { buttonLink, textBlock } from '../../web/dash/parts.ts'
 import { EMPTY_HTML, html } from '../../web/html.ts'
 import { messagePage } from '../../web/pages/page.ts'
 import { toSentence } from '../../web/text/wording.ts'
-import { type FormFields, mustBeOwnOriginForm, readForm } from '../http/form-request.ts'
+import { type FormFields, isMultipart, mustBeOwnOriginForm, readForm } from '../http/form-request.ts'
 import { redirectTo, sendPage } from '../http/page-response.ts'
 import { type SignedIn, signInPath } from '../http/signed-in.ts'
 import { FORM_MAX, inputValues, labelOf } from './form-fields.ts'
@@ -36,7 +36,8 @@ export async function signedOut(host: InstanceHost, c: Context): Promise<Respons
   if (c.req.header('HX-Request'))
     return new Response(null, { status: 401, headers: { 'HX-Trigger': LIVE_END_EVENT, 'HX-Reswap': 'none' } })
   const isBrowser = prefersHtml(c.req.header('Accept'))
-  if (c.req.method === 'GET' && isBrowser) return redirectTo(signInPath(c))
+  // A page cannot keep a file.
+  if (isBrowser && (c.req.method === 'GET' || isMultipart(c))) return redirectTo(signInPath(c))
   if (isBrowser) {
     mustBeOwnOriginForm(host, c)
     return sendPage(c, signedOutForm(c.req.url, await readForm(c, FORM_MAX)))

@@ -18,6 +18,36 @@ export function mustBeOwnOriginForm({ webBase }: Pick<InstanceHost, 'webBase'>, 
   if (!isOwn) refuse('forbidden', 'this form was sent from another site', 'open the page on this server and try again')
 }
 
+/** A file that a form has sent. */
+export interface FormFile {
+  /** As the person's machine has it. */
+  readonly name: string
+  readonly bytes: Uint8Array
+}
+
+export function isMultipart(c: Context): boolean {
+  return /^multipart\/form-data\b/i.test(c.req.header('Content-Type') ?? '')
+}
+
+/** A form that may have files. */
+export async function readFormWithFiles(
+  c: Context,
+  maxBytes: number,
+): Promise<{ readonly fields: FormFields; readonly files: ReadonlyMap<string, FormFile> }> {
+  if (!isMultipart(c)) return { fields: await readForm(c, maxBytes), files: new Map() }
+  const headers = { 'Content-Type': c.req.header('Content-Type') ?? '' }
+  const body = new Response(Buffer.from(await readBodyBytes(c.req.raw, maxBytes)), { headers })
+  const form = await body.formData().catch(() => refuse('invalid', 'the form cannot be read'))
+  const texts = new URLSearchParams()
+  const files = new Map<string, FormFile>()
+  for (const [name, value] of form) {
+    if (typeof value === 'string') texts.append(name, value)
+    // A browser sends an empty file for a field without one.
+    else if (value.name !== '' || value.size > 0) files.set(name, { name: value.name, bytes: await value.bytes() })
+  }
+  return { fields: parseFormFields(texts), files }
+}
+
 export async function readForm(c: Context, maxBytes: number = FORM_MAX): Promise<FormFields> {
   const type = c.req.header('Content-Type') ?? ''
   if (!/^application\/x-www-form-urlencoded\b/i.test(type))

@@ -1,6 +1,7 @@
 // Matches a path against the rows of proxyd_routes, web_routes and web_hosts; the longest prefix decides.
 import { frontStamp } from '../../core/change-stamps.ts'
 import { type ProxydRoute, proxydRoutes } from '../../core/links/proxyd-routes.ts'
+import type { PageSlot } from '../../core/links/published-pages.ts'
 import { isReservedPath } from '../../core/links/reserved-paths.ts'
 import { webHosts } from '../../core/links/web-hosts.ts'
 import { type WebRoute, webRoutes } from '../../core/links/web-routes.ts'
@@ -14,9 +15,7 @@ export type RouteMatch =
   | { readonly kind: 'redirect'; readonly auth: RequiredAuth; readonly to: string; readonly keepsQuery: boolean }
   | { readonly kind: 'denied' }
   /** `path` is relative to the slot and starts with the folder. */
-  | { readonly kind: 'files'; readonly auth: RequiredAuth; readonly slot: PublishSlot; readonly path: string }
-
-export type PublishSlot = 'pub' | 'priv'
+  | { readonly kind: 'files'; readonly auth: RequiredAuth; readonly slot: PageSlot; readonly path: string }
 
 export interface ProxyRouteTable {
   /** `path` is not one of a daemon. */
@@ -99,7 +98,7 @@ function matchWebRoute(row: WebRoute, path: string): RouteMatch | undefined {
   return files && isOpened ? { ...files, auth } : files
 }
 
-function slotOf(path: string): PublishSlot | undefined {
+function slotOf(path: string): PageSlot | undefined {
   if (path.startsWith('/pub/')) return 'pub'
   return path.startsWith('/priv/') ? 'priv' : undefined
 }

@@ -1,7 +1,16 @@
 // Forms of the dashboard: fields with labels, hints and limits.
 import { EMPTY_HTML, type Html, html } from '../html.ts'
 
-export type FieldKind = 'text' | 'multiline' | 'number' | 'select' | 'checkbox' | 'password' | 'search' | 'datetime'
+export type FieldKind =
+  | 'text'
+  | 'multiline'
+  | 'number'
+  | 'select'
+  | 'checkbox'
+  | 'password'
+  | 'search'
+  | 'datetime'
+  | 'file'
 
 export interface FormField {
   readonly name: string
@@ -51,7 +60,8 @@ export function renderForm(options: FormOptions): Html {
   const shown = fields.map((field, at) => renderField(id, withTypedValue(field, values), at === faulty))
   const action = to === undefined ? EMPTY_HTML : html` action="${to}"`
   const look = isOneLine(fields) ? 'form one-line' : isEditor(fields) ? 'form editor' : 'form'
-  return html`<form id="${id}" class="${look}" method="post"${action}>${hiddenInputs(hidden)}${fault}${shown}<button class="${isDangerous ? 'danger' : 'primary'}">${submit}</button></form>`
+  const encoding = fields.some(({ kind }) => kind === 'file') ? html` enctype="multipart/form-data"` : EMPTY_HTML
+  return html`<form id="${id}" class="${look}" method="post"${action}${encoding}>${hiddenInputs(hidden)}${fault}${shown}<button class="${isDangerous ? 'danger' : 'primary'}">${submit}</button></form>`
 }
 
 /** Its button is beside the field. */
@@ -126,8 +136,9 @@ function control(id: string, field: FormField, value: string, described: Html): 
     })
     return html`<select${attributes}>${choices}</select>`
   }
+  if (kind === 'file') return html`<input type="file"${attributes}>`
   const type = { number: 'number', password: 'password', search: 'search', datetime: 'datetime-local', text: 'text' }[
-    kind as Exclude<FieldKind, 'multiline' | 'select' | 'checkbox'>
+    kind as Exclude<FieldKind, 'multiline' | 'select' | 'checkbox' | 'file'>
   ]
   const list = suggestions ? html` list="${id}-list"` : EMPTY_HTML
   const items = suggestions

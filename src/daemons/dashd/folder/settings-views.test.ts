@@ -126,6 +126,74 @@ suite('views of a folder', () => {
     assert.deepEqual(await read(), [])
   })
 
+  test('files are published from the machine of the person or as a text, served, and deleted', async (t) => {
+    const dash = await serveDashboard(t, { daemons: ['proxyd', 'authd', 'dashd'] })
+    const path = viewPath('web')
+    const send = (
+      browser: SignedInBrowser,
+      fields: Readonly<Record<string, string>>,
+      file?: File,
+    ): Promise<Response> => {
+      const body = new FormData()
+      const all = {
+        csrf: browser.csrf,
+        action: 'publish',
+        form: 'publish',
+        form_key: randomUUID(),
+        slot: 'pub',
+        ...fields,
+      }
+      for (const [name, value] of Object.entries(all)) body.set(name, value)
+      body.set('file', file ?? new File([], ''))
+      const headers = {
+        Accept: 'text/html',
+        Cookie: browser.cookie,
+        Origin: dash.base,
+        'Sec-Fetch-Site': 'same-origin',
+      }
+      return fetch(dash.base + path, { method: 'POST', redirect: 'manual', headers, body })
+    }
+    const bytes = Buffer.from([0, 255, 13, 10, 128])
+    assert.match(await bodyOf(dash.admin, path), /<form id="form-publish"[^>]* enctype="multipart\/form-data">/)
+    assert.equal((await send(dash.admin, {}, new File([bytes], 'data.bin'))).status, 303)
+    const served = await fetch(`${dash.base}/pub/team/data.bin`)
+    assert.deepEqual(Buffer.from(await served.arrayBuffer()), bytes)
+    const text = { text: '<h1>Hello</h1>\r\n', name: 'docs/index.html', slot: 'priv' }
+    assert.equal((await send(dash.admin, text)).status, 303)
+    assert.equal(await (await dash.admin.get('/priv/team/docs/')).text(), '<h1>Hello</h1>\n')
+    assert.equal((await fetch(`${dash.base}/priv/team/docs/`)).status, 401)
+    const body = await bodyOf(dash.admin, path)
+    assert.match(body, /href="\/pub\/team\/data\.bin"/)
+    assert.match(body, /people who may talk to the folder/)
+    for (const [fields, fault] of [
+      [{}, /Choose a file, or write a text/],
+      [{ text: 'x' }, /Name is needed for a text/],
+      [{ text: 'kept text', name: '../up' }, /must not have a part that begins with/],
+      [{ text: 'x', name: 'a', slot: 'all' }, /must be pub or priv/],
+    ] as const) {
+      const refused = await send(dash.admin, fields)
+      assert.equal(refused.status, 400)
+      const shown = await refused.text()
+      assert.match(shown, fault)
+      if ('name' in fields && fields.text !== 'x') assert.match(shown, />\nkept text<\/textarea>/)
+    }
+    assert.equal((await send(dash.admin, { text: 'x' }, new File(['y'], 'y'))).status, 400)
+    assert.equal((await send(dash.admin, {}, new File([Buffer.alloc(9 * 2 ** 20)], 'large'))).status, 413)
+    assert.equal((await send(dash.stranger, { text: 'x', name: 'a' })).status, 404)
+    assert.equal((await send({ ...dash.admin, csrf: 'wrong' }, { text: 'x', name: 'a' })).status, 403)
+    const out = await send({ ...dash.admin, cookie: '' }, { text: 'x', name: 'a' })
+    assert.match(out.headers.get('Location') ?? '', /^\/auth\/sign-in\?next=/)
+    const { files = [] } = await dash.cli.call(webRoutesResource.verbs.of_folder, { folder: 'team' })
+    assert.deepEqual(
+      files.map(({ path: at }) => at),
+      ['/pub/team/data.bin', '/priv/team/docs/index.html'],
+    )
+    const remove = { action: 'unpublish', folder: 'team', slot: 'pub', name: 'data.bin' }
+    assert.match(await (await dash.admin.post(path, remove)).text(), /Delete the published file data\.bin\?/)
+    assert.equal(await submit(dash.admin, path, { ...remove, confirmed: 'yes' }), 303)
+    assert.equal((await fetch(`${dash.base}/pub/team/data.bin`)).status, 404)
+  })
+
   test('grants are given and taken back, with a warning about the last administrator', async (t) => {
     const dash = await serveDashboard(t)
     const path = viewPath('grants')

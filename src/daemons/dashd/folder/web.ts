@@ -1,12 +1,16 @@
 // What a folder publishes: its web routes, its files and the host names bound to it.
+import { PAGE_FILE_MAX_BYTES, PageSlot } from '../../../core/links/published-pages.ts'
 import { WebRoute } from '../../../core/links/web-routes.ts'
+import { refuse } from '../../../lib/refusal.ts'
 import { webHostsResource } from '../../../resources/web-hosts.ts'
 import { webRoutesResource } from '../../../resources/web-routes.ts'
 import type { FormField } from '../../../web/dash/form.ts'
-import { buttonLink, link, section, timeOf } from '../../../web/dash/parts.ts'
+import { buttonLink, link, section, timeOf, visibleText } from '../../../web/dash/parts.ts'
 import { type DataTable, defineTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
-import type { PageView } from '../page.ts'
+import type { FormFields, FormFile } from '../../http/form-request.ts'
+import { FORM_MAX } from '../form-fields.ts'
+import type { ActionRedirect, PageView } from '../page.ts'
 import { defineFolderView } from './view.ts'
 
 const webRoutes = webRoutesResource.verbs
@@ -18,6 +22,12 @@ export const webView = defineFolderView({
   name: 'web',
   title: 'Web',
   actions: {
+    publish: { maxBytes: PAGE_FILE_MAX_BYTES + FORM_MAX, run: publish },
+    unpublish: {
+      verb: webRoutes.unpublish,
+      done: 'File deleted. Browsers may show it a little longer.',
+      confirm: ({ name = '' }) => `Delete the published file ${visibleText(name)}?`,
+    },
     bind: { verb: webHosts.bind, done: 'The host name serves the published pages. Its DNS must point to this server.' },
     unbind: {
       verb: webHosts.delete,
@@ -47,7 +57,7 @@ export const webView = defineFolderView({
     return {
       main: html`${section('hosts', 'Host names', hostList(view, folder, published.hosts, mayBind))}${section('files', 'Published files', fileList(view, folder, published))}<h2>Web routes</h2>`,
       table: defineTable(table),
-      bottom: html`${mayBind ? bindForm(view, folder) : EMPTY_HTML}${edited ? changeForm(view, edited) : EMPTY_HTML}${mayAdd ? section('new-web-route', 'Add a web route', addForm) : EMPTY_HTML}`,
+      bottom: html`${published.files ? section('new-file', 'Publish a file', publishForm(view)) : EMPTY_HTML}${mayBind ? bindForm(view, folder) : EMPTY_HTML}${edited ? changeForm(view, edited) : EMPTY_HTML}${mayAdd ? section('new-web-route', 'Add a web route', addForm) : EMPTY_HTML}`,
       isLive: true,
     }
   },
@@ -144,15 +154,64 @@ function fileList(view: PageView, folder: string, { files, has_more_files }: Pub
     rowId: ({ path }) => path,
     columns: [
       { label: 'File', cell: ({ path }) => link(path, path) },
+      { label: 'For', cell: ({ slot }) => SLOT_TEXTS[slot] },
       { label: 'Bytes', cell: ({ bytes }) => bytes.toLocaleString('en'), isNumber: true },
       { label: 'Changed', cell: ({ modified_at }) => timeOf(modified_at, view.nowMs) },
     ],
+    rowActions: ({ slot, name, path }) =>
+      view.button({
+        ...{ action: 'unpublish', fixed: { folder, slot, name }, text: 'Delete', label: `Delete ${path}` },
+        isDangerous: true,
+      }),
     empty: {
-      text: `${folder} has published nothing. Files in web/pub/${folder}/ of the data directory are published.`,
+      text: `${folder} has published nothing.`,
+      next: html`<p>${buttonLink('#new-file', 'Publish a file')}</p>`,
     },
   }
   const more = has_more_files ? html`<p class="hint">There are more files than are shown here.</p>` : EMPTY_HTML
   return html`${view.list(table)}${more}`
+}
+
+async function publish(
+  view: PageView,
+  fields: FormFields,
+  files: ReadonlyMap<string, FormFile>,
+): Promise<ActionRedirect> {
+  const file = files.get('file')
+  const text = fields.get('text') ?? ''
+  if ((file === undefined) === (text === '')) refuse('invalid', 'choose a file, or write a text', 'not both')
+  // Browsers send line breaks as CR LF.
+  const data = file ? file.bytes : text.replaceAll('\r\n', '\n')
+  const name = fields.get('name') || file?.name || refuse('invalid', 'name is needed for a text', 'such as index.html')
+  const { path, is_new } = await view.call(webRoutes.publish, {
+    folder: view.params.folder ?? '',
+    slot: PageSlot.safeParse(fields.get('slot')).data ?? refuse('invalid', 'slot must be pub or priv'),
+    name,
+    content: Buffer.from(data).toString('base64'),
+  })
+  return { done: `${is_new ? 'Published' : 'Replaced'} ${visibleText(path)}.` }
+}
+
+const SLOT_TEXTS: Readonly<Record<PageSlot, string>> = {
+  pub: 'everyone',
+  priv: 'people who may talk to the folder',
+}
+
+function publishForm(view: PageView): Html {
+  const slots = PageSlot.options.map((slot) => [slot, SLOT_TEXTS[slot]] as const)
+  const fields: FormField[] = [
+    {
+      ...{ name: 'file', label: 'File', kind: 'file', inputNames: ['content'] },
+      hint: `At most ${PAGE_FILE_MAX_BYTES / 1024 / 1024} MiB. An existing file of the same name is replaced.`,
+    },
+    { name: 'text', label: 'Text, if you choose no file', kind: 'multiline', rows: 4, isUnmarked: true },
+    {
+      ...{ name: 'name', label: 'Name', maxLength: 500, placeholder: 'docs/index.html' },
+      hint: 'Its path below the folder. Default: the name of the chosen file.',
+    },
+    { name: 'slot', label: 'For', kind: 'select', options: slots, value: 'pub' },
+  ]
+  return view.form({ action: 'publish', fields, submit: 'Publish' })
 }
 
 function pathField(folder: string): FormField {

@@ -89,12 +89,6 @@ function tabs(view: PageView, by: Group) {
 type NearBudgets = Awaited<ReturnType<typeof near_cap.run>>['budgets']
 
 function renderBudgets(view: PageView, budgets: NearBudgets): Html {
-  if (budgets.length === 0) return EMPTY_HTML
-  const items = budgets.map(({ by, name, cap, spent, status }) => {
-    const who = by === 'folder' ? folderLink(name) : html`${visibleText(name)}`
-    const action = by === 'folder' ? buttonLink(folderPath(name, 'budget'), 'Budget') : EMPTY_HTML
-    return html`<li>${badge(status === 'WARN' ? 'nearly spent' : 'spent', status === 'WARN' ? 'warn' : 'fault')}<span class="what">${who} ${money(spent)} of ${money(cap)} ${renderMeter(`Budget of ${name}`, spent, cap)}</span>${action}</li>`
-  })
   const downloads = view.downloads<NearBudgets[number]>({
     id: 'near-budgets',
     rows: budgets,
@@ -105,6 +99,12 @@ function renderBudgets(view: PageView, budgets: NearBudgets): Html {
       moneyColumn('Cap', ({ cap }) => cap),
       { label: 'Status', cell: ({ status }) => status },
     ],
+  })
+  if (budgets.length === 0) return EMPTY_HTML
+  const items = budgets.map(({ by, name, cap, spent, status }) => {
+    const who = by === 'folder' ? folderLink(name) : html`${visibleText(name)}`
+    const action = by === 'folder' ? buttonLink(folderPath(name, 'budget'), 'Budget') : EMPTY_HTML
+    return html`<li>${badge(status === 'WARN' ? 'nearly spent' : 'spent', status === 'WARN' ? 'warn' : 'fault')}<span class="what">${who} ${money(spent)} of ${money(cap)} ${renderMeter(`Budget of ${name}`, spent, cap)}</span>${action}</li>`
   })
   return section('budgets', "Today's budgets near their cap", html`<ul class="list">${items}</ul>${downloads}`)
 }

@@ -252,5 +252,8 @@ suite('Home, Turns, Approvals and Costs', () => {
       ['/dash/costs', 'svc model test'],
     ] as const)
       assert.ok((await read(dash.operator, path)).includes(text), path)
+    // What was to be done when the page was opened may be done when its list is downloaded.
+    for (const path of ['/dash/?list=attention', '/dash/?list=live-turns', '/dash/costs?list=near-budgets'])
+      assert.equal(await (await dash.operator.get(`${path}&format=json`)).text(), '[]\n', path)
   })
 })

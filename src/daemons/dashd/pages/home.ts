@@ -90,12 +90,6 @@ function allFailed({ failed_messages }: Attention): Html {
 
 async function renderAttention(view: PageView, attention: Attention): Promise<Html> {
   const items = await attentionItems(view, attention)
-  if (items.length === 0)
-    return emptyState({
-      text: 'Nothing needs your attention.',
-      next: html`<p>${link('/dash/messages', 'See the last messages')}</p>`,
-      command: `svc status ${view.host.instance}`,
-    })
   const downloads = view.downloads<AttentionItem>({
     id: 'attention',
     rows: items,
@@ -107,6 +101,12 @@ async function renderAttention(view: PageView, attention: Attention): Promise<Ht
       { label: 'Time', cell: ({ at }) => at },
     ],
   })
+  if (items.length === 0)
+    return emptyState({
+      text: 'Nothing needs your attention.',
+      next: html`<p>${link('/dash/messages', 'See the last messages')}</p>`,
+      command: `svc status ${view.host.instance}`,
+    })
   return html`<ul class="list">${items.map((item) => renderItem(view, item))}</ul>${downloads}`
 }
 
@@ -245,16 +245,6 @@ function liveFigures({ started_at, cost_cents }: LiveTurn, nowMs: number): Html 
 type LiveTurn = Awaited<ReturnType<typeof turnsResource.verbs.running.run>>['turns'][number]
 
 function renderLive(view: PageView, turns: readonly LiveTurn[]): Html {
-  if (turns.length === 0)
-    return emptyState({
-      text: 'No agent is running.',
-      next: html`<p>Send a message to a folder, and its agent starts.</p>`,
-      command: `svc send ${view.host.instance} main 'hello'`,
-    })
-  const items = turns.map(
-    (turn) =>
-      html`<li id="live-${encodeURIComponent(turn.id)}">${turnBadge(turn)}<span class="what">${folderLink(turn.folder)} ${link(turnPath(turn.id), excerpt(turn.text) || turn.id)}<br>${stepText(turn.step, view.nowMs)}</span><span class="muted">${liveFigures(turn, view.nowMs)}</span>${stopButton(view, turn)}</li>`,
-  )
   const downloads = view.downloads<LiveTurn>({
     id: 'live-turns',
     rows: turns,
@@ -267,5 +257,15 @@ function renderLive(view: PageView, turns: readonly LiveTurn[]): Html {
       moneyColumn('Cost', ({ cost_cents }) => cost_cents),
     ],
   })
+  if (turns.length === 0)
+    return emptyState({
+      text: 'No agent is running.',
+      next: html`<p>Send a message to a folder, and its agent starts.</p>`,
+      command: `svc send ${view.host.instance} main 'hello'`,
+    })
+  const items = turns.map(
+    (turn) =>
+      html`<li id="live-${encodeURIComponent(turn.id)}">${turnBadge(turn)}<span class="what">${folderLink(turn.folder)} ${link(turnPath(turn.id), excerpt(turn.text) || turn.id)}<br>${stepText(turn.step, view.nowMs)}</span><span class="muted">${liveFigures(turn, view.nowMs)}</span>${stopButton(view, turn)}</li>`,
+  )
   return html`<ul class="list">${items}</ul>${downloads}`
 }
