@@ -10,7 +10,7 @@ import { readFormWithFiles } from './form-request.ts'
 type Sent = Awaited<ReturnType<typeof readFormWithFiles>>
 
 /** Reads a form as a handler does. */
-async function read(body: BodyInit, type?: string, maxBytes = 1000): Promise<Sent> {
+async function read(body: string | FormData | URLSearchParams, type?: string, maxBytes = 1000): Promise<Sent> {
   const app = new Hono()
   const found = Promise.withResolvers<Sent>()
   app.post('/', async (c) => {

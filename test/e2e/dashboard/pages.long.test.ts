@@ -190,6 +190,17 @@ suite('the pages of the dashboard', () => {
     assert.deepEqual(asked, ['beforeunload'])
   })
 
+  test('publish a file of the person, which the front door serves', needs('browser'), async (t) => {
+    const dash = await serveDashboard(t, { daemons: ['proxyd', 'authd', 'dashd'] })
+    const page = await dash.open(t, dash.admin, '/dash/folders/team?view=web')
+    const file = { name: 'a b.txt', mimeType: 'text/plain', buffer: Buffer.from([104, 105, 13, 10, 0, 255]) }
+    await page.setInputFiles('#form-publish-file', file)
+    await page.click('#form-publish button')
+    await page.getByText('Published /pub/team/a%20b.txt.').waitFor()
+    const served = await fetch(`${dash.base}/pub/team/a%20b.txt`)
+    assert.deepEqual(Buffer.from(await served.arrayBuffer()), file.buffer)
+  })
+
   test('are reached by the keyboard alone', needs('browser'), async (t) => {
     const dash = await serveDashboard(t)
     const { page } = await openOperatorPage(t, dash)
