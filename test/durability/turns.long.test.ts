@@ -9,7 +9,7 @@ import { type Link, openLinkedInstance, type ServedLinks } from '../support/link
 import { repeatableRandom } from '../support/repeatable-random.ts'
 import { until } from '../support/until.ts'
 
-const FOLDERS = 5
+const FOLDERS = 3
 const LINKS = 2
 const MESSAGES = 15
 const WORKERS = 3
