@@ -201,7 +201,7 @@ function publishForm(view: PageView): Html {
   const slots = PageSlot.options.map((slot) => [slot, SLOT_TEXTS[slot]] as const)
   const fields: FormField[] = [
     {
-      ...{ name: 'file', label: 'File', kind: 'file', inputNames: ['content'] },
+      ...{ name: 'file', label: 'File', kind: 'file', isUnmarked: true, inputNames: ['content'] },
       hint: `At most ${PAGE_FILE_MAX_BYTES / 1024 / 1024} MiB. An existing file of the same name is replaced.`,
     },
     { name: 'text', label: 'Text, if you choose no file', kind: 'multiline', rows: 4, isUnmarked: true },
