@@ -66,10 +66,9 @@ export interface PublishedFiles {
   readonly isCut: boolean
 }
 
-const SLOTS = [
-  ['pub', (layout: Layout) => layout.webPub, 0o755],
-  ['priv', (layout: Layout) => layout.webPriv, 0o700],
-] as const
+function rootOf({ webPub, webPriv }: Layout, slot: PageSlot): string {
+  return slot === 'pub' ? webPub : webPriv
+}
 
 export async function listPublishedFiles(layout: Layout, { folder, below }: PagesOwner): Promise<PublishedFiles> {
   const files: PageFile[] = []
@@ -95,7 +94,7 @@ export async function listPublishedFiles(layout: Layout, { folder, below }: Page
       }
     }
   }
-  for (const [slot] of SLOTS) {
+  for (const slot of PageSlot.options) {
     await using own = await openPages(layout, folder, slot)
     if (own) await walk(own, slot, [])
   }
@@ -121,8 +120,8 @@ export async function publishFile(
   const { folder } = owner
   mustBeOwn(owner, name)
   await mustHaveRoom(layout, owner, { slot, name, bytes: data.byteLength })
-  const [, rootOf, mode] = SLOTS.find(([each]) => each === slot) ?? SLOTS[0]
-  await using pages = await Directory.make(rootOf(layout), mode, { follow: true })
+  const mode = slot === 'pub' ? 0o755 : 0o700
+  await using pages = await Directory.make(rootOf(layout, slot), mode, { follow: true })
   await using own = await pages.makePath(folder)
   await using parent = await makeParent(own, name)
   const kind = await parent.kindOf(basename(name))
@@ -182,7 +181,6 @@ export async function unpublishFile(layout: Layout, owner: PagesOwner, { slot, n
 }
 
 async function openPages(layout: Layout, folder: string, slot: PageSlot): Promise<Directory | undefined> {
-  const [, rootOf] = SLOTS.find(([each]) => each === slot) ?? SLOTS[0]
-  await using pages = await Directory.open(rootOf(layout), { follow: true })
+  await using pages = await Directory.open(rootOf(layout, slot), { follow: true })
   return await pages?.openPath(folder)
 }
