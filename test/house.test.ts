@@ -341,6 +341,13 @@ function defaultExports(tree: Tree): string[] {
     .map(([path]) => `${path} has a default export`)
 }
 
+/** Pages forbid `eval`, and from the second look on the browser evaluates a string as the page would. */
+function awaitedStrings(tree: Tree): string[] {
+  return Object.entries(tree)
+    .filter(([path, text]) => path.endsWith('.ts') && /\bwaitForFunction\(\s*['"`]/.test(text))
+    .map(([path]) => `${path} waits for a string; wait for a locator`)
+}
+
 function moduleVariables(tree: Tree): string[] {
   return Object.entries(tree)
     .filter(([path]) => path.startsWith('src/') && path.endsWith('.ts'))
@@ -595,6 +602,14 @@ const RULES: Record<string, Rule> = {
   'there are no default exports': {
     violations: defaultExports,
     rejects: { 'a default': { 'bench/a.ts': 'export default 1' } },
+  },
+  'tests of pages do not wait for an expression in a string': {
+    violations: awaitedStrings,
+    rejects: {
+      'a string': { 'test/a.test.ts': `await page.waitForFunction(${"'done'"})` },
+      'a template on its own line': { 'test/a.test.ts': `await page.waitForFunction(\n  ${'`done`'},\n)` },
+    },
+    allows: { 'test/a.test.ts': 'await page.waitForFunction(() => done)' },
   },
   'modules have no variables': {
     violations: moduleVariables,

@@ -37,7 +37,7 @@ async function openLivePage(
   page.on('request', (request) => {
     if (request.headers()['hx-request']) reloads++
   })
-  await page.waitForFunction(`document.querySelector('#connection').textContent === 'Live'`)
+  await page.locator('#connection', { hasText: /^Live$/ }).waitFor()
   return { page, faults, reloads: () => reloads }
 }
 

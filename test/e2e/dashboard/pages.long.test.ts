@@ -147,7 +147,7 @@ suite('the pages of the dashboard', () => {
     await page.fill('#form-chat-jid_suffix', 'a b')
     await page.press('#form-chat-jid_suffix', 'Enter')
     await page.locator('#form-chat-jid_suffix-fault').waitFor()
-    await page.waitForFunction(`document.activeElement.id === 'form-chat-jid_suffix'`)
+    await page.locator('#form-chat-jid_suffix:focus').waitFor()
     await page.evaluate(AXE)
     assert.deepEqual(await findViolations(page, 'light'), [])
     await page.keyboard.press('Control+a')
