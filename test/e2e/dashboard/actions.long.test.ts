@@ -34,8 +34,11 @@ async function takeAction(
 
 /** Waits for the page that follows. */
 async function click(button: Locator): Promise<void> {
+  const page = button.page()
+  await page.evaluate('document.documentElement.dataset.isLeft = "yes"')
   await button.click()
-  await button.page().waitForLoadState('domcontentloaded')
+  await page.locator('html:not([data-is-left])').waitFor({ state: 'attached' })
+  await page.waitForLoadState('domcontentloaded')
 }
 
 /** The form with this action whose other hidden fields are those of `fields`. */

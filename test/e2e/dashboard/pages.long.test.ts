@@ -156,6 +156,8 @@ suite('the pages of the dashboard', () => {
     await page.getByRole('img', { name: 'QR code of the link' }).waitFor()
     await page.getByRole('link', { name: 'Done' }).click()
     await page.fill('#form-webhook-source_label', 'shop')
+    // Only then has the script of the page run.
+    await page.waitForLoadState('domcontentloaded')
     const isPrevented = await page.evaluate(`(() => {
       const prevented = []
       addEventListener('submit', (event) => {
