@@ -369,7 +369,7 @@ suite('a page of the dashboard', () => {
   test('reloads its live part only if it has changed', async (t) => {
     const pages = await servePages(t)
     const first = await (await pages.ask(pages.admin, '/dash/test')).text()
-    const seen = /X-Seen": "(\w+)"/.exec(first)?.[1] ?? assert.fail()
+    const seen = /data-seen="(\w+)"/.exec(first)?.[1] ?? assert.fail()
     const reload = (hash: string) =>
       pages.ask(pages.admin, '/dash/test', { headers: { 'HX-Request': 'true', 'X-Seen': hash } })
     assert.equal((await reload(seen)).status, 204)

@@ -33,7 +33,20 @@ export function setUpLive(): void {
   }
   watchStream(stream, show)
   watchReloads(show, reload)
+  // As late as this: a request that waited for another one says what is shown after that.
+  document.addEventListener('htmx:before:request', nameWhatIsShown)
   holdWhileReading(reload)
+}
+
+/** The server sends nothing if its content is the one that the page shows. */
+function nameWhatIsShown(event: Event): void {
+  if (!isOfPage(event)) return
+  const { ctx } = (event as CustomEvent<{ ctx: { request: { headers: Record<string, string> } } }>).detail
+  ctx.request.headers['X-Seen'] = document.querySelector<HTMLElement>('#live')?.dataset.seen ?? ''
+}
+
+function isOfPage({ target }: Event): boolean {
+  return target instanceof Element && target.id === 'live'
 }
 
 function signInLink(): HTMLAnchorElement {
@@ -84,7 +97,6 @@ function watchStream(stream: Element, show: ShowState): void {
 
 /** A reload that fails leaves the page as it is. */
 function watchReloads(show: ShowState, reload: () => void): void {
-  const isOfPage = ({ target }: Event): boolean => target instanceof Element && target.id === 'live'
   const failed = { value: false }
   const fail = (event: Event): void => {
     if (!isOfPage(event)) return
@@ -106,7 +118,7 @@ function holdWhileReading(reload: () => void): void {
   if (!button) return
   const isReading = (): boolean => (document.querySelector('#live tbody tr')?.getBoundingClientRect().bottom ?? 0) < 0
   document.addEventListener('htmx:before:request', (event) => {
-    if (!(event.target instanceof Element) || event.target.id !== 'live' || !isReading()) return
+    if (!isOfPage(event) || !isReading()) return
     event.preventDefault()
     button.hidden = false
   })

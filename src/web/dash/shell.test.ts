@@ -64,7 +64,7 @@ suite('the frame of a page', () => {
     assert.match(shellOf({ live }), /hx-sse:connect="\/dash\/live\?seen=7"/)
     assert.match(
       renderLivePart(live).toString(),
-      /^<div id="live" hx-get="\/dash\/turns\?a=1&amp;b=2" [^>]*hx-headers='\{"X-Seen": "abc"\}'><p>live<\/p><\/div>$/,
+      /^<div id="live" hx-get="\/dash\/turns\?a=1&amp;b=2" [^>]*data-seen="abc"><p>live<\/p><\/div>$/,
     )
   })
 })

@@ -50,7 +50,7 @@ export interface LivePart {
 /** The part of a page that is reloaded. */
 export function renderLivePart({ content, url, hash }: LivePart): Html {
   if (url === undefined) return html`<div id="live">${content}</div>`
-  return html`<div id="live" hx-get="${url}" hx-trigger="svc:changed from:#stream" hx-swap="outerMorph" hx-headers='{"X-Seen": "${hash}"}'>${content}</div>`
+  return html`<div id="live" hx-get="${url}" hx-trigger="svc:changed from:#stream" hx-swap="outerMorph" data-seen="${hash}">${content}</div>`
 }
 
 export function renderShell(frame: ShellFrame, content: ShellContent): HtmlPage {

@@ -131,3 +131,36 @@ test(
     await isLive.waitFor()
   },
 )
+
+test('a reload that waited for another one replaces what that one brought', needs('browser'), async (t) => {
+  const dash = await serveDashboard(t, { daemons: ['proxyd', 'authd', 'dashd'] })
+  const { page } = await openLivePage(t, dash, dash.operator, '/dash/folders')
+  await page.evaluate(`document.querySelector('#stream').addEventListener('svc:changed', ({ currentTarget: { dataset } }) => {
+    dataset.events = (dataset.events ?? '') + 'x'
+  })`)
+  const fetched = Promise.withResolvers<void>()
+  const released = Promise.withResolvers<void>()
+  const shown = Promise.withResolvers<void>()
+  let requests = 0
+  await page.route(
+    ({ pathname }) => pathname === '/dash/folders',
+    async (route) => {
+      if (++requests > 1) {
+        await shown.promise
+        return route.continue()
+      }
+      const response = await route.fetch()
+      fetched.resolve()
+      await released.promise
+      return route.fulfill({ response })
+    },
+  )
+  await dash.cli.call(groupsResource.verbs.add, { folder: 'brief' })
+  await fetched.promise
+  await dash.cli.call(groupsResource.verbs.remove, { folder: 'brief' })
+  await page.locator('#stream[data-events^=xx]').waitFor({ state: 'attached' })
+  released.resolve()
+  await page.locator('#folders-brief').waitFor({ state: 'attached' })
+  shown.resolve()
+  await page.locator('#folders-brief').waitFor({ state: 'detached' })
+})
