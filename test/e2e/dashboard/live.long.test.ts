@@ -141,15 +141,18 @@ test('a reload that waited for another one replaces what that one brought', need
   const fetched = Promise.withResolvers<void>()
   const released = Promise.withResolvers<void>()
   const shown = Promise.withResolvers<void>()
-  let requests = 0
+  let isHeld = false
   await page.route(
     ({ pathname }) => pathname === '/dash/folders',
     async (route) => {
-      if (++requests > 1) {
+      if (isHeld) {
         await shown.promise
         return route.continue()
       }
       const response = await route.fetch()
+      // A reload from before the change passes.
+      isHeld = (await response.text()).includes('folders-brief')
+      if (!isHeld) return route.fulfill({ response })
       fetched.resolve()
       await released.promise
       return route.fulfill({ response })
@@ -157,8 +160,9 @@ test('a reload that waited for another one replaces what that one brought', need
   )
   await dash.cli.call(groupsResource.verbs.add, { folder: 'brief' })
   await fetched.promise
+  await page.evaluate(`document.querySelector('#stream').dataset.events = ''`)
   await dash.cli.call(groupsResource.verbs.remove, { folder: 'brief' })
-  await page.locator('#stream[data-events^=xx]').waitFor({ state: 'attached' })
+  await page.locator('#stream[data-events^=x]').waitFor({ state: 'attached' })
   released.resolve()
   await page.locator('#folders-brief').waitFor({ state: 'attached' })
   shown.resolve()
