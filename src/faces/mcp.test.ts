@@ -12,7 +12,7 @@ import { refuse } from '../lib/refusal.ts'
 import { audit } from '../registry/audit.ts'
 import { allowAnyone, INSTANCE_SCOPE, requireTool } from '../registry/authorization.ts'
 import type { InstanceHost } from '../registry/context.ts'
-import { defineResource, defineVerb } from '../registry/resource.ts'
+import { defineResource, defineVerb, toolArguments } from '../registry/resource.ts'
 import { createToolServer } from './mcp.ts'
 import { createToolList, resourceTools, toolsVisibleTo } from './tool-list.ts'
 
@@ -46,7 +46,7 @@ const things = defineResource({
       when: 'Get them.',
       isReadOnly: true,
       input: z.object({ limit: z.int().default(1) }),
-      toolInput: z.strictObject({ count: z.int() }).transform(({ count }) => ({ limit: count })),
+      toolInput: toolArguments({ count: z.int() }, ({ count }) => ({ limit: count })),
       output: z.array(z.int()),
       authorize: allowAnyone,
       run: async (_, { limit }) => Array.from({ length: limit }, (_, index) => index),
@@ -322,9 +322,8 @@ test('shares JSON schemas between connections', () => {
   for (const [index, { inputSchema }] of one.entries()) assert.equal(inputSchema, two[index]?.inputSchema)
 })
 
-test('rejects two tools with one name, and arguments that are not an object', () => {
+test('rejects two tools with one name', () => {
   const [tool] = resourceTools([things])
   assert.ok(tool)
   assert.throws(() => createToolList([tool, tool]), /two tools have the name groups\.nothing/)
-  assert.throws(() => createToolList([{ ...tool, input: z.string() }]).definitions, /tool arguments must be an object/)
 })

@@ -102,8 +102,21 @@ export async function callTool<A>(
     if (!(error instanceof Refusal)) onError(error, tool.name)
     result = failure(error)
   }
-  if (started !== undefined) onCall?.({ tool, args, result, ms: performance.now() - started })
+  if (started !== undefined) reportCall(onCall, onError, { tool, args, result, ms: performance.now() - started })
   return result
+}
+
+/** The call has ended: a report that fails changes nothing about it. */
+function reportCall(
+  onCall: ToolServerOptions['onCall'],
+  onError: ToolServerOptions['onError'],
+  call: ToolCallReport,
+): void {
+  try {
+    onCall?.(call)
+  } catch (error) {
+    onError(error, call.tool.name)
+  }
 }
 
 /** A `tools/call` request with no more than a name, arguments and `_meta`, which `toolCallFault` has checked. */

@@ -63,7 +63,7 @@ export function toolsVisibleTo({ definitions, tools }: ToolList, policy: Policy,
 }
 
 function createTool(verb: NamedVerb, when: string): Tool {
-  const input = verb.toolInput ?? verb.input
+  const { fields, toInput } = verb.toolInput ?? { fields: verb.input, toInput: (args) => args }
   const filter = verb.output ? createResponseFilter(verb.output) : () => undefined
   // Checked in the transaction of the verb, so that one version of the rights decides both.
   const callWithApproval = withApproval({
@@ -84,7 +84,7 @@ function createTool(verb: NamedVerb, when: string): Tool {
 
   async function parseArguments(context: RequestContext, args: unknown): Promise<z.output<z.ZodObject>> {
     try {
-      return parse(input, args)
+      return toInput(parse(fields, args))
     } catch (error) {
       // A caller who may not see the tool must not learn its arguments from the error.
       await callParsed(context, listingCheck, {})
@@ -97,7 +97,7 @@ function createTool(verb: NamedVerb, when: string): Tool {
     when,
     ...(verb.reach ? { reach: verb.reach } : {}),
     ...(verb.tiers ? { tiers: verb.tiers } : {}),
-    input,
+    input: fields,
     isAvailable: ({ host }) => verb.isAvailable?.(host) ?? true,
     run: async (context, args) => {
       if (verb.isAvailable?.(context.host) === false) throw new ToolNotListed(verb.toolName)
@@ -111,10 +111,12 @@ function createTool(verb: NamedVerb, when: string): Tool {
   }
 }
 
-function inputSchema(input: z.ZodType): ToolDefinition['inputSchema'] {
+function inputSchema(input: z.ZodObject): ToolDefinition['inputSchema'] {
   const { properties, ...schema } = toJsonSchema(input, 'input')
-  if (schema.type !== 'object' || !isObject(properties)) throw new Error('tool arguments must be an object')
-  const parts = Object.entries(properties).map(([name, part]) => [name, isObject(part) ? argumentSchema(part) : part])
+  const parts = Object.entries(isObject(properties) ? properties : {}).map(([name, part]) => [
+    name,
+    isObject(part) ? argumentSchema(part) : part,
+  ])
   return { ...schema, type: 'object', properties: Object.fromEntries(parts) }
 }
 

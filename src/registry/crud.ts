@@ -7,7 +7,7 @@ import { Refusal, refuse } from '../lib/refusal.ts'
 import type { Order, PageRequest, Table } from '../store/table.ts'
 import { adminFilter, administeredRoots } from './authorization.ts'
 import type { Context, InstanceHost } from './context.ts'
-import { defineVerb, type Verb } from './resource.ts'
+import { defineVerb, toolArguments, type Verb } from './resource.ts'
 
 const Cursor = line(2000)
   .meta({ pattern: '^[A-Za-z0-9_-]+$', format: 'cursor' })
@@ -72,7 +72,7 @@ export function listVerb<R extends z.ZodObject, N extends string>(
     isReadOnly: true,
     input: Paging,
     output: listSchema(table, name),
-    toolInput: z.strictObject({}).transform(() => UNPAGED),
+    toolInput: toolArguments({}, () => UNPAGED),
     toolReply: toolReply ?? ((reply) => reply),
     run: async (ctx, paging) => {
       const { below, keep: isAdministered } = folder ? await administeredRows<Row<R>>(ctx, folder) : {}

@@ -1,6 +1,6 @@
 // Types and constructors of resources and verbs. A verb with `http` has a REST route, one with `when` is an agent tool; a
 // resource with `exported` is part of the manifest.
-import type { z } from 'zod'
+import { z } from 'zod'
 import type { Reach } from '../core/access/reach.ts'
 import type { ToolTiers } from '../core/access/tiers.ts'
 import type { Table } from '../store/table.ts'
@@ -30,7 +30,7 @@ export interface Verb<I extends z.ZodObject = z.ZodObject, O = unknown> {
   /** The tool's name; default: <resource>.<verb>. */
   tool?: string
   /** The tool's arguments; default: `input`. */
-  toolInput?: z.ZodType<z.output<I>>
+  toolInput?: ToolArguments<z.output<I>>
   /** The tool's reply; default: the reply itself. */
   toolReply?(reply: O, input: z.output<I>): unknown
   /**
@@ -53,6 +53,21 @@ export interface Verb<I extends z.ZodObject = z.ZodObject, O = unknown> {
   /** For the audit row: the folder of a person whose bearer names none. */
   actingFolder?(ctx: Context, input: z.output<I>): Promise<string>
   run(ctx: Context, input: z.output<I>, prepared?: unknown): Promise<O>
+}
+
+/** Arguments of a tool that differ from the input of its verb. Their fields stay known: logs read the marks on them. */
+export interface ToolArguments<I> {
+  readonly fields: z.ZodObject
+  /** Parsed arguments as input of the verb. */
+  toInput(args: Record<string, unknown>): I
+}
+
+export function toolArguments<F extends z.core.$ZodLooseShape, I>(
+  fields: F,
+  toInput: (args: z.output<z.ZodObject<F, z.core.$strict>>) => I,
+): ToolArguments<I> {
+  // Only the parsed output of `fields` is passed in.
+  return { fields: z.strictObject(fields), toInput: toInput as ToolArguments<I>['toInput'] }
 }
 
 export interface VerbIdentity {

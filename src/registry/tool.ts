@@ -19,7 +19,7 @@ export interface Tool<A = RequestContext> {
   readonly reach?: Reach
   /** Which tiers may have the tool, and which have it by default; absent: any tier may, only the root does. */
   readonly tiers?: ToolTiers
-  readonly input: z.ZodType
+  readonly input: z.ZodObject
   /** Whether the instance has the parts that the tool needs; default: true. */
   isAvailable?(request: A): boolean
   /** A reply of undefined is shown as `ok`. Throws `ToolNotListed` before any other refusal. */

@@ -18,7 +18,7 @@ import {
 } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { ascending, listPage, listSchema, mustFindGroup, Paging, UNPAGED } from '../registry/crud.ts'
-import { defineResource, defineVerb } from '../registry/resource.ts'
+import { defineResource, defineVerb, toolArguments } from '../registry/resource.ts'
 
 const Grant = z.object({
   principal: Acl.shape.principal,
@@ -68,7 +68,7 @@ export const aclResource = defineResource({
         scope: line(255).optional().describe('Only rows of exactly this scope'),
         principal: Acl.shape.principal.optional().describe('Only rows of exactly this principal'),
       }),
-      toolInput: z.strictObject({ folder: Folder }).transform(({ folder }) => ({ ...UNPAGED, scope: folder })),
+      toolInput: toolArguments({ folder: Folder }, ({ folder }) => ({ ...UNPAGED, scope: folder })),
       toolReply: (reply, { scope }) => ({ folder: scope, acl: reply.acl }),
       output: listSchema(table, 'acl'),
       authorize: async (ctx, { scope }) => {

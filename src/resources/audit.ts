@@ -12,7 +12,7 @@ import {
 } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { listPage, listSchema, Paging, UNPAGED } from '../registry/crud.ts'
-import { defineResource, defineVerb } from '../registry/resource.ts'
+import { defineResource, defineVerb, toolArguments } from '../registry/resource.ts'
 import { listPaths } from '../store/path-list.ts'
 
 const EXAMINED_MAX = 20_000
@@ -35,9 +35,7 @@ export const auditResource = defineResource({
       isReadOnly: true,
       when: 'See who changed what, newest first.',
       input: Paging.extend({ ...Filters.shape, limit: pageLimit(50, 200) }),
-      toolInput: z
-        .strictObject({ ...Filters.shape, limit: pageLimit(50, 200) })
-        .transform((input) => ({ ...UNPAGED, ...input })),
+      toolInput: toolArguments({ ...Filters.shape, limit: pageLimit(50, 200) }, (args) => ({ ...UNPAGED, ...args })),
       output: listSchema(table, 'audit'),
       authorize: requireToolForAgents,
       run: async (ctx, { folder, category, actor, ...paging }) => {

@@ -16,7 +16,7 @@ import { refuse } from '../lib/refusal.ts'
 import { readableFolderFilter, requireTool, requireToolForAgents } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { ascending, listPage, listSchema, mustFindGroup, Paging, UNPAGED } from '../registry/crud.ts'
-import { defineResource, defineVerb } from '../registry/resource.ts'
+import { defineResource, defineVerb, toolArguments } from '../registry/resource.ts'
 
 const Rule = NetworkRule.pick({ folder: true, target: true })
 /** The root of the rules is '', which is also INSTANCE_SCOPE. */
@@ -52,7 +52,7 @@ export const networkRulesResource = defineResource({
       isReadOnly: true,
       when: 'List the hosts that your folder may reach by its own rules.',
       input: Paging.extend({ folder: FolderOrRoot.optional() }),
-      toolInput: z.strictObject({ folder: FolderOrRoot.optional() }).transform((input) => ({ ...UNPAGED, ...input })),
+      toolInput: toolArguments({ folder: FolderOrRoot.optional() }, (args) => ({ ...UNPAGED, ...args })),
       output: listSchema(table, 'network_rules'),
       authorize: requireToolForAgents,
       run: async (ctx, { folder, ...paging }) =>
@@ -117,7 +117,7 @@ export const networkRulesResource = defineResource({
       isReadOnly: true,
       when: 'List the hosts that your folder was denied, newest first.',
       input: Paging.extend({ folder: Folder.optional() }),
-      toolInput: z.strictObject({ folder: Folder.optional() }).transform((input) => ({ ...UNPAGED, ...input })),
+      toolInput: toolArguments({ folder: Folder.optional() }, (args) => ({ ...UNPAGED, ...args })),
       output: listSchema(networkDenials, 'network_denials'),
       authorize: requireToolForAgents,
       run: async (ctx, { folder, ...paging }) =>

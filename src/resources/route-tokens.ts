@@ -38,7 +38,7 @@ import {
 import { callVerb } from '../registry/call.ts'
 import type { Context, RequestContext } from '../registry/context.ts'
 import { administeredRows, ascending, listPage, mustFindGroup, Paging, readPage, UNPAGED } from '../registry/crud.ts'
-import { defineResource, defineVerb } from '../registry/resource.ts'
+import { defineResource, defineVerb, toolArguments } from '../registry/resource.ts'
 import type { Order, PageRequest } from '../store/table.ts'
 
 const NEWEST_FIRST: Order<z.output<typeof RouteToken>> = [['created_at', 'desc'], ...ascending('token_hash')]
@@ -107,7 +107,7 @@ export const routeTokensResource = defineResource({
           .optional()
           .describe('Whether to add the member stats: when each link was last used, and its counts'),
       }),
-      toolInput: z.strictObject({}).transform(() => UNPAGED),
+      toolInput: toolArguments({}, () => UNPAGED),
       toolReply: ({ tokens }) => ({ tokens }),
       output: z.object({
         tokens: z.array(PublicLink),

@@ -26,7 +26,7 @@ import {
 } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { ascending, listVerb, mustFindGroup, mustFindRow } from '../registry/crud.ts'
-import { defineResource, defineVerb } from '../registry/resource.ts'
+import { defineResource, defineVerb, toolArguments } from '../registry/resource.ts'
 
 const NewRoute = Route.omit({ id: true }).extend({
   seq: Route.shape.seq.default(0),
@@ -113,9 +113,7 @@ export const routesResource = defineResource({
       tiers: { max: 1, granted: 1 },
       when: 'Route the messages of a chat to a folder.',
       input: NewRoute,
-      toolInput: z
-        .strictObject({ route: jsonText(NewRoute.strict()).describe(AS_JSON) })
-        .transform(({ route }) => route),
+      toolInput: toolArguments({ route: jsonText(NewRoute.strict()).describe(AS_JSON) }, ({ route }) => route),
       output: Route,
       toolReply: ({ id }) => ({ id }),
       authorize: requireTool(({ target }: NewRoute) => routeTargetFolder(target)),
@@ -168,9 +166,12 @@ export const routesResource = defineResource({
       tiers: { max: 1, granted: 1 },
       when: 'Replace all routes of your folder and the folders below it.',
       input: z.object({ routes: z.array(NewRoute.strict()).max(10_000) }),
-      toolInput: z.strictObject({
-        routes: jsonText(z.array(NewRoute.strict()).max(10_000)).describe(`A JSON array; each entry is: ${AS_JSON}`),
-      }),
+      toolInput: toolArguments(
+        {
+          routes: jsonText(z.array(NewRoute.strict()).max(10_000)).describe(`A JSON array; each entry is: ${AS_JSON}`),
+        },
+        (args) => args,
+      ),
       output: z.object({ updated: z.literal(true), count: z.int() }),
       authorize: async (ctx, { routes }) => {
         const folder = await actingFolder(ctx)

@@ -30,7 +30,7 @@ import {
 } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { administeredRows, listVerb, mustFindGroup, mustFindRow, Paging, readPage } from '../registry/crud.ts'
-import { defineResource, defineVerb } from '../registry/resource.ts'
+import { defineResource, defineVerb, toolArguments } from '../registry/resource.ts'
 import { signalCommit } from '../registry/tool.ts'
 import type { Patch } from '../store/table.ts'
 
@@ -46,7 +46,7 @@ const TaskSummary = ScheduledTask.extend({ next_runs: z.array(z.string()), last_
 
 const Id = z.object({ id: line(320) })
 const TaskId = line(320).describe('As returned by schedule_task and list_tasks')
-const ById = z.strictObject({ taskId: TaskId }).transform(({ taskId }) => ({ id: taskId }))
+const ById = toolArguments({ taskId: TaskId }, ({ taskId }) => ({ id: taskId }))
 /** Shared by the tools that change the state of one task. */
 const TASK_TOOL = { tiers: { max: 1, granted: 1 }, reach: 'chat', input: Id, toolInput: ById, output: Ok } as const
 const ScheduleTask = z.object({

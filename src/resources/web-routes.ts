@@ -33,7 +33,7 @@ import {
 } from '../registry/authorization.ts'
 import type { Context, InstanceHost } from '../registry/context.ts'
 import { layoutOf, listVerb, mustFindGroup, mustFindRow } from '../registry/crud.ts'
-import { defineResource, defineVerb } from '../registry/resource.ts'
+import { defineResource, defineVerb, toolArguments } from '../registry/resource.ts'
 
 const NO_REDIRECT = { not: { required: ['redirect_to'] } }
 
@@ -170,7 +170,7 @@ export const webRoutesResource = defineResource({
       tiers: { granted: 2 },
       when: 'Stop publishing a path of your folder.',
       input: WebRoute.pick({ path_prefix: true }),
-      toolInput: z.strictObject({ path: WebPath }).transform(({ path }) => ({ path_prefix: path })),
+      toolInput: toolArguments({ path: WebPath }, ({ path }) => ({ path_prefix: path })),
       authorize: async (ctx, { path_prefix }) => {
         const route = await table.find(ctx.tx, { path_prefix })
         if (!route || !(await hasTool(ctx, route.folder))) {

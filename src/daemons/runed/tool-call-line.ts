@@ -1,5 +1,4 @@
 // A tool call as one line in the log of its turn: arguments, result and duration, without credentials.
-import type { z } from 'zod'
 import type { ToolCallReport } from '../../faces/mcp.ts'
 import { redactJson } from '../../lib/log/redact.ts'
 import { summaryWithContent } from '../../registry/audit.ts'
@@ -7,8 +6,7 @@ import { summaryWithContent } from '../../registry/audit.ts'
 const RESULT_MAX = 500
 
 export function formatToolCall({ tool, args, result, ms }: ToolCallReport): string {
-  // All tools take an object.
-  const given = summaryWithContent(args, tool.input as z.ZodObject)
+  const given = summaryWithContent(args, tool.input)
   const outcome = result.isError === true ? 'failed' : 'ok'
   return `[tool] ${tool.name} ${given} ${outcome} in ${Math.round(ms)} ms: ${shortText(result)}`
 }
