@@ -1,19 +1,17 @@
 // Detects commits of other connections and processes by polling the data version of SQLite, which each commit changes.
-import type { SqliteConnection } from './connection.ts'
 
 /** Not shorter, because each poll wakes up an idle process. */
 const POLL_MS = 200
 
 export class DataVersionWatcher {
-  readonly #connection: SqliteConnection
+  /** Undefined if it cannot be read. */
+  readonly #read: () => unknown
   readonly #listeners = new Set<(payload: string) => void>()
   #version: unknown
   #timer: NodeJS.Timeout | undefined
 
-  /** Takes over the connection and closes it on close(). */
-  constructor(connection: SqliteConnection) {
-    this.#connection = connection
-    connection.makeReadOnly()
+  constructor(read: () => unknown) {
+    this.#read = read
   }
 
   /** Polls only while there are listeners. */
@@ -32,7 +30,6 @@ export class DataVersionWatcher {
   close(): void {
     this.#stop()
     this.#listeners.clear()
-    this.#connection.close()
   }
 
   #stop(): void {
@@ -45,14 +42,5 @@ export class DataVersionWatcher {
     if (version === this.#version) return
     this.#version = version
     for (const listener of [...this.#listeners]) listener('')
-  }
-
-  /** Ignores errors: reads and writes report the problems of the store. */
-  #read(): unknown {
-    try {
-      return this.#connection.pragma('data_version')
-    } catch {
-      return undefined
-    }
   }
 }

@@ -55,6 +55,8 @@ class SqliteEngine implements Engine {
   readonly #writer: Writer
   readonly #checkpointer: WalCheckpointer
   readonly #sync: WalSync
+  /** Never in a transaction, so that its data version is always the current one. */
+  readonly #probe: SqliteConnection
   readonly #operations = new InFlightOperations()
   readonly #idleReaders: SqliteConnection[] = []
   readonly #readerWaiters: PromiseWithResolvers<SqliteConnection>[] = []
@@ -70,7 +72,9 @@ class SqliteEngine implements Engine {
     this.#path = connection.path
     this.#busyMs = options.busyMs
     this.#connection = connection
-    this.#sync = new WalSync(connection.path, options.sync)
+    this.#probe = openSqliteConnection(connection.path, options.busyMs)
+    this.#probe.makeReadOnly()
+    this.#sync = new WalSync(connection.path, { position: () => this.#dataVersion(), sync: options.sync })
     this.#checkpointer = new WalCheckpointer(connection, (error) => this.#fail(error))
     connection.disableCommitSync()
     connection.setCacheSize(CACHE_KIB)
@@ -86,6 +90,15 @@ class SqliteEngine implements Engine {
     return this.#failure.promise
   }
 
+  /** Changes with each commit; undefined if it cannot be read, which reads and writes report. */
+  #dataVersion(): unknown {
+    try {
+      return this.#probe.pragma('data_version')
+    } catch {
+      return undefined
+    }
+  }
+
   #fail(error: unknown): void {
     this.#hasFailed = true
     this.#failure.resolve(error)
@@ -96,7 +109,7 @@ class SqliteEngine implements Engine {
     return this.#operations.track(async () => {
       const value = await this.#readOnce(work)
       // The read may have seen a commit that is not on disk yet. A row that the caller sees must survive a power cut.
-      await this.#sync.pending
+      await this.#sync.beforeResult()
       return value
     })
   }
@@ -119,9 +132,8 @@ class SqliteEngine implements Engine {
     return this.#operations.track(() => this.#writer.run(work))
   }
 
-  /** All listeners share one polling connection. */
   listen(listener: (payload: string) => void): () => void {
-    this.#watcher ??= new DataVersionWatcher(openSqliteConnection(this.#path, this.#busyMs))
+    this.#watcher ??= new DataVersionWatcher(() => this.#dataVersion())
     return this.#watcher.listen(listener)
   }
 
@@ -142,6 +154,7 @@ class SqliteEngine implements Engine {
     for (const reader of this.#idleReaders.splice(0)) reader.close()
     this.#watcher?.close()
     await Promise.all([this.#sync.close(), this.#checkpointer.close()])
+    this.#probe.close()
     // Closing the last connection checkpoints the log. After a disk failure that must be left to the next process.
     if (!this.#hasFailed) this.#connection.close()
   }

@@ -14,13 +14,24 @@ function openManualSync(t: TestContext) {
   const store = join(tempDir(t), 'svc.db')
   writeFileSync(`${store}-wal`, '')
   const syncs: PromiseWithResolvers<void>[] = []
-  const sync = new WalSync(store, () => {
-    const running = Promise.withResolvers<void>()
-    syncs.push(running)
-    return running.promise
+  let position = 0
+  const sync = new WalSync(store, {
+    position: () => position,
+    sync: () => {
+      const running = Promise.withResolvers<void>()
+      syncs.push(running)
+      return running.promise
+    },
   })
   t.after(() => sync.close())
-  return { sync, syncs }
+  /** Of this process. */
+  const commit = (): Promise<void> => {
+    position++
+    return sync.afterCommit()
+  }
+  /** Of another process. */
+  const commitElsewhere = (): void => void position++
+  return { sync, syncs, commit, commitElsewhere }
 }
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
@@ -40,23 +51,56 @@ test('shares the next sync between commits made during a sync', async (t) => {
   assert.equal(syncs.length, 2)
 })
 
-test('is pending until all commits are on disk', async (t) => {
-  const { sync, syncs } = openManualSync(t)
-  const pending = (): Promise<void> | undefined => sync.pending
-  assert.equal(pending(), undefined)
-  void sync.afterCommit()
-  void sync.afterCommit()
+/** Whether the wait for the disk is over; undefined without one. */
+function watch(waiting: Promise<void> | undefined): (() => boolean) | undefined {
+  if (!waiting) return undefined
   let isOver = false
-  void pending()?.then(() => {
+  void waiting.then(() => {
     isOver = true
   })
+  return () => isOver
+}
+
+test('a read waits until all commits before it are on disk', async (t) => {
+  const { sync, syncs, commit } = openManualSync(t)
+  void commit()
+  const first = watch(sync.beforeResult())
+  void commit()
+  const both = watch(sync.beforeResult())
   syncs[0]?.resolve()
   await until(() => syncs.length === 2)
   await turn()
-  assert.ok(!isOver)
+  assert.deepEqual([first?.(), both?.()], [true, false])
   syncs[1]?.resolve()
-  await until(() => isOver)
-  assert.equal(pending(), undefined)
+  await until(() => both?.() === true)
+  assert.equal(sync.beforeResult(), undefined)
+  assert.equal(syncs.length, 2)
+})
+
+test('a read syncs a commit of another process that it may have seen, once', async (t) => {
+  const { sync, syncs, commitElsewhere } = openManualSync(t)
+  const before = watch(sync.beforeResult())
+  assert.equal(syncs.length, 1, 'commits from before the start may not be on disk either')
+  commitElsewhere()
+  const after = watch(sync.beforeResult())
+  syncs[0]?.resolve()
+  await until(() => syncs.length === 2)
+  assert.deepEqual([before?.(), after?.()], [true, false])
+  syncs[1]?.resolve()
+  await until(() => after?.() === true)
+  assert.equal(sync.beforeResult(), undefined)
+  commitElsewhere()
+  assert.notEqual(sync.beforeResult(), undefined)
+  syncs[2]?.resolve()
+})
+
+test('a read waits for a sync if the position of the log is unknown', async (t) => {
+  const store = join(tempDir(t), 'svc.db')
+  writeFileSync(`${store}-wal`, '')
+  const sync = new WalSync(store, { position: () => undefined })
+  t.after(() => sync.close())
+  await sync.beforeResult()
+  assert.notEqual(sync.beforeResult(), undefined)
 })
 
 test('fails all commits after a failed sync', async (t) => {

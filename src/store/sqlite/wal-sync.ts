@@ -1,17 +1,29 @@
 // Makes commits durable without blocking the event loop: connections commit without a sync, and the thread pool of Node syncs
-// the write-ahead log. Commits during a sync share the next one.
+// the write-ahead log. Commits during a sync share the next one. A read may also have seen commits of other processes, which
+// they sync later or, if they die, never: `beforeResult` says what to wait for.
 import { close, fdatasync, openSync } from 'node:fs'
 import { promisify } from 'node:util'
 
+export interface WalSyncOptions {
+  /** Changes with each commit of any process. */
+  position(): unknown
+  readonly sync?: ((file: number) => Promise<void>) | undefined
+}
+
 export class WalSync {
   readonly #path: string
+  readonly #position: () => unknown
   readonly #sync: (file: number) => Promise<void>
   #file: number | undefined
   #running: Promise<void> | undefined
   #next: Promise<void> | undefined
+  /** Where the log was when the running sync began, and when the last one that ended did. */
+  #runningPosition: unknown
+  #syncedPosition: unknown
 
-  constructor(store: string, sync: (file: number) => Promise<void> = promisify(fdatasync)) {
+  constructor(store: string, { position, sync = promisify(fdatasync) }: WalSyncOptions) {
     this.#path = `${store}-wal`
+    this.#position = position
     this.#sync = sync
   }
 
@@ -29,21 +41,27 @@ export class WalSync {
     return this.#next
   }
 
-  /** The sync that covers all commits so far; undefined if they are on disk. */
-  get pending(): Promise<void> | undefined {
-    return this.#next ?? this.#running
+  /** The sync that covers every commit that a read so far can have seen; undefined if all of them are on disk. */
+  beforeResult(): Promise<void> | undefined {
+    const position = this.#position()
+    if (position !== undefined && position === this.#syncedPosition) return undefined
+    if (this.#running && position === this.#runningPosition) return this.#running
+    return this.afterCommit()
   }
 
   async #run(): Promise<void> {
     // The log exists from the first commit until the last connection is closed.
     this.#file ??= openSync(this.#path, 'r')
+    const position = this.#position()
+    this.#runningPosition = position
     await this.#sync(this.#file)
+    this.#syncedPosition = position
     if (!this.#next) this.#running = undefined
   }
 
   /** Call after the last commit. */
   async close(): Promise<void> {
-    await this.pending?.catch(() => {})
+    await (this.#next ?? this.#running)?.catch(() => {})
     const file = this.#file
     this.#file = undefined
     if (file !== undefined) await promisify(close)(file)
