@@ -42,7 +42,13 @@ export async function start({ name, help, entry, misuse, printsVersion = false }
     if (flags) restartWith(flags, resolvePath(`${name}.js`), args)
     enableCompileCache(name)
     const isBuilt = existsSync(resolvePath(`../dist/${entry}.js`))
-    const { runProcess } = await import(isBuilt ? `../dist/${entry}.js` : `../src/${entry}.ts`)
+    const load = (path) => import(isBuilt ? `../dist/${path}.js` : `../src/${path}.ts`)
+    if (flags && name === 'svc') {
+      // The parent of a served instance loads nothing else.
+      const { isSupervised, superviseProgram } = await load('supervisor/program')
+      if (isSupervised(args)) process.exit(await superviseProgram())
+    }
+    const { runProcess } = await load(entry)
     await runProcess()
   }
 }

@@ -23,12 +23,16 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   runtimes: ['lib', 'core', 'cell'],
   web: ['lib'],
   egress: ['lib'],
+  supervisor: ['lib'],
   daemons: [
     ...['lib', 'store', 'core', 'registry', 'permissions', 'resources', 'tools', 'faces', 'channels'],
-    ...['agent-socket', 'cell', 'egress', 'runtimes', 'web'],
+    ...['agent-socket', 'cell', 'egress', 'runtimes', 'web', 'supervisor'],
   ],
   deploy: ['lib', 'store', 'core', 'registry', 'resources', 'cell', 'egress', 'runtimes', 'daemons'],
-  cli: ['lib', 'store', 'core', 'registry', 'resources', 'tools', 'faces', 'cell', 'runtimes', 'daemons', 'deploy'],
+  cli: [
+    ...['lib', 'store', 'core', 'registry', 'resources', 'tools', 'faces', 'cell', 'runtimes', 'daemons', 'deploy'],
+    'supervisor',
+  ],
 }
 
 /** Each list and the files that it must import. */
@@ -51,7 +55,7 @@ const MAY_IMPORT_LISTS = ['daemons', 'cli', 'egress']
 /** The entry file of a plugin; everything in its folder belongs to it. */
 const PLUGIN = /^(src\/(?:store|channels|runtimes|daemons)\/[^/]+\/)(?:engine|adapter|runtime|daemon)\.ts$/
 const ONLY_IN_STORE = ['pg']
-const ENVIRONMENT_READER = 'src/lib/settings.ts'
+const ENVIRONMENT_READER = 'src/lib/environment.ts'
 /** Last words of file names that exclude nothing, so that such files collect unrelated code. */
 const EMPTY_NOUN = /^(utils?|helpers?|common|misc|managers?|services?|handlers?|base|impl|data|info)$/
 

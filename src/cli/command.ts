@@ -14,6 +14,7 @@ import {
 import { refuse } from '../lib/refusal.ts'
 import type { SettingSource } from '../lib/settings.ts'
 import type { NamedVerb } from '../registry/resource.ts'
+import type { ProcessLine } from '../supervisor/process-line.ts'
 import type { ConfiguredInstance } from './instance/instance.ts'
 import type { RemoteInstance } from './remote/remote-instance.ts'
 
@@ -30,8 +31,10 @@ export interface SvcIo {
   readonly promptHidden?: ((question: string) => Promise<string>) | undefined
   /** Like `promptHidden`, with echo. */
   readonly prompt?: ((question: string) => Promise<string>) | undefined
-  /** Resolves when the process receives a termination signal. */
+  /** Resolves when the process receives a termination signal, or when its parent is gone. */
   stopped(): Promise<void>
+  /** The channel to its parent; undefined unless the supervisor has started this process. */
+  readonly line?: ProcessLine | undefined
 }
 
 export type SvcCommand = ProgramCommand<SvcContext>

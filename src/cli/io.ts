@@ -2,18 +2,20 @@
 import { isatty } from 'node:tty'
 import { systemClock } from '../lib/clock.ts'
 import { exitWith, processOutput } from '../lib/command-line/process-output.ts'
+import { environment } from '../lib/environment.ts'
 import { lazy } from '../lib/lazy.ts'
 import { refuse } from '../lib/refusal.ts'
-import { environment } from '../lib/settings.ts'
 import type { SvcIo } from './command.ts'
 import { runSvc } from './main.ts'
 
 export async function runProcess(): Promise<void> {
   // Exits at once after an error: after a disk failure, an open store must not be closed.
-  exitWith(await runSvc(process.argv.slice(2), processIo()))
+  exitWith(await runSvc(process.argv.slice(2), await processIo()))
 }
 
-function processIo(): SvcIo {
+async function processIo(): Promise<SvcIo> {
+  // Only a supervised process has a channel, and only it loads this.
+  const line = process.channel && (await import('../supervisor/process-line.ts')).openProcessLine()
   return {
     ...processOutput('svc'),
     // Lazy, because accessing process.stdin on a terminal keeps the process running.
@@ -31,7 +33,9 @@ function processIo(): SvcIo {
       new Promise((resolve) => {
         // Once, so that a second signal ends the process at once.
         for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve())
+        void line?.parentEnded.then(resolve)
       }),
+    ...(line ? { line } : {}),
   }
 }
 

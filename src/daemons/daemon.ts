@@ -20,6 +20,7 @@ import type { LocalDaemon, Peers } from './http/peers.ts'
 import type { RawHandler } from './http/raw-request.ts'
 import { requestMiddleware } from './http/request-middleware.ts'
 import { type MetricsPage, PROCESS_HEADER } from './process/metrics-page.ts'
+import type { RunnerProcess } from './process/runner-process.ts'
 import type { StoreHealthCheck } from './process/store-health.ts'
 import { type DaemonName, TRUSTED_PROXY_SETTINGS } from './settings.ts'
 
@@ -31,6 +32,8 @@ export interface DaemonContext {
   readonly log: Log
   readonly metrics: RequestMetrics
   readonly peers: Peers
+  /** The process that runs turns, if it is not this one. */
+  readonly runner?: RunnerProcess | undefined
   /** Whether a setting has a value, declared or not. */
   isSet(key: string): boolean
   /** Of the start; the first with a value takes precedence. */
@@ -54,7 +57,7 @@ export interface DaemonDefinition<D extends SettingDeclarations = SettingDeclara
   /** Refuses callers who may not read the metrics; absent for daemons that listen on loopback. */
   authorizeMetrics?(host: InstanceHost, credentials: Credentials): Promise<void>
   /** The text of /metrics; absent for daemons that serve that of their process. */
-  metricsText?(own: MetricsPage, peers: Peers): Promise<string>
+  metricsText?(own: MetricsPage, peers: Peers, runner: RunnerProcess | undefined): Promise<string>
   /** Called before the daemon listens. */
   start?(context: DaemonContext, settings: Settings<D>): void | Promise<void>
 }
@@ -77,6 +80,8 @@ export interface ProcessContext {
   readonly health: StoreHealthCheck
   /** Absent where METRICS_ENABLED is false. */
   readonly metricsPage?: MetricsPage | undefined
+  /** The process that runs turns, if it is not this one. */
+  readonly runner?: RunnerProcess | undefined
   readonly stopping: AbortSignal
 }
 
@@ -120,6 +125,7 @@ export async function openDaemon(daemon: DaemonDefinition, shared: ProcessContex
       log,
       metrics,
       peers,
+      runner: shared.runner,
       stopping,
       isSet: (key) => shared.sources.some((source) => Boolean(source.get(key))),
       sources: shared.sources,
@@ -151,14 +157,15 @@ function mountDescription(app: Hono, generate: () => string): void {
   })
 }
 
-interface MonitoringOptions extends Pick<ProcessContext, 'host' | 'health' | 'metricsPage' | 'peers' | 'stopping'> {
+interface MonitoringOptions
+  extends Pick<ProcessContext, 'host' | 'health' | 'metricsPage' | 'peers' | 'runner' | 'stopping'> {
   readonly daemon: DaemonDefinition
 }
 
 /** `/health` says whether requests can be served, and asks the store. `/livez` does not: a restart cures no store. */
 function mountHealthAndMetrics(
   app: Hono,
-  { daemon, host, health, metricsPage, peers, stopping }: MonitoringOptions,
+  { daemon, host, health, metricsPage, peers, runner, stopping }: MonitoringOptions,
 ): void {
   const { name } = daemon
   app.get('/livez', (c) => c.json({ status: 'ok', daemon: name }))
@@ -180,7 +187,7 @@ function mountHealthAndMetrics(
       authorization: c.req.header('Authorization'),
       cookie: c.req.header('Cookie'),
     })
-    const text = (await daemon.metricsText?.(metricsPage, peers)) ?? (await metricsPage.text())
+    const text = (await daemon.metricsText?.(metricsPage, peers, runner)) ?? (await metricsPage.text())
     return c.body(text, 200, { 'Content-Type': METRICS_TYPE, [PROCESS_HEADER]: metricsPage.processId })
   })
 }

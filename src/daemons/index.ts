@@ -5,6 +5,9 @@ import type { DaemonName } from './settings.ts'
 /** timed on a machine without the store. */
 export const storelessTimed = () => import('./timed/storeless.ts')
 
+/** The process that runs turns. */
+export const runnerProgram = () => import('./runed/run-turns.ts')
+
 export const daemons: Readonly<Record<DaemonName, () => Promise<DaemonDefinition>>> = {
   proxyd: async () => (await import('./proxyd/daemon.ts')).proxyd,
   routd: async () => (await import('./routd/daemon.ts')).routd,

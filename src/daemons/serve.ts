@@ -6,16 +6,18 @@ import { refuse } from '../lib/refusal.ts'
 import { readSettings, type SettingSource } from '../lib/settings.ts'
 import { nearest } from '../lib/text/nearest-word.ts'
 import { resources } from '../resources/index.ts'
+import type { ProcessLine } from '../supervisor/process-line.ts'
 import { type OpenDaemon, openDaemon } from './daemon.ts'
 import { type HttpLimits, type HttpListener, openHttpListener } from './http/listener.ts'
 import { openPeers } from './http/peers.ts'
 import { daemons } from './index.ts'
 import type { OpenHost } from './process/host.ts'
-import { daemonUrls, listenAddressOf } from './process/listen-addresses.ts'
+import { daemonUrls, type ListenAddress, listenAddressOf } from './process/listen-addresses.ts'
 import { openMetricsPage } from './process/metrics-page.ts'
 import { announceProcess } from './process/presence.ts'
+import { bridgeSignals, openRunnerProcess } from './process/runner-process.ts'
 import { storeHealthCheck } from './process/store-health.ts'
-import { openTracing } from './process/tracing.ts'
+import { withTracing } from './process/tracing.ts'
 import { DAEMON_NAMES, type DaemonName, INSTANCE_SETTINGS } from './settings.ts'
 
 export interface ServeOptions {
@@ -33,6 +35,8 @@ export interface ServeOptions {
   readonly limits?: Partial<HttpLimits>
   /** Called once with an error after which the process should exit. */
   readonly onFatal?: (error: unknown) => void
+  /** Set in the front of an instance, whose turns another process runs. */
+  readonly line?: ProcessLine | undefined
 }
 
 export interface RunningInstance {
@@ -49,7 +53,7 @@ export async function serve(given: ServeOptions): Promise<RunningInstance> {
   opened.defer(() => stop.abort())
   try {
     if (given.host.layout) await securePrivateDirectories(given.host.layout)
-    const options = await withTracing(given, opened)
+    const options = { ...given, host: await withTracing({ ...given, daemons: selectDaemons(given.daemons) }, opened) }
     const running = await openDaemons(options, opened, stop.signal)
     const listeners = await listen(running, options)
     // Aborts running searches, so that their requests do not delay the listeners.
@@ -58,8 +62,12 @@ export async function serve(given: ServeOptions): Promise<RunningInstance> {
     const urls = Object.fromEntries(listeners.map(([name, { url }]) => [name, url]))
     const presence = await announceServing(options, urls)
     opened.defer(() => presence?.close())
-    for (const [name, url] of Object.entries(urls)) options.print(`${name} ${url}`)
-    options.print('ready')
+    // A front that replaces another one has the same addresses.
+    if (!options.line?.formerUrls) {
+      for (const [name, url] of Object.entries(urls)) options.print(`${name} ${url}`)
+      options.print('ready')
+    }
+    options.line?.ready(urls)
     let closing: Promise<void> | undefined
     const close = (): Promise<void> => {
       closing ??= opened.disposeAsync()
@@ -72,19 +80,10 @@ export async function serve(given: ServeOptions): Promise<RunningInstance> {
   }
 }
 
-/** With the tracer in the host if traces are exported; the last spans are sent after the daemons are closed. */
-async function withTracing(options: ServeOptions, opened: AsyncDisposableStack): Promise<ServeOptions> {
-  const { host, sources, log } = options
-  const tracing = await openTracing({ host, sources, daemons: selectDaemons(options.daemons), log })
-  if (!tracing) return options
-  opened.defer(() => tracing.close())
-  return { ...options, host: { ...host, tracer: tracing.tracer } }
-}
-
 /** For `svc list` and a second `svc serve`. A failure does not stop the daemons. */
-async function announceServing({ host, log }: ServeOptions, urls: Readonly<Record<string, string>>) {
+async function announceServing({ host, log, line }: ServeOptions, urls: Readonly<Record<string, string>>) {
   try {
-    return host.layout && (await announceProcess(host.layout, { pid: process.pid, urls }))
+    return host.layout && (await announceProcess(host.layout, { pid: line ? process.ppid : process.pid, urls }))
   } catch (error) {
     // A container without `ipc`: only gated has its sockets. Node reports a read-only root as ENOENT.
     if (!['EROFS', 'ENOENT'].includes(errnoCode(error) ?? ''))
@@ -94,7 +93,7 @@ async function announceServing({ host, log }: ServeOptions, urls: Readonly<Recor
 }
 
 async function openDaemons(
-  { host, sources, currentSources, log, daemons: wanted, onFatal }: ServeOptions,
+  { host, sources, currentSources, log, daemons: wanted, onFatal, line }: ServeOptions,
   opened: AsyncDisposableStack,
   stopping: AbortSignal,
 ): Promise<OpenDaemon[]> {
@@ -107,7 +106,9 @@ async function openDaemons(
   opened.defer(() => metricsPage?.close())
   void host.engine.failed.then((error) => onFatal?.(error))
   const health = storeHealthCheck(host)
-  const shared = { host, resources, sources, currentSources, log, peers, health, metricsPage, stopping }
+  if (line) opened.defer(bridgeSignals(line, host.signals))
+  const runner = line && openRunnerProcess(line)
+  const shared = { host, resources, sources, currentSources, log, peers, health, metricsPage, runner, stopping }
   for (const daemon of await Promise.all(names.map((name) => daemons[name]()))) {
     const running = await openDaemon(daemon, shared)
     opened.defer(() => running.close())
@@ -132,12 +133,17 @@ export function selectDaemons(wanted: readonly string[] | undefined): readonly D
 type OpenListeners = readonly (readonly [DaemonName, HttpListener])[]
 
 /** Opens all listeners or none. */
-async function listen(running: readonly OpenDaemon[], { sources, limits }: ServeOptions): Promise<OpenListeners> {
+async function listen(running: readonly OpenDaemon[], { sources, limits, line }: ServeOptions): Promise<OpenListeners> {
+  const addressOf = (name: DaemonName): ListenAddress => {
+    const address = listenAddressOf(name, sources)
+    const port = URL.parse(line?.formerUrls?.[name] ?? '')?.port
+    return port ? { ...address, listen: { ...address.listen, port: Number(port) } } : address
+  }
   const attempts = await Promise.allSettled(
     running.map(async ({ name, app, log, metrics, rawHandler }) => {
       const listener = await openHttpListener({
         name,
-        ...listenAddressOf(name, sources),
+        ...addressOf(name),
         rawHandler,
         fetch: app.fetch,
         limits,

@@ -1,7 +1,7 @@
 // Streams, environment and signals of the process as passed to commands.
 
 import { exitWith, processOutput } from '../lib/command-line/process-output.ts'
-import { environment } from '../lib/settings.ts'
+import { environment } from '../lib/environment.ts'
 import type { EgressIo } from './cli/command.ts'
 import { EGRESS_PAGE } from './cli/help-page.ts'
 import { egressMain } from './main.ts'

@@ -2,17 +2,16 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { z } from 'zod'
+import { environment, readEnvironment } from './environment.ts'
 import { Refusal } from './refusal.ts'
 import {
   BooleanSetting,
   BytesSetting,
   CountSetting,
   DurationSetting,
-  environment,
   ListenSetting,
   listenSetting,
   QuotaSetting,
-  readEnvironment,
   readSettings,
   setting,
   sourceOf,

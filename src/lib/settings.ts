@@ -1,5 +1,5 @@
 // Settings: declared once with schema, default and description, read once at start and passed on as a value. Callers choose
-// the order of sources. This is the only file that reads the process environment.
+// the order of sources.
 import { isIPv4, isIPv6 } from 'node:net'
 import { z } from 'zod'
 import { refuse } from './refusal.ts'
@@ -78,15 +78,6 @@ interface UnknownKey {
 
 export function sourceOf(name: string, entries: ReadonlyMap<string, string>): SettingSource {
   return { name, get: (key) => entries.get(key), keys: () => entries.keys() }
-}
-
-export function environment(): SettingSource {
-  return { name: 'the environment', get: readEnvironment, keys: () => Object.keys(process.env) }
-}
-
-/** Reads a variable that is not a setting of an instance, such as SVC_DATA_DIR or NO_COLOR. */
-export function readEnvironment(key: string): string | undefined {
-  return Object.hasOwn(process.env, key) ? process.env[key] : undefined
 }
 
 /** Keys whose values are secret or contain a password, as database URLs do. */

@@ -7,7 +7,7 @@ import { PROXY_PORT } from '../cell/init-perl.ts'
 import type { ModelAddress } from '../cell/network.ts'
 import { isPlainValue, withoutControl } from '../core/values.ts'
 import { timestamp } from '../lib/clock.ts'
-import { readEnvironment } from '../lib/settings.ts'
+import { readEnvironment } from '../lib/environment.ts'
 import type { Job } from './runtime.ts'
 
 /** The ProxyCommand of ssh in a cell. */

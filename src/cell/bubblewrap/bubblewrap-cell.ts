@@ -7,7 +7,7 @@ import type { AgentUser } from '../../core/agent-user.ts'
 import { CHAT_HOME } from '../../core/chats/chat-home.ts'
 import { Directory } from '../../lib/files/directory.ts'
 import { refuse } from '../../lib/refusal.ts'
-import { readEnvironment } from '../../lib/settings.ts'
+import { readEnvironment } from '../../lib/environment.ts'
 import {
   type Cell,
   type CellProcess,

@@ -1,7 +1,7 @@
 // Runs the daemons of an instance until a termination signal.
 import type { OpenHost } from '../../daemons/process/host.ts'
 import type { ServingProcess } from '../../daemons/process/presence.ts'
-import type { Log } from '../../lib/log/log.ts'
+import type { RunningInstance } from '../../daemons/serve.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
 import type { ConfiguredInstance } from '../instance/instance.ts'
@@ -10,7 +10,7 @@ export const serveCommands = [
   defineSvcCommand({
     usage: 'serve <instance> [<daemon>…] [--port|-p <n>]',
     about:
-      'run all daemons in one process, or only the named ones; prints the address of each, then ready; --port sets the port of proxyd and overrides .env',
+      'run all daemons, or only the named ones in one process; prints the address of each, then ready; --port sets the port of proxyd and overrides .env',
     example: 'serve demo --port 9000',
     run: async (svc, { daemon, port: typed }) => {
       const [{ storeAddress }, { parsePortFlag, withPort }] = await Promise.all([
@@ -21,8 +21,8 @@ export const serveCommands = [
       const configured = await svc.findInstance()
       const { storelessTimed } = await import('../../daemons/index.ts')
       const { isStoreless } = await storelessTimed()
-      if (isStoreless(daemon, storeAddress(configured), configured.sources)) return runStoreless(svc, configured)
-      await runDaemons(svc, withPort(configured, port), { daemons: daemon })
+      if (isStoreless(daemon, storeAddress(configured), configured.sources)) await runStoreless(svc, configured)
+      else await runDaemons(svc, withPort(configured, port), { daemons: daemon })
     },
   }),
 ]
@@ -36,15 +36,15 @@ async function runStoreless({ io, print }: SvcContext, { settings, sources }: Co
   const { serveStoreless } = await storelessTimed()
   const log = await openLog({ level: settings.LOG_LEVEL })
   const close = await serveStoreless({ sources, print: print.line, log })
-  await reportReady(log)
+  await reportReady()
   await stopped
   await close()
 }
 
 /** For `systemctl start`, which waits for it. */
-async function reportReady(log: Log): Promise<void> {
-  const { notifyReady } = await import('../../daemons/process/ready-notification.ts')
-  notifyReady((error) => log.warn({ err: error }, 'systemd was not notified'))
+async function reportReady(): Promise<void> {
+  const { notifySystemd } = await import('../../lib/systemd-notify.ts')
+  notifySystemd('READY=1')
 }
 
 interface RunDaemonsOptions {
@@ -65,7 +65,8 @@ export async function runDaemons(
     import('../../daemons/serve.ts'),
     import('../../lib/log/log.ts'),
   ])
-  await mustNotBeServed(configured, options.daemons)
+  const { line } = io
+  if (line?.role !== 'runner') await mustNotBeServed(configured, options.daemons)
   const log = await openLog({ level: configured.settings.LOG_LEVEL })
   // A refusal is a failure of disk or store; any other error is a bug and needs its stack.
   const onBackgroundError = (error: unknown): void =>
@@ -73,24 +74,29 @@ export async function runDaemons(
   const host = await openInstance(configured, { clock: io.clock, onBackgroundError })
   const { sources } = configured
   const failed = Promise.withResolvers<never>()
-  const served = await withPortHint(configured, () =>
-    serve({
-      host,
-      sources,
-      currentSources: sourcesReader(configured, io.environment),
-      daemons: options.daemons,
-      print: print.line,
-      log,
-      onFatal: (error) => {
-        const cause = error instanceof Refusal ? { reason: error.message } : { err: error }
-        log.error(cause, 'the store failed; exiting, and only data on disk is kept')
-        failed.reject(error)
-      },
-    }),
-  )
-  await reportReady(log)
+  const shared = {
+    host,
+    sources,
+    currentSources: sourcesReader(configured, io.environment),
+    log,
+    onFatal: (error: unknown) => {
+      const cause = error instanceof Refusal ? { reason: error.message } : { err: error }
+      log.error(cause, 'the store failed; exiting, and only data on disk is kept')
+      failed.reject(error)
+    },
+  }
+  const open = async (): Promise<{ urls?: RunningInstance['urls']; close(): Promise<void> }> => {
+    if (line?.role !== 'runner')
+      return withPortHint(configured, () => serve({ ...shared, daemons: options.daemons, print: print.line, line }))
+    const { runnerProgram } = await import('../../daemons/index.ts')
+    const { runTurns } = await runnerProgram()
+    return runTurns({ ...shared, line })
+  }
+  const served = await open()
+  // The parent does it for its children.
+  if (!line) await reportReady()
   const runUntilStopped = async (): Promise<void> => {
-    await options.onReady?.(host, served.urls.proxyd)
+    if (served.urls && !line?.formerUrls) await options.onReady?.(host, served.urls.proxyd)
     await stopped
   }
   try {
@@ -101,6 +107,7 @@ export async function runDaemons(
     throw error
   }
   await served.close()
+  line?.close()
 }
 
 /** Refuses if another process serves the same daemon on the same port. On other ports a new version may take over. */

@@ -35,7 +35,8 @@ export const startCommands = [
       const location = locateInstance(INSTANCE, environment)
       const { configured, isGroupNew } = await createInstance(location, product, { environment, clock: svc.io.clock })
       for (const warning of configured.warnings) svc.print.warn(warning)
-      svc.print.line(`${isGroupNew ? 'created' : 'found'} the instance ${INSTANCE} in ${configured.layout.root}`)
+      if (svc.io.line?.role !== 'runner' && !svc.io.line?.formerUrls)
+        svc.print.line(`${isGroupNew ? 'created' : 'found'} the instance ${INSTANCE} in ${configured.layout.root}`)
       await runDaemons(svc, withPort(configured, port), {
         daemons: [],
         onReady: async (host, proxydUrl = '') => {

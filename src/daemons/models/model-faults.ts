@@ -3,7 +3,7 @@ import { existsSync, realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { CellPaths } from '../../cell/cell-paths.ts'
 import { isExecutable } from '../../cell/executable.ts'
-import { readEnvironment } from '../../lib/settings.ts'
+import { readEnvironment } from '../../lib/environment.ts'
 import { RUNTIME_NAMES } from '../../runtimes/settings.ts'
 import { isRuntime, type ModelConfig } from './model-config.ts'
 

@@ -10,19 +10,30 @@ import { readTraceSettings } from '../settings.ts'
 /** How long the last spans may take when the process stops. */
 const CLOSE_MS = 2000
 
-export interface Tracing {
+interface Tracing {
   readonly tracer: MessageTracer
   close(): Promise<void>
 }
 
-export interface TracingOptions {
-  readonly host: InstanceHost
+interface TracingOptions<H extends InstanceHost = InstanceHost> {
+  readonly host: H
   readonly sources: readonly SettingSource[]
   readonly daemons: readonly string[]
   readonly log: Log
 }
 
-export async function openTracing({ host, sources, daemons, log }: TracingOptions): Promise<Tracing | undefined> {
+/** The host, with a tracer if traces are exported; the last spans are sent after what is closed before. */
+export async function withTracing<H extends InstanceHost>(
+  options: TracingOptions<H>,
+  opened: AsyncDisposableStack,
+): Promise<H> {
+  const tracing = await openTracing(options)
+  if (!tracing) return options.host
+  opened.defer(() => tracing.close())
+  return { ...options.host, tracer: tracing.tracer }
+}
+
+async function openTracing({ host, sources, daemons, log }: TracingOptions): Promise<Tracing | undefined> {
   const settings = readTraceSettings(sources)
   if (!settings) return undefined
   const [{ MessageTracer }, { OtlpExporter }] = await Promise.all([

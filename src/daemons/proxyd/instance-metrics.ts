@@ -8,6 +8,7 @@ import type { InstanceHost } from '../../registry/context.ts'
 import { authenticate, type Credentials } from '../http/credentials.ts'
 import type { Peers } from '../http/peers.ts'
 import { type MetricsPage, PROCESS_HEADER } from '../process/metrics-page.ts'
+import type { RunnerProcess } from '../process/runner-process.ts'
 import { DAEMON_NAMES, type DaemonName } from '../settings.ts'
 import { authorize } from './request-auth.ts'
 
@@ -36,11 +37,20 @@ interface ScrapedDaemon {
   readonly page?: { readonly text: string; readonly processId: string | null } | undefined
 }
 
-export async function instanceMetrics(own: MetricsPage, peers: Peers): Promise<string> {
-  const [ownText, ...scraped] = await Promise.all([own.text(), ...remotes(peers).map(scrape)])
+export async function instanceMetrics(
+  own: MetricsPage,
+  peers: Peers,
+  runner: RunnerProcess | undefined,
+): Promise<string> {
+  const [ownText, runnerText, ...scraped] = await Promise.all([
+    own.text(),
+    runner?.metrics(),
+    ...remotes(peers).map(scrape),
+  ])
   // Several daemons may run in one process, which serves the same numbers at each listener.
   const seen = new Set<string | null>([own.processId])
   const parts: MetricsPart[] = [{ text: ownText, label: ['daemon', 'proxyd'] }]
+  if (runnerText !== undefined) parts.push({ text: runnerText, label: ['daemon', 'runed'] })
   for (const { name, page } of scraped) {
     if (!page || (page.processId !== null && seen.has(page.processId))) continue
     seen.add(page.processId)

@@ -7,7 +7,7 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { makeProcessDirectory, removeProcessDirectory } from '../../lib/files/process-directory.ts'
 import { refuse } from '../../lib/refusal.ts'
-import { readEnvironment } from '../../lib/settings.ts'
+import { readEnvironment } from '../../lib/environment.ts'
 import { isIgnoredEntry, type PackageEntry, type PackageFile, type PackageTree, TreeLimits } from './package-tree.ts'
 
 const TIMEOUT_MS = 120_000

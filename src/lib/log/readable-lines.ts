@@ -1,7 +1,7 @@
 // Log lines for people at a terminal, from JSON lines. Replaces pino-pretty, which with its 14 dependencies takes 2 MB of an
 // installation for these few lines.
 import { cell, isPlainText } from '../command-line/print.ts'
-import { environment } from '../settings.ts'
+import { environment } from '../environment.ts'
 import { isObject, tryParseJson } from '../text/json.ts'
 import { type LogSink, LogStream } from './log-stream.ts'
 

@@ -2,7 +2,7 @@
 // it runs without a cell; started by root, it switches to the agents' user before its first turn.
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { readEnvironment } from '../../lib/settings.ts'
+import { readEnvironment } from '../../lib/environment.ts'
 import type { Job, Runtime } from '../runtime.ts'
 import type { RuntimeContext } from '../runtime-context.ts'
 import { WarmPool } from '../warm-pool.ts'

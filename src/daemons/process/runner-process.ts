@@ -1,0 +1,92 @@
+// The line between front and runner: what one has committed, the other looks at immediately. On SQLite the commit of another
+// process would otherwise be noticed by a poll.
+import type { CommitSignals, WorkKind } from '../../lib/commit-signals.ts'
+import type { PeerMessage } from '../../supervisor/messages.ts'
+import type { ProcessLine } from '../../supervisor/process-line.ts'
+
+const METRICS_TIMEOUT_MS = 2000
+/** More keys than this in one turn of the event loop concern every reader. */
+const KEYS_MAX = 256
+
+/** The runner as the front sees it. */
+export interface RunnerProcess {
+  /** Has it started, if it is not running. */
+  start(): void
+  /** Undefined if no runner answers. */
+  metrics(): Promise<string | undefined>
+}
+
+/** Passes commit signals on in both directions, at most once per turn of the event loop. Returns a function that stops it. */
+export function bridgeSignals(line: ProcessLine, signals: CommitSignals): () => void {
+  let pending: { keys: Set<string> | undefined; work: Set<WorkKind> } | undefined
+  let isRelaying = false
+  const flush = (): void => {
+    if (!pending) return
+    const { keys, work } = pending
+    pending = undefined
+    line.sendToPeer({ kind: 'commit', ...(keys ? { keys: [...keys] } : {}), work: [...work] })
+  }
+  const stop = signals.on((keys, work) => {
+    // Nothing in the runner waits for keys; all it does is claim turns.
+    const wanted = line.role === 'front' ? work.filter((kind) => kind === 'turns') : work
+    const shown = line.role === 'front' ? [] : keys
+    if (isRelaying || (wanted.length === 0 && shown?.length === 0)) return
+    if (!pending) {
+      pending = { keys: new Set(), work: new Set() }
+      setImmediate(flush)
+    }
+    for (const kind of wanted) pending.work.add(kind)
+    for (const key of shown ?? []) pending.keys?.add(key)
+    if (!shown || (pending.keys?.size ?? 0) > KEYS_MAX) pending.keys = undefined
+  })
+  line.onPeerMessage((message) => {
+    if (message.kind !== 'commit') return
+    isRelaying = true
+    try {
+      signals.emit(message.keys, message.work as readonly WorkKind[])
+    } finally {
+      isRelaying = false
+    }
+  })
+  return stop
+}
+
+/** For the front. */
+export function openRunnerProcess(line: ProcessLine): RunnerProcess {
+  const waiting = new Map<number, (text: string | undefined) => void>()
+  let lastId = 0
+  line.onPeerMessage((message) => {
+    if (message.kind === 'metrics') waiting.get(message.id)?.(message.text)
+  })
+  return {
+    start: () => line.startRunner(),
+    metrics: async () => {
+      const isRunning = line.processes.some(({ role, pid }) => role === 'runner' && pid !== undefined)
+      if (!isRunning) return undefined
+      const id = ++lastId
+      const answer = Promise.withResolvers<string | undefined>()
+      waiting.set(id, answer.resolve)
+      const timer = setTimeout(() => answer.resolve(undefined), METRICS_TIMEOUT_MS)
+      line.sendToPeer({ kind: 'ask-metrics', id })
+      try {
+        return await answer.promise
+      } finally {
+        clearTimeout(timer)
+        waiting.delete(id)
+      }
+    },
+  }
+}
+
+/** For the runner. */
+export function answerMetrics(line: ProcessLine, text: () => Promise<string>): void {
+  line.onPeerMessage((message: PeerMessage) => {
+    if (message.kind !== 'ask-metrics') return
+    const { id } = message
+    // The front shows what it has if no answer arrives.
+    void text().then(
+      (answer) => line.sendToPeer({ kind: 'metrics', id, text: answer }),
+      () => {},
+    )
+  })
+}

@@ -1,0 +1,51 @@
+// The runner process of an instance: claims turns and runs them, and has no listener.
+import type { Log } from '../../lib/log/log.ts'
+import { readSettings, type SettingSource } from '../../lib/settings.ts'
+import { CALLS } from '../../registry/call.ts'
+import type { ProcessLine } from '../../supervisor/process-line.ts'
+import type { OpenHost } from '../process/host.ts'
+import { openMetricsPage } from '../process/metrics-page.ts'
+import { answerMetrics, bridgeSignals } from '../process/runner-process.ts'
+import { withTracing } from '../process/tracing.ts'
+import { EXECUTION_METRICS, EXECUTION_SETTINGS } from './execution-settings.ts'
+import { executeTurns } from './turn-execution.ts'
+
+export interface RunTurnsOptions {
+  /** Closed by `close` and when the start fails. */
+  readonly host: OpenHost
+  readonly sources: readonly SettingSource[]
+  /** Rereads changed sources. */
+  readonly currentSources: () => Promise<readonly SettingSource[]>
+  readonly log: Log
+  readonly line: ProcessLine
+  /** Called once with an error after which the process should exit. */
+  onFatal(error: unknown): void
+}
+
+export async function runTurns(options: RunTurnsOptions): Promise<{ close(): Promise<void> }> {
+  const { sources, line, onFatal } = options
+  const opened = new AsyncDisposableStack()
+  opened.defer(() => options.host.close())
+  try {
+    const host = await withTracing({ ...options, daemons: ['runed'] }, opened)
+    const log = options.log.child({ daemon: 'runed' })
+    void host.engine.failed.then((error) => onFatal(error))
+    host.metrics.declare([CALLS, ...EXECUTION_METRICS])
+    const metricsPage = openMetricsPage(host.metrics)
+    opened.defer(() => metricsPage.close())
+    answerMetrics(line, () => metricsPage.text())
+    opened.defer(bridgeSignals(line, host.signals))
+    const context = {
+      host,
+      log,
+      defer: (close: () => void | Promise<void>) => opened.defer(close),
+      currentSources: options.currentSources,
+    }
+    if (host.layout) await executeTurns(context, host.layout, readSettings(EXECUTION_SETTINGS, sources))
+    line.ready()
+    return { close: () => opened.disposeAsync() }
+  } catch (error) {
+    await opened.disposeAsync()
+    throw error
+  }
+}
