@@ -35,6 +35,7 @@ import { gateAdmissions } from './people/onboarding-gates.ts'
 import { passkeys, usedChallenges } from './people/passkeys.ts'
 import { sessions, sessionTokens } from './people/sessions.ts'
 import { signInLinks } from './people/sign-in-links.ts'
+import { processes } from './processes/processes.ts'
 import { engagements } from './routing/engagements.ts'
 import { routes } from './routing/routes.ts'
 import { taskLeases } from './schedule/task-leases.ts'
@@ -110,4 +111,5 @@ export const coreTables = [
   inviteRedemptions,
   gateAdmissions,
   messageRetries,
+  processes,
 ]

@@ -1,4 +1,5 @@
 // Defines and opens a daemon: its resources' routes, its OpenAPI document, health, metrics, and its own routes.
+import type { ChildProcess } from 'node:child_process'
 import { hash } from 'node:crypto'
 import { Hono } from 'hono'
 import { openapiText } from '../faces/openapi.ts'
@@ -34,6 +35,8 @@ export interface DaemonContext {
   readonly peers: Peers
   /** The process that runs turns, if it is not this one. */
   readonly runner?: RunnerProcess | undefined
+  /** Starts a process that runs one turn; undefined where this is not possible. */
+  spawnRunner?: ((turnId: string) => ChildProcess) | undefined
   /** Whether a setting has a value, declared or not. */
   isSet(key: string): boolean
   /** Of the start; the first with a value takes precedence. */
@@ -82,6 +85,7 @@ export interface ProcessContext {
   readonly metricsPage?: MetricsPage | undefined
   /** The process that runs turns, if it is not this one. */
   readonly runner?: RunnerProcess | undefined
+  readonly spawnRunner?: ((turnId: string) => ChildProcess) | undefined
   readonly stopping: AbortSignal
 }
 
@@ -126,6 +130,7 @@ export async function openDaemon(daemon: DaemonDefinition, shared: ProcessContex
       metrics,
       peers,
       runner: shared.runner,
+      spawnRunner: shared.spawnRunner,
       stopping,
       isSet: (key) => shared.sources.some((source) => Boolean(source.get(key))),
       sources: shared.sources,

@@ -1,4 +1,5 @@
 // `svc serve`: runs daemons in one process, each with its listener. See docs/decisions.md#one-process-or-many.
+import type { ChildProcess } from 'node:child_process'
 import { securePrivateDirectories } from '../core/groups/private-directories.ts'
 import { errnoCode } from '../lib/files/atomic-file.ts'
 import type { Log } from '../lib/log/log.ts'
@@ -35,6 +36,8 @@ export interface ServeOptions {
   readonly limits?: Partial<HttpLimits>
   /** Called once with an error after which the process should exit. */
   readonly onFatal?: (error: unknown) => void
+  /** Starts a process that runs one turn; undefined where this is not possible. */
+  readonly spawnRunner?: ((turnId: string) => ChildProcess) | undefined
   /** Set in the front of an instance, whose turns another process runs. */
   readonly line?: ProcessLine | undefined
 }
@@ -93,7 +96,7 @@ async function announceServing({ host, log, line }: ServeOptions, urls: Readonly
 }
 
 async function openDaemons(
-  { host, sources, currentSources, log, daemons: wanted, onFatal, line }: ServeOptions,
+  { host, sources, currentSources, log, daemons: wanted, onFatal, line, spawnRunner }: ServeOptions,
   opened: AsyncDisposableStack,
   stopping: AbortSignal,
 ): Promise<OpenDaemon[]> {
@@ -108,7 +111,19 @@ async function openDaemons(
   const health = storeHealthCheck(host)
   if (line) opened.defer(bridgeSignals(line, host.signals))
   const runner = line && openRunnerProcess(line)
-  const shared = { host, resources, sources, currentSources, log, peers, health, metricsPage, runner, stopping }
+  const shared = {
+    host,
+    resources,
+    sources,
+    currentSources,
+    log,
+    peers,
+    health,
+    metricsPage,
+    runner,
+    spawnRunner,
+    stopping,
+  }
   for (const daemon of await Promise.all(names.map((name) => daemons[name]()))) {
     const running = await openDaemon(daemon, shared)
     opened.defer(() => running.close())

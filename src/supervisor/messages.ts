@@ -9,6 +9,9 @@ export const ROLE_VARIABLE = 'SVC_PROCESS'
 /** URLs of the front that ended, as JSON: the next one takes the same ports and prints nothing. */
 export const URLS_VARIABLE = 'SVC_FRONT_URLS'
 
+/** The only turn that a runner runs. */
+export const TURN_VARIABLE = 'SVC_TURN'
+
 export type DaemonAddresses = Readonly<Record<string, string>>
 
 export interface ProcessStatus {

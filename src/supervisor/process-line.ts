@@ -10,6 +10,7 @@ import {
   ROLE_VARIABLE,
   type ToChild,
   type ToParent,
+  TURN_VARIABLE,
   URLS_VARIABLE,
 } from './messages.ts'
 
@@ -20,6 +21,8 @@ const SIGKILL = 9
 
 export interface ProcessLine {
   readonly role: ProcessRole
+  /** The only turn to run. */
+  readonly turnId: string | undefined
   /** URLs of the front before this one; undefined for the first. */
   readonly formerUrls: DaemonAddresses | undefined
   /** The processes of the instance as the parent last described them. */
@@ -59,6 +62,7 @@ export function openProcessLine(): ProcessLine | undefined {
   process.once('disconnect', () => parentEnded.resolve())
   return {
     role,
+    turnId: readEnvironment(TURN_VARIABLE),
     formerUrls: parseUrls(readEnvironment(URLS_VARIABLE)),
     get processes() {
       return processes

@@ -1,9 +1,9 @@
 // Runs the command of this process in supervised children, with the same arguments. The launcher calls it before it loads
 // anything else, so that the parent stays small.
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { childEnvironment, readEnvironment } from '../lib/environment.ts'
 import { notifySystemd, watchdogMs } from '../lib/systemd-notify.ts'
-import { ROLE_VARIABLE } from './messages.ts'
+import { ROLE_VARIABLE, TURN_VARIABLE } from './messages.ts'
 import { Supervisor } from './supervisor.ts'
 
 /** `serve` without names of daemons, and `start`; wrong arguments are left to the children. */
@@ -16,17 +16,10 @@ export function isSupervised([command, ...args]: readonly string[]): boolean {
 
 /** Resolves to the exit code. */
 export async function superviseProgram(): Promise<number> {
-  const { execPath, execArgv, argv } = process
-  const [, script = '', ...args] = argv
   const watchdog = watchdogMs()
   let notifiedAt = performance.now()
   const supervisor = new Supervisor({
-    spawn: (variables) =>
-      spawn(execPath, [...execArgv, script, ...args], {
-        // The parent alone talks to systemd.
-        env: childEnvironment({ NOTIFY_SOCKET: undefined, WATCHDOG_USEC: undefined, ...variables }),
-        stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-      }),
+    spawn: spawnSelf,
     onReady: () => notifySystemd('READY=1'),
     onAlive: () => {
       if (watchdog === undefined || performance.now() - notifiedAt < watchdog / 2) return
@@ -37,6 +30,21 @@ export async function superviseProgram(): Promise<number> {
   })
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => supervisor.stop())
   return supervisor.run()
+}
+
+/** Starts a runner of one turn. */
+export function spawnRunner(turnId: string): ChildProcess {
+  return spawnSelf({ [ROLE_VARIABLE]: 'runner', [TURN_VARIABLE]: turnId })
+}
+
+/** Starts this program with the same arguments, these variables and an IPC channel. */
+function spawnSelf(variables: Readonly<Record<string, string>>): ChildProcess {
+  const { execPath, execArgv, argv } = process
+  return spawn(execPath, [...execArgv, ...argv.slice(1)], {
+    // The parent alone talks to systemd.
+    env: childEnvironment({ NOTIFY_SOCKET: undefined, WATCHDOG_USEC: undefined, ...variables }),
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  })
 }
 
 /** The log is loaded with its first line. */

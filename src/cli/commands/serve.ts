@@ -74,8 +74,10 @@ export async function runDaemons(
   const host = await openInstance(configured, { clock: io.clock, onBackgroundError })
   const { sources } = configured
   const failed = Promise.withResolvers<never>()
+  const { spawnRunner } = await import('../../supervisor/program.ts')
   const shared = {
     host,
+    spawnRunner,
     sources,
     currentSources: sourcesReader(configured, io.environment),
     log,
@@ -85,7 +87,7 @@ export async function runDaemons(
       failed.reject(error)
     },
   }
-  const open = async (): Promise<{ urls?: RunningInstance['urls']; close(): Promise<void> }> => {
+  const open = async (): Promise<{ urls?: RunningInstance['urls']; over?: Promise<void>; close(): Promise<void> }> => {
     if (line?.role !== 'runner')
       return withPortHint(configured, () => serve({ ...shared, daemons: options.daemons, print: print.line, line }))
     const { runnerProgram } = await import('../../daemons/index.ts')
@@ -97,7 +99,7 @@ export async function runDaemons(
   if (!line) await reportReady()
   const runUntilStopped = async (): Promise<void> => {
     if (served.urls && !line?.formerUrls) await options.onReady?.(host, served.urls.proxyd)
-    await stopped
+    await Promise.race([stopped, ...(served.over ? [served.over] : [])])
   }
   try {
     await Promise.race([runUntilStopped(), failed.promise])

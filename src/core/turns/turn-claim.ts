@@ -37,7 +37,14 @@ export interface ClaimOptions {
   readonly ownTurnIds?: ReadonlySet<string>
   /** Default: every workspace is available. */
   readonly workspaces?: WorkspaceAvailability
+  /** The process that claims. */
+  readonly process?: string | undefined
+  /** Which turns may be claimed; default: all. */
+  readonly choice?: ClaimChoice | undefined
 }
+
+/** `innocent`: all but suspects, which run elsewhere. `turn`: only this one. */
+export type ClaimChoice = { readonly kind: 'innocent' } | { readonly kind: 'turn'; readonly id: string }
 
 /** Tells which folders' turns this process can run. Synchronous, because it is called inside a transaction. */
 export interface WorkspaceAvailability {
@@ -64,6 +71,9 @@ const IS_RUNNING = `t.state <> 'done' and t.state = 'running'`
 const DUE = `((t.state = 'retrying' and not ${isPendingSql('t.run_after')})
   or (t.state = 'running' and t.leased_until + 1000 * coalesce(t.deaths * t.deaths, 0) <= $1))`
 
+/** Its process has ended unexpectedly once. */
+const IS_SUSPECT = 'coalesce(t.crashes, 0) = 1'
+
 /** The circuit breaker of a folder opens after repeated failures. */
 const IS_BREAKER_CLOSED = `(f.open_until is null or not ${isPendingSql('f.open_until')})`
 
@@ -80,7 +90,7 @@ interface ClaimAvailability {
 
 /** Called often, so it only reads. */
 export async function checkClaimable(tx: Tx, options: ClaimOptions): Promise<ClaimAvailability> {
-  const { now, leaseMs, workspaces } = options
+  const { now, leaseMs, workspaces, choice } = options
   const missing = workspaces?.missing() ?? []
   const notMissing = (alias: string): string => excludeSql(`${alias}.folder`, missing.length, CLAIM_TIMES + 1)
   const ready = await queryOne(
@@ -89,7 +99,8 @@ export async function checkClaimable(tx: Tx, options: ClaimOptions): Promise<Cla
     `select exists (select 1 from conversations c left join folder_turns f on f.folder = c.folder
          where c.waiting > 0 and c.turn_id is null and ${IS_BREAKER_CLOSED} ${notMissing('c')})
        or exists (select 1 from turns t left join folder_turns f on f.folder = t.folder
-         where t.state <> 'done' and ${DUE} and ${IS_BREAKER_CLOSED} ${notMissing('t')})
+         where t.state <> 'done' and ${DUE} and ${IS_BREAKER_CLOSED} ${notMissing('t')}
+           ${choice?.kind === 'innocent' ? `and not (${IS_SUSPECT})` : ''})
        or exists (select 1 from turns t where ${IS_RUNNING} and t.leased_until > $3) as is_ready,
      exists (select 1 from folder_turns f where f.open_until > 0 and ${isPendingSql('f.open_until')}) as is_broken`,
     [...claimTimes(now), now + leaseMs, ...missing],
@@ -120,7 +131,7 @@ export async function claimTurn(tx: Tx, rules: TurnRules, options: ClaimOptions)
   if (full === 'all') return undefined
   const skippedFolders = new Set([...full, ...(workspaces?.missing() ?? [])])
   const reclaimed = await reclaimTurn(tx, options, skippedFolders)
-  if (reclaimed) return reclaimed
+  if (reclaimed || options.choice?.kind === 'turn') return reclaimed
   const skipped: ConversationKey[] = []
   for (;;) {
     const next = await findNextConversation(tx, options, skippedFolders, skipped)
@@ -198,15 +209,15 @@ async function reclaimTurn(
 ): Promise<ClaimedTurn | undefined> {
   const next = await findReclaimable(tx, options, skippedFolders)
   if (next === undefined) return undefined
-  const { now, leaseMs } = options
+  const { now, leaseMs, process } = options
   const [turn] = await query(
     tx,
     turns.decode,
-    `update turns set state = 'running', fence = fence + 1, leased_until = $2,
+    `update turns set state = 'running', fence = fence + 1, leased_until = $2, process = $3,
        attempts = attempts + case when state = 'retrying' then 1 else 0 end,
        deaths = coalesce(deaths, 0) + case when state = 'running' then 1 else 0 end
      where id = $1 returning ${turns.columns.join(', ')}`,
-    [next, now + leaseMs],
+    [next, now + leaseMs, process ?? null],
   )
   if (!turn) return undefined
   const turnMessages = await readClaimedMessages(tx, turn)
@@ -219,24 +230,48 @@ async function reclaimTurn(
 
 async function findReclaimable(
   tx: Tx,
-  { now, ownTurnIds, workspaces }: ClaimOptions,
+  { now, ownTurnIds, workspaces, choice }: ClaimOptions,
   skippedFolders: Set<string>,
 ): Promise<string | undefined> {
   const own = [...(ownTurnIds ?? [])]
   for (;;) {
     const folders = [...skippedFolders]
+    const chosen = choice?.kind === 'turn' ? [choice.id] : []
+    const chosenSql = {
+      all: '',
+      innocent: `and not (${IS_SUSPECT})`,
+      turn: `and t.id = $${CLAIM_TIMES + own.length + folders.length + 1}`,
+    }[choice?.kind ?? 'all']
     const [next] = await query(
       tx,
       { id: text, folder: text },
       `select t.id, t.folder from turns t left join folder_turns f on f.folder = t.folder
        where t.state <> 'done' and ${DUE} and ${IS_BREAKER_CLOSED} ${excludeSql('t.id', own.length, CLAIM_TIMES)}
-         ${excludeSql('t.folder', folders.length, CLAIM_TIMES + own.length)} order by t.first_seq limit 1`,
-      [...claimTimes(now), ...own, ...folders],
+         ${excludeSql('t.folder', folders.length, CLAIM_TIMES + own.length)} ${chosenSql} order by t.first_seq limit 1`,
+      [...claimTimes(now), ...own, ...folders, ...chosen],
     )
     if (!next) return undefined
     if (workspaces?.has(next.folder) ?? true) return next.id
     skippedFolders.add(next.folder)
   }
+}
+
+/** Suspects that can run now, oldest first. Called often, so it only reads. */
+export async function listDueSuspects(tx: Tx, rules: TurnRules, options: ClaimOptions): Promise<string[]> {
+  const running = `select count(*) from turns r where r.state <> 'done' and r.state = 'running' and r.leased_until > $1`
+  const rows = await query(
+    tx,
+    { id: text, folder: text, in_folder: integer, in_all: integer },
+    `select t.id, t.folder, (${running} and r.folder = t.folder) as in_folder, (${running}) as in_all
+     from turns t left join folder_turns f on f.folder = t.folder
+     where t.state <> 'done' and ${DUE} and ${IS_BREAKER_CLOSED} and ${IS_SUSPECT} order by t.first_seq`,
+    claimTimes(options.now),
+  )
+  const { workspaces } = options
+  return rows
+    .filter(({ in_folder, in_all }) => in_folder < rules.turnsPerFolder && in_all < rules.turnsMax)
+    .filter(({ folder }) => workspaces?.has(folder) ?? true)
+    .map(({ id }) => id)
 }
 
 interface ConversationKey {
@@ -289,7 +324,7 @@ const WAITING_UP_TO = `folder = $1 and topic = $2 and state = 'waiting' and mess
 async function formTurn(
   tx: Tx,
   rules: TurnRules,
-  { now, leaseMs }: ClaimOptions,
+  { now, leaseMs, process }: ClaimOptions,
   { folder, topic }: ConversationKey,
 ): Promise<ClaimedTurn | 'folder' | 'conversation'> {
   const rows = await query(
@@ -348,6 +383,7 @@ async function formTurn(
     money_cents: budget.kind === 'granted' ? budget.money_cents : undefined,
     is_stopping: false,
     started_at,
+    process,
     reach: smallestReach(turnMessages.map(({ row }) => row.reach ?? defaultReach(row.jid))),
   }
   // Not a plain insert: if another process claims the turn now, PostgreSQL would report a duplicate key instead of a

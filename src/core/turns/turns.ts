@@ -53,6 +53,8 @@ export const Turn = z.object({
   ended_at: Timestamp.optional(),
   reach: Reach.optional().describe('Smallest reach of its messages; absent in turns of earlier versions'),
   deaths: z.int().optional().describe('Number of times its process died or lost the store for too long'),
+  process: z.string().optional().describe('The process that runs it, or was the last to'),
+  crashes: z.int().optional().describe('Number of times the process that ran it ended unexpectedly'),
 })
 export type Turn = z.output<typeof Turn>
 
@@ -82,6 +84,8 @@ export const turns = new Table({
     // With the plain column, SQLite would use it in place of turns_open.
     'drop index turns_newest',
     `create index turns_newest on turns ((folder || ''), id)`,
+    'alter table turns add column process text',
+    'alter table turns add column crashes integer',
   ],
 })
 

@@ -40,15 +40,16 @@ export function bridgeSignals(line: ProcessLine, signals: CommitSignals): () => 
     if (!shown || (pending.keys?.size ?? 0) > KEYS_MAX) pending.keys = undefined
   })
   line.onPeerMessage((message) => {
-    if (message.kind !== 'commit') return
     isRelaying = true
-    try {
-      signals.emit(message.keys, message.work as readonly WorkKind[])
-    } finally {
-      isRelaying = false
-    }
+    receiveCommits(message, signals)
+    isRelaying = false
   })
   return stop
+}
+
+/** Emits the signal that another process has sent. */
+export function receiveCommits(message: PeerMessage, signals: CommitSignals): void {
+  if (message.kind === 'commit') signals.emit(message.keys, message.work as readonly WorkKind[])
 }
 
 /** For the front. */

@@ -1,4 +1,5 @@
 // The runner process of an instance: claims turns and runs them, and has no listener.
+import type { ChildProcess } from 'node:child_process'
 import type { Log } from '../../lib/log/log.ts'
 import { readSettings, type SettingSource } from '../../lib/settings.ts'
 import { CALLS } from '../../registry/call.ts'
@@ -18,11 +19,18 @@ export interface RunTurnsOptions {
   readonly currentSources: () => Promise<readonly SettingSource[]>
   readonly log: Log
   readonly line: ProcessLine
+  spawnRunner(turnId: string): ChildProcess
   /** Called once with an error after which the process should exit. */
   onFatal(error: unknown): void
 }
 
-export async function runTurns(options: RunTurnsOptions): Promise<{ close(): Promise<void> }> {
+export interface RunningTurns {
+  /** Resolves when the only turn of this process is over. */
+  readonly over: Promise<void>
+  close(): Promise<void>
+}
+
+export async function runTurns(options: RunTurnsOptions): Promise<RunningTurns> {
   const { sources, line, onFatal } = options
   const opened = new AsyncDisposableStack()
   opened.defer(() => options.host.close())
@@ -35,15 +43,19 @@ export async function runTurns(options: RunTurnsOptions): Promise<{ close(): Pro
     opened.defer(() => metricsPage.close())
     answerMetrics(line, () => metricsPage.text())
     opened.defer(bridgeSignals(line, host.signals))
+    const over = Promise.withResolvers<void>()
+    const only = line.turnId === undefined ? undefined : { turnId: line.turnId, onEnd: over.resolve }
     const context = {
       host,
       log,
+      only,
+      spawnRunner: options.spawnRunner,
       defer: (close: () => void | Promise<void>) => opened.defer(close),
       currentSources: options.currentSources,
     }
     if (host.layout) await executeTurns(context, host.layout, readSettings(EXECUTION_SETTINGS, sources))
     line.ready()
-    return { close: () => opened.disposeAsync() }
+    return { over: over.promise, close: () => opened.disposeAsync() }
   } catch (error) {
     await opened.disposeAsync()
     throw error

@@ -1,5 +1,6 @@
 // Runs turns in this process: sockets, network, runtimes and the runner that claims turns. In a served instance this is all
 // that the runner process does.
+import type { ChildProcess } from 'node:child_process'
 import { RunSockets } from '../../agent-socket/run-socket.ts'
 import { agentUser } from '../../core/agent-user.ts'
 import { chownWorkspaces } from '../../core/groups/workspace-owner.ts'
@@ -9,18 +10,25 @@ import { openRuntimes } from '../../runtimes/index.ts'
 import { agentTools } from '../agents/agent-tools.ts'
 import { RunNetworks } from '../agents/run-network.ts'
 import type { DaemonContext } from '../daemon.ts'
+import { enterProcess } from '../process/process-entry.ts'
 import { CurrentSettings } from './current-settings.ts'
 import { type ExecutionSettings, leaseOf } from './execution-settings.ts'
+import { IsolatedTurns } from './isolated-turns.ts'
 import { LocalWorkspaces } from './local-workspaces.ts'
 import { turnPreparation } from './preparation.ts'
 import { TurnRunner } from './turn-runner.ts'
 
 const PROGRESS_MS = 3000
 
-export type ExecutionContext = Pick<DaemonContext, 'host' | 'log' | 'defer' | 'currentSources'>
+export interface ExecutionContext extends Pick<DaemonContext, 'host' | 'log' | 'defer' | 'currentSources'> {
+  /** Starts a runner of one turn; undefined where suspects run in this process. */
+  spawnRunner?: ((turnId: string) => ChildProcess) | undefined
+  /** The only turn to run; calls back when that is over. */
+  readonly only?: { readonly turnId: string; onEnd(): void } | undefined
+}
 
 export async function executeTurns(
-  { host, log, defer, currentSources }: ExecutionContext,
+  { host, log, defer, currentSources, spawnRunner, only }: ExecutionContext,
   layout: Layout,
   settings: ExecutionSettings,
 ): Promise<void> {
@@ -52,15 +60,24 @@ export async function executeTurns(
   const current = new CurrentSettings({ host, initial: settings, sources: currentSources, warn })
   const { ASSISTANT_NAME: assistantName } = settings
   const prepare = turnPreparation({ host, layout, runtimes, sockets, settings: current, assistantName, warn })
+  const entry = await enterProcess(host)
+  defer(() => entry.leave())
+  const [leaseMs, workspaces] = [leaseOf(settings), new LocalWorkspaces(layout, log)]
   const runner = new TurnRunner({
     host,
     log,
     prepare,
     settingsMark: async () => (await current.read()).mark,
-    leaseMs: leaseOf(settings),
-    workspaces: new LocalWorkspaces(layout, log),
+    leaseMs,
+    workspaces,
+    process: entry.id,
+    choice: only ? { kind: 'turn', id: only.turnId } : spawnRunner ? { kind: 'innocent' } : undefined,
+    onIdle: only?.onEnd,
   })
   defer(() => runner.close())
+  if (!spawnRunner || only) return
+  const isolated = new IsolatedTurns({ host, log, entry, leaseMs, workspaces, spawn: spawnRunner })
+  defer(() => isolated.close())
 }
 
 /** Logs progress, because a large tree takes a while and no turn starts before. */

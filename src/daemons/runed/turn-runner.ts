@@ -7,8 +7,10 @@ import { lockTurnOrder } from '../../core/messages/messages.ts'
 import { conversations, folderTurns, resetSessions } from '../../core/turns/conversations.ts'
 import { recordCost } from '../../core/turns/costs.ts'
 import { type WriteContext, writeContextOf } from '../../core/turns/rounds.ts'
+import { CRASHES_MAX } from '../../core/turns/suspect-turns.ts'
 import {
   ATTEMPTS_MAX,
+  type ClaimChoice,
   type ClaimedTurn,
   type ClaimOptions,
   checkClaimable,
@@ -77,6 +79,12 @@ export interface TurnRunnerOptions {
   readonly leaseMs?: number
   /** Undefined where every workspace is in this data directory. */
   readonly workspaces?: WorkspaceAvailability
+  /** The process that claims turns. */
+  readonly process?: string
+  /** Which turns it claims; default: all. */
+  readonly choice?: ClaimChoice | undefined
+  /** Called after each check that leaves no turn running. */
+  onIdle?: (() => void) | undefined
 }
 
 type AbortReason = 'lost' | 'stopped' | 'closing'
@@ -98,7 +106,14 @@ export class TurnRunner {
     const { host } = options
     this.#writeContext = writeContextOf(host)
     this.#leaseMs = options.leaseMs ?? LEASE_MS
-    this.#watcher = new StoreWatcher({ host, work: 'turns', check: () => this.#claimTurns() })
+    this.#watcher = new StoreWatcher({
+      host,
+      work: 'turns',
+      check: async () => {
+        await this.#claimTurns()
+        if (this.#running.size === 0) options.onIdle?.()
+      },
+    })
     this.#removeGauge = host.metrics.addSource(() => [reading(TURNS_RUNNING, {}, this.#running.size)])
     this.#unsubscribe = host.preCommitSignals.on((_keys, work) => {
       if (!work.includes('turns')) return
@@ -146,9 +161,9 @@ export class TurnRunner {
   }
 
   #claimOptions(): ClaimOptions {
-    const { host, workspaces } = this.#options
+    const { host, workspaces, process, choice } = this.#options
     const active = [...this.#running].filter(([, { abort }]) => !abort.signal.aborted).map(([id]) => id)
-    const lease = { now: host.clock.now(), leaseMs: this.#leaseMs, ownTurnIds: new Set(active) }
+    const lease = { now: host.clock.now(), leaseMs: this.#leaseMs, ownTurnIds: new Set(active), process, choice }
     return workspaces ? { ...lease, workspaces } : lease
   }
 
@@ -198,6 +213,8 @@ export class TurnRunner {
         publicReason: refusal,
         notice: sentenceOf(refusal),
       })
+    if ((turn.crashes ?? 0) >= CRASHES_MAX)
+      return this.#end(turn, report, failed('the process that ran it ended twice'))
     if ((turn.deaths ?? 0) > DEATHS_MAX)
       return this.#end(turn, report, failed(`svc ended ${DEATHS_MAX} times while this turn was running`))
     // An earlier attempt submitted its result before it was aborted.
