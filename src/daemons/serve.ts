@@ -109,7 +109,7 @@ async function openDaemons(
   opened.defer(() => metricsPage?.close())
   void host.engine.failed.then((error) => onFatal?.(error))
   const health = storeHealthCheck(host)
-  if (line) opened.defer(bridgeSignals(line, host.signals))
+  if (line) opened.defer(bridgeSignals(line, host))
   const runner = line && openRunnerProcess(line)
   const shared = {
     host,

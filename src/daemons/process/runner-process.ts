@@ -1,6 +1,7 @@
 // The line between front and runner: what one has committed, the other looks at immediately. On SQLite the commit of another
 // process would otherwise be noticed by a poll.
 import type { CommitSignals, WorkKind } from '../../lib/commit-signals.ts'
+import type { InstanceHost } from '../../registry/context.ts'
 import type { PeerMessage } from '../../supervisor/messages.ts'
 import type { ProcessLine } from '../../supervisor/process-line.ts'
 
@@ -17,7 +18,10 @@ export interface RunnerProcess {
 }
 
 /** Passes commit signals on in both directions, at most once per turn of the event loop. Returns a function that stops it. */
-export function bridgeSignals(line: ProcessLine, signals: CommitSignals): () => void {
+export function bridgeSignals(
+  line: ProcessLine,
+  { signals, preCommitSignals }: Pick<InstanceHost, 'signals' | 'preCommitSignals'>,
+): () => void {
   let pending: { keys: Set<string> | undefined; work: Set<WorkKind> } | undefined
   let isRelaying = false
   const flush = (): void => {
@@ -41,7 +45,8 @@ export function bridgeSignals(line: ProcessLine, signals: CommitSignals): () => 
   })
   line.onPeerMessage((message) => {
     isRelaying = true
-    receiveCommits(message, signals)
+    // The runner claims a turn that it was told of without looking for one first.
+    receiveCommits(message, line.role === 'runner' ? preCommitSignals : signals)
     isRelaying = false
   })
   return stop

@@ -42,7 +42,7 @@ export async function runTurns(options: RunTurnsOptions): Promise<RunningTurns> 
     const metricsPage = openMetricsPage(host.metrics)
     opened.defer(() => metricsPage.close())
     answerMetrics(line, () => metricsPage.text())
-    opened.defer(bridgeSignals(line, host.signals))
+    opened.defer(bridgeSignals(line, host))
     const over = Promise.withResolvers<void>()
     const only = line.turnId === undefined ? undefined : { turnId: line.turnId, onEnd: over.resolve }
     const context = {
