@@ -15,7 +15,7 @@ import { daemons } from './index.ts'
 import type { OpenHost } from './process/host.ts'
 import { daemonUrls, type ListenAddress, listenAddressOf } from './process/listen-addresses.ts'
 import { openMetricsPage } from './process/metrics-page.ts'
-import { announceProcess } from './process/presence.ts'
+import { announceProcess, type ServingProcess } from './process/presence.ts'
 import { bridgeSignals, openRunnerProcess } from './process/runner-process.ts'
 import { storeHealthCheck } from './process/store-health.ts'
 import { withTracing } from './process/tracing.ts'
@@ -85,8 +85,10 @@ export async function serve(given: ServeOptions): Promise<RunningInstance> {
 
 /** For `svc list` and a second `svc serve`. A failure does not stop the daemons. */
 async function announceServing({ host, log, line }: ServeOptions, urls: Readonly<Record<string, string>>) {
+  const describe = (): ServingProcess =>
+    line ? { pid: process.ppid, urls, processes: [...line.processes] } : { pid: process.pid, urls }
   try {
-    return host.layout && (await announceProcess(host.layout, { pid: line ? process.ppid : process.pid, urls }))
+    return host.layout && (await announceProcess(host.layout, describe))
   } catch (error) {
     // A container without `ipc`: only gated has its sockets. Node reports a read-only root as ENOENT.
     if (!['EROFS', 'ENOENT'].includes(errnoCode(error) ?? ''))

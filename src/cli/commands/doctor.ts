@@ -3,7 +3,9 @@
 import { access, constants, stat } from 'node:fs/promises'
 import { checkAgents } from '../../daemons/doctor/agent-check.ts'
 import { type DoctorFinding, makeFinding, runCheck } from '../../daemons/doctor/findings.ts'
+import { checkProcesses } from '../../daemons/doctor/process-check.ts'
 import { checkStoreContents, readStoreContents } from '../../daemons/doctor/store-checks.ts'
+import { servingProcesses } from '../../daemons/process/presence.ts'
 import { readProviderSettings } from '../../daemons/provider-settings.ts'
 import { LINK_SETTINGS, mustBeServable } from '../../daemons/settings.ts'
 import { engineSocketOf } from '../../deploy/compose-command.ts'
@@ -81,6 +83,7 @@ async function runChecks(svc: SvcContext, location: InstanceLocation, isOnline: 
     await runCheck('directories', () => checkDirectories(configured.layout)),
     await runCheck('privacy', () => checkPrivacy(configured)),
     await runCheck('files', () => checkLeftoverFiles(configured, svc.io.clock.now())),
+    ...checkProcesses((await servingProcesses(configured.layout))?.flatMap(({ processes = [] }) => processes)),
     ...(await checkDeployment(configured, engineSocketOf(svc.io.environment.get('DOCKER_HOST')))),
     await runCheck('agents', () => checkAgents(configured)),
     ...(await runStoreChecks(configured, svc.io.clock.now())),

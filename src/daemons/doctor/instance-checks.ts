@@ -6,6 +6,7 @@ import { readSettings, type SettingSource } from '../../lib/settings.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import type { Tx } from '../../store/engine.ts'
 import { integer, queryOne } from '../../store/statement.ts'
+import type { ProcessStatus } from '../../supervisor/messages.ts'
 import { readProviderSettings } from '../provider-settings.ts'
 import { INSTANCE_SETTINGS, LINK_SETTINGS, mustBeServable } from '../settings.ts'
 import { listSettingsInForce } from '../settings-in-force.ts'
@@ -13,6 +14,7 @@ import { type AdapterState, checkAdapters } from './adapter-check.ts'
 import { checkAgents } from './agent-check.ts'
 import { asNote, type DoctorFinding, makeFinding, runCheck } from './findings.ts'
 import { checkModels } from './model-checks.ts'
+import { checkProcesses } from './process-check.ts'
 import { checkStoreContents, readStoreContents } from './store-checks.ts'
 
 export interface InstanceCheckOptions {
@@ -24,6 +26,8 @@ export interface InstanceCheckOptions {
   readonly health: () => Promise<void>
   /** Whether agents run in this process, whose settings and machine are then theirs. */
   readonly hasAgents: boolean
+  /** The processes of the instance; undefined if its daemons run in this one. */
+  readonly processes?: readonly ProcessStatus[] | undefined
   /** As the caller may see them. */
   readonly adapters: () => Promise<AdapterState>
   readonly limitMs?: number
@@ -47,6 +51,7 @@ function checksOf(options: InstanceCheckOptions): readonly Check[] {
   const { layout, instance, engine, clock } = host
   return [
     ['store', one('store', () => checkHealth(health))],
+    ['processes', async () => checkProcesses(options.processes)],
     ['settings', one('settings', async () => checkSettings(sources, current))],
     [
       'agents',

@@ -17,6 +17,18 @@ const ServingProcess = z.object({
   pid: z.int().optional(),
   /** By daemon name. */
   urls: z.record(z.string(), z.string()),
+  /** The processes that a parent has started; absent without one. */
+  processes: z
+    .array(
+      z.object({
+        role: z.enum(['front', 'runner']),
+        pid: z.int().optional(),
+        started_at: z.string().optional(),
+        restarts: z.int(),
+        last_end: z.object({ at: z.string(), reason: z.string() }).optional(),
+      }),
+    )
+    .optional(),
 })
 export type ServingProcess = z.output<typeof ServingProcess>
 
@@ -29,13 +41,13 @@ export interface Presence {
 }
 
 /** Announces that this process serves the instance, until it is closed. */
-export async function announceProcess({ ipc }: Layout, process: ServingProcess): Promise<Presence> {
+export async function announceProcess({ ipc }: Layout, describe: () => ServingProcess): Promise<Presence> {
   mkdirSync(ipc, { recursive: true, mode: 0o700 })
   for (const path of await staleProcessSockets(ipc)) rmSync(path, { force: true })
   const path = join(ipc, `.s${randomBytes(6).toString('hex').slice(1)}`)
   const server = createServer((socket) => {
     socket.on('error', () => socket.destroy())
-    socket.end(JSON.stringify(process))
+    socket.end(JSON.stringify(describe()))
   })
   server.listen(path)
   await once(server, 'listening')

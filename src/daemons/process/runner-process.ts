@@ -2,7 +2,7 @@
 // process would otherwise be noticed by a poll.
 import type { CommitSignals, WorkKind } from '../../lib/commit-signals.ts'
 import type { InstanceHost } from '../../registry/context.ts'
-import type { PeerMessage } from '../../supervisor/messages.ts'
+import type { PeerMessage, ProcessStatus } from '../../supervisor/messages.ts'
 import type { ProcessLine } from '../../supervisor/process-line.ts'
 
 const METRICS_TIMEOUT_MS = 2000
@@ -13,6 +13,8 @@ const KEYS_MAX = 256
 export interface RunnerProcess {
   /** Has it started, if it is not running. */
   start(): void
+  /** Both processes, as the parent last described them. */
+  readonly processes: readonly ProcessStatus[]
   /** Undefined if no runner answers. */
   metrics(): Promise<string | undefined>
 }
@@ -66,6 +68,9 @@ export function openRunnerProcess(line: ProcessLine): RunnerProcess {
   })
   return {
     start: () => line.startRunner(),
+    get processes() {
+      return line.processes
+    },
     metrics: async () => {
       const isRunning = line.processes.some(({ role, pid }) => role === 'runner' && pid !== undefined)
       if (!isRunning) return undefined

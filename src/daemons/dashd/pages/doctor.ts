@@ -33,6 +33,7 @@ export const doctorPage = definePage({
       current: await daemon.currentSources(),
       health: storeHealthCheck(host),
       hasAgents: daemon.peers.isLocal('runed'),
+      processes: daemon.runner?.processes,
       adapters: () => view.call(channelRegistrationsResource.verbs.list, {}),
     })
     const rows = findings.toSorted((a, b) => STATUS[a.status][0] - STATUS[b.status][0])
