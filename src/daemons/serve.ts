@@ -16,7 +16,7 @@ import type { OpenHost } from './process/host.ts'
 import { daemonUrls, type ListenAddress, listenAddressOf } from './process/listen-addresses.ts'
 import { openMetricsPage } from './process/metrics-page.ts'
 import { announceProcess, type ServingProcess } from './process/presence.ts'
-import { bridgeSignals, openRunnerProcess } from './process/runner-process.ts'
+import { bridgeSignals, measureLockWait, openRunnerProcess, shareWriteLock } from './process/runner-process.ts'
 import { storeHealthCheck } from './process/store-health.ts'
 import { withTracing } from './process/tracing.ts'
 import { DAEMON_NAMES, type DaemonName, INSTANCE_SETTINGS } from './settings.ts'
@@ -111,7 +111,11 @@ async function openDaemons(
   opened.defer(() => metricsPage?.close())
   void host.engine.failed.then((error) => onFatal?.(error))
   const health = storeHealthCheck(host)
-  if (line) opened.defer(bridgeSignals(line, host))
+  if (line) {
+    opened.defer(bridgeSignals(line, host))
+    shareWriteLock(line, host.engine.writeLock)
+  }
+  measureLockWait(host)
   const runner = line && openRunnerProcess(line)
   const shared = {
     host,

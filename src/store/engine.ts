@@ -73,6 +73,16 @@ export interface Dialect {
   readonly sizeSql?: string
 }
 
+/** The lock that lets one process write at a time. A process that finds it taken tries again; nothing queues it. */
+export interface WriteLock {
+  /** Called when this process finds the lock taken, once for each wait. */
+  onBusy(listener: () => void): void
+  /** Called with the seconds that each commit of this process waited. */
+  onWait(listener: (seconds: number) => void): void
+  /** Lets another process that waits have the lock before the next commit of this one. */
+  giveWay(): void
+}
+
 export interface Engine {
   readonly dialect: Dialect
   /** Runs `work` on a read-only snapshot; never waits for a writer. */
@@ -86,6 +96,8 @@ export interface Engine {
   listen(listener: (payload: string) => void): () => void
   /** Resolves with the error after a disk failure. The state of the disk is then unknown, and the process should exit. */
   readonly failed: Promise<unknown>
+  /** Only where processes wait for each other's transactions. */
+  readonly writeLock?: WriteLock
   /** Copies the whole store next to it and returns the path. Only where the store is a file. */
   copy?(label: string): Promise<string>
   /** Waits for running operations and refuses new ones. */

@@ -37,5 +37,7 @@ export type ToChild =
 /** Between front and runner. Only hints: both work without them, more slowly. */
 export type PeerMessage =
   | { readonly kind: 'commit'; readonly keys?: readonly string[] | undefined; readonly work: readonly string[] }
+  /** The sender waits for the write lock of the store. */
+  | { readonly kind: 'lock-wanted' }
   | { readonly kind: 'ask-metrics'; readonly id: number }
   | { readonly kind: 'metrics'; readonly id: number; readonly text: string }

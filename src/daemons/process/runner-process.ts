@@ -1,13 +1,21 @@
 // The line between front and runner: what one has committed, the other looks at immediately. On SQLite the commit of another
 // process would otherwise be noticed by a poll.
 import type { CommitSignals, WorkKind } from '../../lib/commit-signals.ts'
+import { defineHistogram } from '../../lib/log/metric-registry.ts'
 import type { InstanceHost } from '../../registry/context.ts'
+import type { WriteLock } from '../../store/engine.ts'
 import type { PeerMessage, ProcessStatus } from '../../supervisor/messages.ts'
 import type { ProcessLine } from '../../supervisor/process-line.ts'
 
 const METRICS_TIMEOUT_MS = 2000
 /** More keys than this in one turn of the event loop concern every reader. */
 const KEYS_MAX = 256
+
+const LOCK_WAIT = defineHistogram(
+  'svc_store_lock_wait_seconds',
+  'Time that a commit waited for the writes of another process',
+  [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10],
+)
 
 /** The runner as the front sees it. */
 export interface RunnerProcess {
@@ -52,6 +60,19 @@ export function bridgeSignals(
     isRelaying = false
   })
   return stop
+}
+
+export function measureLockWait({ engine, metrics }: Pick<InstanceHost, 'engine' | 'metrics'>): void {
+  metrics.declare([LOCK_WAIT])
+  engine.writeLock?.onWait((seconds) => metrics.observe(LOCK_WAIT, {}, seconds))
+}
+
+/** Without it, a process that writes all the time could keep the other from writing. */
+export function shareWriteLock(line: ProcessLine, lock: WriteLock | undefined): void {
+  lock?.onBusy(() => line.sendToPeer({ kind: 'lock-wanted' }))
+  line.onPeerMessage((message) => {
+    if (message.kind === 'lock-wanted') lock?.giveWay()
+  })
 }
 
 /** Emits the signal that another process has sent. */

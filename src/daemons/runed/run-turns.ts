@@ -6,7 +6,7 @@ import { CALLS } from '../../registry/call.ts'
 import type { ProcessLine } from '../../supervisor/process-line.ts'
 import type { OpenHost } from '../process/host.ts'
 import { openMetricsPage } from '../process/metrics-page.ts'
-import { answerMetrics, bridgeSignals } from '../process/runner-process.ts'
+import { answerMetrics, bridgeSignals, measureLockWait, shareWriteLock } from '../process/runner-process.ts'
 import { withTracing } from '../process/tracing.ts'
 import { EXECUTION_METRICS, EXECUTION_SETTINGS } from './execution-settings.ts'
 import { executeTurns } from './turn-execution.ts'
@@ -43,6 +43,8 @@ export async function runTurns(options: RunTurnsOptions): Promise<RunningTurns> 
     opened.defer(() => metricsPage.close())
     answerMetrics(line, () => metricsPage.text())
     opened.defer(bridgeSignals(line, host))
+    shareWriteLock(line, host.engine.writeLock)
+    measureLockWait(host)
     const over = Promise.withResolvers<void>()
     const only = line.turnId === undefined ? undefined : { turnId: line.turnId, onEnd: over.resolve }
     const context = {

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import { setImmediate as immediate } from 'node:timers/promises'
 import { refuse } from '../../lib/refusal.ts'
-import type { Engine, Tx } from '../engine.ts'
+import type { Engine, Tx, WriteLock } from '../engine.ts'
 import {
   InFlightOperations,
   RunningTx,
@@ -49,6 +49,13 @@ export function openSqlite({ path, create = false, busyMs = 15_000, strict = fal
 
 class SqliteEngine implements Engine {
   readonly dialect = sqliteDialect
+  readonly writeLock: WriteLock = {
+    onBusy: (listener) => void this.#busyListeners.push(listener),
+    onWait: (listener) => void this.#waitListeners.push(listener),
+    giveWay: () => this.#writer.giveWay(),
+  }
+  readonly #busyListeners: (() => void)[] = []
+  readonly #waitListeners: ((seconds: number) => void)[] = []
   readonly #path: string
   readonly #busyMs: number
   readonly #connection: SqliteConnection
@@ -83,6 +90,12 @@ class SqliteEngine implements Engine {
       afterCommit: () => this.#sync.afterCommit(),
       onDiskError: (error) => this.#fail(error),
       checkpoint: () => this.#checkpointer.afterCommit(),
+      onBusy: () => {
+        for (const listener of this.#busyListeners) listener()
+      },
+      onWait: (seconds) => {
+        for (const listener of this.#waitListeners) listener(seconds)
+      },
     })
   }
 

@@ -32,7 +32,11 @@ interface TestWriter {
 
 function openTestWriter(
   t: TestContext,
-  { busyMs = 1000, strict = false, now }: { busyMs?: number; strict?: boolean; now?: () => number } = {},
+  {
+    busyMs = 1000,
+    strict = false,
+    ...others
+  }: Partial<Pick<ConstructorParameters<typeof Writer>[1], 'busyMs' | 'strict' | 'now' | 'onBusy' | 'onWait'>> = {},
 ): TestWriter {
   const connection = new SqliteConnection(join(tempDir(t), 'a.db'))
   connection.configure()
@@ -58,7 +62,7 @@ function openTestWriter(
   const diskErrors: unknown[] = []
   const onDiskError = (error: unknown): void => void diskErrors.push(error)
   return {
-    writer: new Writer(recorded, { busyMs, strict, onDiskError, ...(now && { now }) }),
+    writer: new Writer(recorded, { busyMs, strict, onDiskError, ...others }),
     connection,
     executed,
     fault,
@@ -271,4 +275,41 @@ test('fails a strict transaction that awaits anything but the store', async (t) 
     }
   })
   assert.deepEqual(ids(), createIds(100))
+})
+
+test('tells when another process has the lock, once per wait, and how long each batch waited', async (t) => {
+  const notes: string[] = []
+  const waits: number[] = []
+  const { writer, fault } = openTestWriter(t, {
+    onBusy: () => notes.push('busy'),
+    onWait: (seconds) => waits.push(seconds),
+  })
+  let refusals = 3
+  fault.before = (sql) => {
+    if (sql === 'begin immediate' && refusals-- > 0) throw sqliteError(BUSY)
+  }
+  await writer.run((tx) => run(tx, `insert into a (id) values ('x')`))
+  assert.deepEqual(notes, ['busy'])
+  assert.equal(waits.length, 1)
+  assert.ok((waits[0] ?? 0) >= 0.003, 'three pauses of at least a millisecond')
+  await writer.run((tx) => run(tx, `insert into a (id) values ('y')`))
+  assert.deepEqual([notes.length, waits.length], [1, 2])
+})
+
+test('gives way once: another connection gets the lock between two batches', async (t) => {
+  const { writer, connection, ids } = openTestWriter(t)
+  const other = new SqliteConnection(connection.path)
+  t.after(() => other.close())
+  const second = Promise.withResolvers<unknown>()
+  await writer.run(async (tx) => {
+    await run(tx, `insert into a (id) values ('first')`)
+    tx.onCommit(() => {
+      writer.giveWay()
+      void writer.run((next) => run(next, `insert into a (id) values ('last')`)).then(second.resolve)
+      // Before the pause is over.
+      setTimeout(() => other.exec(`insert into a (id) select 'between ' || count(*) from a`), 1)
+    })
+  })
+  await second.promise
+  assert.deepEqual(ids(), ['between 1', 'first', 'last'])
 })

@@ -5,6 +5,10 @@ import { RunningTx } from '../running-transaction.ts'
 import type { SqliteConnection } from './connection.ts'
 import { createSyncError, isBusy, isDiskError, translateSqliteError } from './errors.ts'
 
+/** Longer than the first pauses of a process that waits for the lock. */
+const GIVE_WAY_MS = 4
+/** Tries with short pauses. */
+const SOON_TRIES = 10
 /** Limits of a batch, so that other processes can write too. */
 const BATCH_JOBS = 256
 const BATCH_MS = 20
@@ -40,6 +44,10 @@ interface WriterOptions {
   readonly afterCommit?: () => Promise<void>
   /** Clock for the time limit of a batch. */
   readonly now?: () => number
+  /** Called when another process has the lock, once for each wait. */
+  readonly onBusy?: () => void
+  /** Called with the seconds that a batch waited for the lock. */
+  readonly onWait?: (seconds: number) => void
 }
 
 export class Writer {
@@ -48,6 +56,7 @@ export class Writer {
   readonly #now: () => number
   readonly #queue: Job[] = []
   #isRunning = false
+  #givesWay = false
 
   constructor(connection: WriterConnection, options: WriterOptions) {
     this.#connection = connection
@@ -64,10 +73,17 @@ export class Writer {
     })
   }
 
+  /** Pauses before the next batch, so that another process can take the lock. */
+  giveWay(): void {
+    this.#givesWay = true
+  }
+
   async #runQueue(): Promise<void> {
     this.#isRunning = true
     do {
       await immediate()
+      if (this.#givesWay) await pause(GIVE_WAY_MS)
+      this.#givesWay = false
       if (await this.#begin()) await this.#runBatch()
     } while (this.#queue.length > 0)
     // In the same tick as the check of the queue, so that no job is missed.
@@ -76,16 +92,20 @@ export class Writer {
 
   /** Takes the write lock. Rejects jobs past their deadline; returns false if none is left. */
   async #begin(): Promise<boolean> {
-    while (this.#queue.length > 0) {
+    const started = performance.now()
+    for (let tries = 1; this.#queue.length > 0; tries++) {
       try {
         this.#connection.exec('begin immediate')
+        this.#options.onWait?.((performance.now() - started) / 1000)
         return true
       } catch (error) {
         this.#reportDiskError(error)
         const now = isBusy(error) ? performance.now() : Number.POSITIVE_INFINITY
         this.#rejectJobs((job) => job.deadline <= now, error)
+        if (tries === 1) this.#options.onBusy?.()
       }
-      await pause(1 + Math.random() * 9)
+      // Soon at first: the process that has the lock may give way.
+      await pause(1 + Math.random() * (tries < SOON_TRIES ? 2 : 9))
     }
     return false
   }
