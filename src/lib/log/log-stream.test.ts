@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict'
-import { spawn, spawnSync } from 'node:child_process'
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, openSync } from 'node:fs'
+import { closeSync, createReadStream, openSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
+import { tempDir } from '../../../test/support/temp.ts'
+import { until } from '../../../test/support/until.ts'
 
 const MODULE = JSON.stringify(new URL('./log-stream.ts', import.meta.url).href)
 const node = (script: string): string[] => [
@@ -79,4 +82,31 @@ test('keeps the process running when the reader of its log is gone', async () =>
   await once(child, 'close')
   assert.match(said, /^dropped [01]$/)
   assert.equal(child.exitCode, 0)
+})
+
+test('does not mix the lines of two processes that write to the same pipe', async (t) => {
+  const path = join(tempDir(t), 'log')
+  execFileSync('mkfifo', [path])
+  const pipe = openSync(path, 'r+')
+  t.after(() => closeSync(pipe))
+  const children = ['a', 'b'].map((letter) => {
+    const script = `const stream = new LogStream()
+      for (let n = 0; n < 5000; n++) stream.write('${letter}'.repeat(300 + n % 7) + '\\n')
+      process.stdout.write('queued')`
+    return spawn(process.execPath, node(script), { stdio: ['ignore', 'pipe', pipe] })
+  })
+  // Both wait for the reader in the middle of what they write.
+  for (const { stdout } of children) if (stdout) await once(stdout, 'data')
+  const reader = createReadStream(path)
+  let lines = ''
+  reader.on('data', (chunk) => {
+    lines += chunk
+  })
+  await until(() => lines.split('\n').length > 10_000)
+  reader.destroy()
+  const all = lines.trimEnd().split('\n')
+  assert.deepEqual(
+    all.filter((line) => !/^(?:a{300,306}|b{300,306})$/.test(line)),
+    [],
+  )
 })

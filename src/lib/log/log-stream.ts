@@ -1,6 +1,6 @@
 // Writes log lines to stderr asynchronously. A full disk or a closed pipe never ends the process: lines queue up to a limit,
 // beyond which they are dropped and counted.
-import { write, writeSync } from 'node:fs'
+import { fstatSync, write, writeSync } from 'node:fs'
 import { errnoCode } from '../files/atomic-file.ts'
 
 const STDERR = 2
@@ -9,6 +9,9 @@ const BYTES_MAX = 16 * 1_048_576
 /** Retry interval for a full non-blocking pipe, and the number of retries at exit. */
 const BUSY_MS = 50
 const EXIT_TRIES = 20
+/** A pipe takes this much at once (PIPE_BUF): lines of two processes that write to the same one are not mixed. */
+const PIPE_BYTES = 4096
+const NEWLINE = 10
 
 /** Accepts whole lines, each with its line break. */
 export interface LogSink {
@@ -19,6 +22,7 @@ export interface LogSink {
 
 export class LogStream implements LogSink {
   readonly #bytesMax: number
+  readonly #isPipe: boolean
   /** The batch being written; kept after a failed write. */
   #batch: Buffer = Buffer.alloc(0)
   #queue: string[] = []
@@ -35,6 +39,7 @@ export class LogStream implements LogSink {
 
   constructor(bytesMax = BYTES_MAX) {
     this.#bytesMax = bytesMax
+    this.#isPipe = isPipe(STDERR)
     process.once('exit', () => this.#finish())
   }
 
@@ -59,7 +64,7 @@ export class LogStream implements LogSink {
   #flush(): void {
     this.#nextBatch()
     this.#isWriting = true
-    write(STDERR, this.#batch, (error, written) => {
+    write(STDERR, this.#nextPiece(), (error, written) => {
       this.#isWriting = false
       this.#batch = this.#batch.subarray(written)
       const code = errnoCode(error)
@@ -77,6 +82,14 @@ export class LogStream implements LogSink {
     this.#batch = Buffer.from(this.#queue.join(''))
     this.#queue = []
     this.#queuedBytes = 0
+  }
+
+  /** Whole lines, or one long line. */
+  #nextPiece(): Buffer {
+    if (!this.#isPipe || this.#batch.length <= PIPE_BYTES) return this.#batch
+    const last = this.#batch.lastIndexOf(NEWLINE, PIPE_BYTES - 1)
+    const end = last >= 0 ? last : this.#batch.indexOf(NEWLINE)
+    return end < 0 ? this.#batch : this.#batch.subarray(0, end + 1)
   }
 
   #hasMore(): boolean {
@@ -102,15 +115,26 @@ export class LogStream implements LogSink {
   #finish(): void {
     // The system completes the write in progress.
     if (this.#isWriting) this.#batch = Buffer.alloc(0)
-    for (let tries = 0; tries < EXIT_TRIES && this.#hasMore(); tries++) {
+    for (let tries = 0; tries < EXIT_TRIES && this.#hasMore(); ) {
       this.#nextBatch()
       try {
-        this.#batch = this.#batch.subarray(writeSync(STDERR, this.#batch))
+        this.#batch = this.#batch.subarray(writeSync(STDERR, this.#nextPiece()))
       } catch (error) {
         if (errnoCode(error) !== 'EAGAIN') return
+        tries++
         Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, BUSY_MS)
       }
     }
+  }
+}
+
+/** Node's own children have a socket in place of a pipe, which the same holds for. */
+function isPipe(descriptor: number): boolean {
+  try {
+    const stats = fstatSync(descriptor)
+    return stats.isFIFO() || stats.isSocket()
+  } catch {
+    return false
   }
 }
 
