@@ -1,4 +1,4 @@
-// The systemd unit of an instance: all daemons in one process, as the owner of the data directory. See
+// The systemd unit of an instance: all daemons below one parent, as the owner of the data directory. See
 // docs/decisions.md#systemd-unit for the directives that are left out because cells or Node cannot run with them.
 import { execFile, spawn } from 'node:child_process'
 import { realpath, stat } from 'node:fs/promises'
@@ -70,6 +70,8 @@ ExecStartPre=${command('doctor', instance, '--sandbox')}
 ExecStart=${command('serve', instance)}
 # Updating the schema of a large store takes long.
 TimeoutStartSec=infinity
+# The parent says that it is alive; it watches the processes below it itself.
+WatchdogSec=30
 Restart=on-failure
 RestartSec=5
 # svc ends the runs of agents itself.

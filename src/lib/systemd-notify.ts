@@ -1,6 +1,6 @@
 // Messages to systemd about the state of a unit with Type=notify: sd_notify(3). Node has no datagram sockets for files, so this
-// calls the C library through `node:ffi`.
-
+// calls the C library through `node:ffi`, or the program of systemd where that is missing.
+import { execFile } from 'node:child_process'
 import { readEnvironment } from './environment.ts'
 import { loadFfi } from './ffi.ts'
 
@@ -9,10 +9,19 @@ const AF_UNIX = 1
 const SOCK_DGRAM_CLOEXEC = 2 | 0o2000000
 const MSG_NOSIGNAL = 0x4000
 
-/** Returns whether the message was sent; false outside of such a unit. */
-export function notifySystemd(message: string): boolean {
+/** Does nothing outside of such a unit. A message that is lost is no reason to stop. */
+export function notifySystemd(message: string): void {
   const path = readEnvironment('NOTIFY_SOCKET')
-  if (path === undefined || process.platform !== 'linux') return false
+  if (path !== undefined && !sendDatagram(path, message)) execFile('systemd-notify', [message], () => {})
+}
+
+/** The time within which systemd expects a sign of life; undefined if it expects none. */
+export function watchdogMs(): number | undefined {
+  const micros = Number(readEnvironment('WATCHDOG_USEC'))
+  return micros > 0 ? micros / 1000 : undefined
+}
+
+function sendDatagram(path: string, message: string): boolean {
   const library = loadFfi()?.dlopen(null, {
     socket: { arguments: ['int32', 'int32', 'int32'], return: 'int32' },
     sendto: { arguments: ['int32', 'buffer', 'uint64', 'int32', 'buffer', 'uint32'], return: 'int64' },
@@ -28,12 +37,6 @@ export function notifySystemd(message: string): boolean {
   } finally {
     close(descriptor)
   }
-}
-
-/** The time within which systemd expects a sign of life; undefined if it expects none. */
-export function watchdogMs(): number | undefined {
-  const micros = Number(readEnvironment('WATCHDOG_USEC'))
-  return micros > 0 ? micros / 1000 : undefined
 }
 
 /** struct sockaddr_un; a leading @ stands for the null byte of an abstract name. */
