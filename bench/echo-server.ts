@@ -5,6 +5,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { Server } from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { LineTransport } from '../src/agent-socket/line-transport.ts'
+import { throwUncaught } from '../src/lib/fault-boundary.ts'
 
 const [path = '', store] = process.argv.slice(2)
 const save = store === undefined ? () => {} : openStore(store)
@@ -30,7 +31,7 @@ function echoServer(): Server {
 }
 
 const listener = createServer({ allowHalfOpen: true }, (socket) => {
-  serveStdio(echoServer, { transport: new LineTransport(socket) })
+  serveStdio(echoServer, { transport: new LineTransport(socket, { onFault: throwUncaught }) })
 })
 listener.listen(path, () => process.stdout.write(`echo ${path}\nready\n`))
 process.once('SIGTERM', () => process.exit(0))

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { dirname, join, posix } from 'node:path'
 import { suite, test } from 'node:test'
+import { unguardedCallbacks } from './support/callback-rules.ts'
 
 const ROOT = dirname(import.meta.dirname)
 
@@ -141,6 +142,35 @@ const MAY_PARSE_JSON: Record<string, string> = {
   'src/web/browser/outbox.ts': "the page's own storage, in a browser",
   'src/web/browser/topics.ts': "the page's own storage, in a browser",
   'src/web/browser/passkey.ts': 'responses of svc, in a browser',
+}
+
+/** Folders whose code runs in a serving process. */
+const SERVER_FOLDER = /^src\/(?!cli\/|deploy\/|web\/|lib\/command-line\/|egress\/(?:cli|commands|container|run)\/)/
+
+/** Files of the server folders that run elsewhere, where an exception ends only what they do. */
+const OTHER_PROCESSES: Record<string, string> = {
+  'src/egress/io.ts': 'the command line of egress-proxy',
+  'src/runtimes/connect.ts': 'a process inside a cell',
+  'src/runtimes/demo/agent.ts': 'the process of the demo agent',
+  'src/runtimes/socket-client.ts': 'a process of an agent',
+  'src/store/search/full-text-process.ts': 'a process that searches',
+  'src/store/search/full-text-thread.ts': 'a thread, whose end is handled',
+  'src/store/sqlite/checkpoint-thread.ts': 'a thread, whose end is handled',
+}
+
+const LOG_ITSELF = 'the log has nowhere to report to; it hands lines to fs.write, which calls back with its errors'
+
+/** Callbacks that are right outside of the fault boundary. */
+const MAY_BE_UNGUARDED: Record<string, string> = {
+  'src/lib/fault-boundary.ts: queueMicrotask(() => {': 'ends the process on purpose',
+  "src/lib/log/log-stream.ts: process.once('exit', () => this.#finish())": LOG_ITSELF,
+  'src/lib/log/log-stream.ts: setImmediate(() => this.#flush())': LOG_ITSELF,
+  'src/lib/log/log-stream.ts: setTimeout(() => this.#flush(), BUSY_MS)': LOG_ITSELF,
+  'src/lib/log/log-stream.ts: write(STDERR, this.#batch, (error, written) => {': LOG_ITSELF,
+  'src/lib/log/log.ts: setImmediate(flush)': LOG_ITSELF,
+  'src/lib/log/log.ts: setTimeout(flush, GATHER_MS)': LOG_ITSELF,
+  "src/lib/files/live-directory.ts: server.once('close', () => closeSync(fd))": 'nothing else closes the descriptor',
+  "src/egress/worker/data-plane-client.ts: process.on('exit', this.#onExit)": 'the process is exiting',
 }
 
 /** Text by path. Paths are relative to the root, with forward slashes. */
@@ -335,6 +365,24 @@ function jsonParsers(tree: Tree): string[] {
     .filter((path) => tree['package.json'] !== undefined && !parses(path))
     .map((path) => `${path} does not parse JSON; remove it from MAY_PARSE_JSON`)
   return [...parsing, ...stale]
+}
+
+function unguarded(tree: Tree): string[] {
+  const isChecked = (path: string): boolean =>
+    isSource(path) && SERVER_FOLDER.test(path) && OTHER_PROCESSES[path] === undefined
+  const found = Object.keys(tree)
+    .filter(isChecked)
+    .flatMap((path) => unguardedCallbacks(path, tree[path] ?? ''))
+    .map(({ path, code }) => `${path}: ${code}`)
+  const isOurs = tree['package.json'] !== undefined
+  const unused = Object.keys(OTHER_PROCESSES).filter((path) => unguardedCallbacks(path, tree[path] ?? '').length === 0)
+  const stale = [...unused, ...Object.keys(MAY_BE_UNGUARDED).filter((place) => !found.includes(place))]
+  return [
+    ...found
+      .filter((place) => MAY_BE_UNGUARDED[place] === undefined)
+      .map((place) => `${place}: use guard of src/lib/fault-boundary.ts`),
+    ...(isOurs ? stale.map((place) => `${place}: not found any more; remove it from the list`) : []),
+  ]
 }
 
 function defaultExports(tree: Tree): string[] {
@@ -574,6 +622,51 @@ const RULES: Record<string, Rule> = {
       'src/lib/text/json.ts': 'JSON.parse(text)',
       'src/core/a.ts': `// JSON.parse is elsewhere\nResponse.json({})\nMark.parse(JSON.stringify(mark))`,
       'src/core/a.test.ts': 'JSON.parse(text)',
+    },
+  },
+  'callbacks of the server are inside the fault boundary, so that no exception in one ends the process': {
+    violations: unguarded,
+    rejects: {
+      'a listener of an event': { 'src/daemons/a.ts': `socket.on('data', (chunk) => parse(chunk))` },
+      'a method as a listener': {
+        'src/cell/a.ts': `class A {\n  start() { this.child.once('exit', () => this.#end()) }\n  #end() { this.report.write() }\n}`,
+      },
+      'a listener that is declared elsewhere': {
+        'src/cell/a.ts': `import { end } from './b.ts'\nchild.on('exit', end)`,
+      },
+      'a listener of an abort signal': { 'src/lib/a.ts': `signal.addEventListener('abort', () => streams.close())` },
+      'a timer': { 'src/core/a.ts': 'setTimeout(() => update(), 10)' },
+      'an interval with a named function': {
+        'src/store/a.ts': `function poll() {\n  read(1)\n}\nsetInterval(poll, 10)`,
+      },
+      'a microtask': { 'src/store/a.ts': 'queueMicrotask(callback)' },
+      'a server': { 'src/agent-socket/a.ts': 'const server = createServer((socket) => accept(socket))' },
+      'a callback of a write': { 'src/daemons/a.ts': 'socket.write(bytes, () => next())' },
+      'a line splitter': { 'src/runtimes/a.ts': `stdout.on('data', (text) => lines.push(text))` },
+      'a promise that nothing catches': { 'src/daemons/a.ts': 'void flush()' },
+      'a promise with a continuation that nothing catches': { 'src/daemons/a.ts': 'void ready.then(() => start())' },
+      'an async method that can reject': {
+        'src/daemons/a.ts': `class A {\n  start() { void this.#run() }\n  async #run() { await work() }\n}`,
+      },
+      'an exception inside a catch': {
+        'src/daemons/a.ts': `setTimeout(() => {\n  try {\n    a()\n  } catch {\n    b()\n  }\n}, 1)`,
+      },
+    },
+    allows: {
+      'src/daemons/a.ts': [
+        `socket.on('data', guard(onFault, (chunk) => parse(chunk)))`,
+        `socket.on('data', host.faults.guard('stream', parse))`,
+        `socket.on('error', () => socket.destroy())`,
+        `server.on('error', onBackgroundError)`,
+        `signals.on((keys) => read(keys))\nengine.listen(() => check())\ntx.onCommit(() => start())`,
+        `app.on('GET', ['/a'], (c) => c.json({}))`,
+        'setTimeout(() => clearTimeout(other), 1)',
+        `setInterval(() => {\n  try {\n    check()\n  } catch (error) {\n    faults.report('job', error)\n  }\n}, 1)`,
+        `void flush().catch(onFault)`,
+        `const notify = guard(onFault, listener)\nclient.on('notification', () => notify())`,
+      ].join('\n'),
+      'src/cli/a.ts': `socket.on('data', (chunk) => parse(chunk))`,
+      'src/daemons/a.test.ts': `socket.on('data', (chunk) => parse(chunk))`,
     },
   },
   'exported names are unique': {

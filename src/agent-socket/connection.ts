@@ -56,6 +56,8 @@ export interface BoundTurn {
   onOutage?(): void
   /** Called after each tool call. */
   onCall?(call: ToolCallReport): void
+  /** Called for an exception outside of a tool, after which the connection is closed: the turn cannot go on. */
+  onFault?(error: unknown): void
 }
 
 export interface AgentConnectionOptions {
@@ -132,6 +134,7 @@ export function openAgentConnection(
     // It has no effect here, and the package would create a server for it.
     ignoresNotification: ({ method }) => era === 'legacy' && method === 'notifications/initialized',
     onFirstLine: () => clearTimeout(firstLineTimer),
+    onFault: (error) => (bound?.onFault ? bound.onFault(error) : onError(error, 'connection')),
   })
   const admit = (_context: RequestContext, tool: string): void => {
     calls.take()

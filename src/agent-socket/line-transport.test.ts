@@ -10,6 +10,7 @@ import { z } from 'zod'
 import { until } from '../../test/support/until.ts'
 import { createMcpServer } from '../faces/mcp.ts'
 import { createToolList } from '../faces/tool-list.ts'
+import { throwUncaught } from '../lib/fault-boundary.ts'
 import { LineTransport, type RpcReply } from './line-transport.ts'
 
 interface Line {
@@ -33,7 +34,7 @@ function open(later: (id: unknown) => Promise<unknown> = async () => {}): Sessio
     if (method === 'echo') return Promise.resolve<RpcReply>({ result: { echo: params ?? null } })
     return method === 'later' ? later(id).then((): RpcReply => ({ result: {} })) : undefined
   }
-  const transport = new LineTransport(theirs, { intercept })
+  const transport = new LineTransport(theirs, { intercept, onFault: throwUncaught })
   const list = createToolList([{ name: 'tell', when: 'w', input: z.object({}), run: async () => 'told' }])
   const server = () =>
     createMcpServer({ list, requestContext: () => undefined, onError: assert.fail }, () => list.definitions)
@@ -304,6 +305,7 @@ suite('limits', () => {
         asked++
         return { result: { text: 'x'.repeat(10_000) } }
       },
+      onFault: throwUncaught,
     })
     await transport.start()
     for (let id = 0; id < 1000; id++) ours.write(echo(id))

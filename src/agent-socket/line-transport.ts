@@ -9,6 +9,7 @@ import {
   type RequestId,
   type Transport,
 } from '@modelcontextprotocol/server'
+import { type FaultHandler, guard } from '../lib/fault-boundary.ts'
 import { closeGracefully } from './graceful-close.ts'
 import { LineSplitter } from './line-splitter.ts'
 import { parseRpcLine, type RpcError } from './rpc-line.ts'
@@ -26,6 +27,8 @@ export interface LineTransportOptions {
   /** True for a notification that the package need not see. */
   ignoresNotification?(notification: JSONRPCNotification): boolean
   onFirstLine?(): void
+  /** Gets the exceptions of handlers; the connection is then closed. */
+  readonly onFault: FaultHandler
 }
 
 export type RpcReply = { readonly result: object } | { readonly error: Omit<RpcError, 'id'> }
@@ -44,29 +47,35 @@ export class LineTransport implements Transport {
   /** `draining`: reads nothing more, and closes when every pending request is answered. */
   #state: 'open' | 'draining' | 'closed' = 'open'
 
-  constructor(socket: Duplex, options: LineTransportOptions = {}) {
+  constructor(socket: Duplex, options: LineTransportOptions) {
     this.#socket = socket
     this.#options = options
   }
 
   async start(): Promise<void> {
-    this.#socket.on('data', (chunk: Buffer) => {
+    const receive = (chunk: Buffer): void => {
       if (this.#state !== 'open') return
       this.#lines.push(chunk)
       this.#pump()
-    })
-    this.#socket.on('drain', () => this.#pump())
+    }
     // A client that has closed its writing side still gets its responses.
-    this.#socket.on('end', () => {
+    const end = (): void => {
       this.#hasEnded = true
       this.#pump()
-    })
-    this.#socket.on('error', () => this.#socket.destroy())
-    this.#socket.on('close', () => {
+    }
+    const close = (): void => {
       this.#state = 'closed'
       this.#drained.resolve()
       this.onclose?.()
-    })
+    }
+    this.#socket.on('data', guard(this.#fail, receive))
+    this.#socket.on(
+      'drain',
+      guard(this.#fail, () => this.#pump()),
+    )
+    this.#socket.on('end', guard(this.#fail, end))
+    this.#socket.on('error', () => this.#socket.destroy())
+    this.#socket.on('close', guard(this.#fail, close))
   }
 
   async send(message: JSONRPCMessage): Promise<void> {
@@ -82,6 +91,12 @@ export class LineTransport implements Transport {
   async drain(): Promise<void> {
     this.#startDraining()
     await this.#drained.promise
+  }
+
+  /** The state of the connection is unknown, so it ends. */
+  readonly #fail: FaultHandler = (error) => {
+    this.#options.onFault(error)
+    this.#socket.destroy()
   }
 
   #isFull(): boolean {
@@ -128,7 +143,7 @@ export class LineTransport implements Transport {
     }
     const reply = this.#options.intercept?.(request)
     if (request.method !== SUBSCRIBE) this.#pending.add(id)
-    if (reply) void this.#answer(id, reply)
+    if (reply) this.#answer(id, reply).catch(this.#fail)
     else this.onmessage?.(request)
   }
 
@@ -147,7 +162,7 @@ export class LineTransport implements Transport {
     if (this.#state !== 'open') return
     this.#state = 'draining'
     if (this.#pending.size === 0) this.#drained.resolve()
-    void this.#drained.promise.then(() => closeGracefully(this.#socket))
+    this.#drained.promise.then(() => closeGracefully(this.#socket)).catch(this.#fail)
   }
 
   #refuseLongLine(): void {

@@ -30,7 +30,7 @@ export class ToolListener {
   readonly #context: ToolSocketContext
   readonly #server: Server
   readonly #calls: CallRateLimiter
-  readonly #connections = new Map<Socket, Promise<AgentConnection>>()
+  readonly #connections = new Map<Socket, Promise<AgentConnection | undefined>>()
   #options: ToolListenerOptions | undefined
   #refusedCount = 0
 
@@ -62,7 +62,7 @@ export class ToolListener {
     this.#server.close()
     const closing = [...this.#connections].map(async ([socket, connection]) => {
       const timer = setTimeout(() => socket.destroy(), CLOSE_MS)
-      await connection.then((opened) => opened.close())
+      await connection.then((opened) => opened?.close())
       clearTimeout(timer)
       socket.destroy()
     })
@@ -70,6 +70,19 @@ export class ToolListener {
   }
 
   #accept(socket: Socket): void {
+    try {
+      this.#admit(socket)
+    } catch (error) {
+      this.#fail(socket, error)
+    }
+  }
+
+  #fail(socket: Socket, error: unknown): void {
+    this.#context.onError(error, this.#options?.folder ?? '', 'connection')
+    socket.destroy()
+  }
+
+  #admit(socket: Socket): void {
     const options = this.#options
     const uid = peerUid(socket)
     if (!options || (uid !== undefined && !isAllowedUid(uid, options.agentUid))) {
@@ -81,7 +94,11 @@ export class ToolListener {
       this.#refuse(socket)
       return
     }
-    this.#connections.set(socket, this.#open(socket, options))
+    const opening = this.#open(socket, options).catch((error) => {
+      this.#fail(socket, error)
+      return undefined
+    })
+    this.#connections.set(socket, opening)
     socket.once('close', () => this.#connections.delete(socket))
     // The client may disconnect before the connection module is loaded; no other handler exists until then.
     socket.on('error', () => socket.destroy())

@@ -3,6 +3,7 @@ import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_p
 import type { Socket } from 'node:net'
 import type { Readable, Writable } from 'node:stream'
 import { setTimeout as pause, setImmediate as turnOver } from 'node:timers/promises'
+import { guard } from '../lib/fault-boundary.ts'
 import type { CellProcess, CellProcessExit, Descriptor, SpawnSpec } from './cell.ts'
 import { READY_MARK } from './init-perl.ts'
 import type { RunLimits } from './limits.ts'
@@ -93,17 +94,20 @@ function servePipes({ stdio }: ChildProcess, descriptors: readonly Descriptor[])
 }
 
 function waitForExit(child: ChildProcess, statusOf: () => string | undefined): Promise<CellProcessExit> {
-  return new Promise((resolve) => {
-    child.on('error', (error) => {
+  return new Promise((resolve, reject) => {
+    const onError = (error: Error): void => {
       if (child.pid === undefined) resolve({ code: null, signal: null, error, isCellReady: statusOf() === undefined })
-    })
-    child.on('exit', (code, signal) => {
+    }
+    const onExit = (code: number | null, signal: NodeJS.Signals | null): void => {
       // Kill background processes that it left.
       signalGroup(child, 'SIGKILL')
       // Do not wait for a process that left the group and keeps a pipe open.
-      void destroyPipes(child)
-      child.on('close', () => resolve({ code, signal, ...readStartStatus(statusOf()) }))
-    })
+      destroyPipes(child).catch(reject)
+      const onClose = (): void => resolve({ code, signal, ...readStartStatus(statusOf()) })
+      child.on('close', guard(reject, onClose))
+    }
+    child.on('error', guard(reject, onError))
+    child.on('exit', guard(reject, onExit))
   })
 }
 

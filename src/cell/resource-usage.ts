@@ -15,12 +15,16 @@ export interface ResourceUsage {
   readonly cpuMs: number
 }
 
-/** Calls `onExceeded` at most once. The returned function stops the watcher. */
+/** Calls `onExceeded`, which must not throw, at most once. The returned function stops the watcher. */
 export function watchUsage(pid: number, limits: RunLimits, onExceeded: (reason: string) => void): () => void {
   const stopping = new AbortController()
-  void watch(pid, limits, stopping.signal).then((reason) => {
+  const report = (reason: string | undefined): void => {
     if (reason !== undefined && !stopping.signal.aborted) onExceeded(reason)
-  })
+  }
+  watch(pid, limits, stopping.signal)
+    .then(report)
+    // A run whose limits cannot be checked must not go on.
+    .catch((error) => report(`its use of resources could not be measured: ${error}`))
   return () => stopping.abort()
 }
 

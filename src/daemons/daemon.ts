@@ -5,6 +5,7 @@ import { Hono } from 'hono'
 import { openapiText } from '../faces/openapi.ts'
 import { resourcesServedBy } from '../faces/operations.ts'
 import { mountRest } from '../faces/rest.ts'
+import { FAULTS } from '../lib/fault-boundary.ts'
 import { matchesEtag } from '../lib/http/content-negotiation.ts'
 import { createErrorHandler, createNotFoundHandler, problemResponse } from '../lib/http/http.ts'
 import type { Log } from '../lib/log/log.ts'
@@ -103,7 +104,7 @@ export async function openDaemon(daemon: DaemonDefinition, shared: ProcessContex
   const log = shared.log.child({ daemon: name })
   const metrics = new RequestMetrics(name)
   shared.metricsPage?.add(metrics)
-  host.metrics.declare([CALLS, ...(daemon.metrics ?? [])])
+  host.metrics.declare([CALLS, FAULTS, ...(daemon.metrics ?? [])])
   const resources = resourcesServedBy(name, shared.resources)
   const { TRUSTED_PROXIES: isTrustedProxy } = readSettings(TRUSTED_PROXY_SETTINGS, shared.sources)
   app.use(requestMiddleware({ host, log, metrics, isTrustedProxy }))

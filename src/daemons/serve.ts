@@ -88,7 +88,7 @@ async function announceServing({ host, log, line }: ServeOptions, urls: Readonly
   const describe = (): ServingProcess =>
     line ? { pid: process.ppid, urls, processes: [...line.processes] } : { pid: process.pid, urls }
   try {
-    return host.layout && (await announceProcess(host.layout, describe))
+    return host.layout && (await announceProcess(host.layout, describe, host.faults.handler('connection')))
   } catch (error) {
     // A container without `ipc`: only gated has its sockets. Node reports a read-only root as ENOENT.
     if (!['EROFS', 'ENOENT'].includes(errnoCode(error) ?? ''))
@@ -109,7 +109,7 @@ async function openDaemons(
   const { METRICS_ENABLED } = readSettings({ METRICS_ENABLED: INSTANCE_SETTINGS.METRICS_ENABLED }, sources)
   const metricsPage = METRICS_ENABLED ? openMetricsPage(host.metrics) : undefined
   opened.defer(() => metricsPage?.close())
-  void host.engine.failed.then((error) => onFatal?.(error))
+  host.engine.failed.then((error) => onFatal?.(error)).catch(host.faults.handler('process'))
   const health = storeHealthCheck(host)
   if (line) {
     opened.defer(bridgeSignals(line, host))
@@ -154,7 +154,7 @@ export function selectDaemons(wanted: readonly string[] | undefined): readonly D
 type OpenListeners = readonly (readonly [DaemonName, HttpListener])[]
 
 /** Opens all listeners or none. */
-async function listen(running: readonly OpenDaemon[], { sources, limits, line }: ServeOptions): Promise<OpenListeners> {
+async function listen(running: readonly OpenDaemon[], { host, sources, limits, line }: ServeOptions): Promise<OpenListeners> {
   const addressOf = (name: DaemonName): ListenAddress => {
     const address = listenAddressOf(name, sources)
     const port = URL.parse(line?.formerUrls?.[name] ?? '')?.port
@@ -172,7 +172,10 @@ async function listen(running: readonly OpenDaemon[], { sources, limits, line }:
           metrics.add('', status, 0)
           log.info({ status, remote, reason: detail })
         },
-        onBackgroundError: (error) => log.error({ err: error }, 'internal error'),
+        onBackgroundError: (error) => {
+          host.faults.count('connection')
+          log.error({ place: 'connection', err: error }, 'internal error')
+        },
       })
       return [name, listener] as const
     }),

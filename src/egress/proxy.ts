@@ -2,13 +2,14 @@
 import { lookup } from 'node:dns/promises'
 import { networkInterfaces } from 'node:os'
 import { setTimeout as wait } from 'node:timers/promises'
+import { type FaultHandler, guard } from '../lib/fault-boundary.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { ListenEndpoint } from '../lib/settings.ts'
 import { canonicalAddress } from './address/ip-address.ts'
 import { type AdminServer, openAdminServer } from './admin/admin-server.ts'
 import { isListening } from './admin/listener-probe.ts'
 import { DEFAULT_PROXY_LIMITS, type ProxyLimits } from './connection/limits.ts'
-import { openResolver, type ResolverOptions } from './dns/resolver.ts'
+import { type DnsResult, openResolver, type Resolver, type ResolverOptions } from './dns/resolver.ts'
 import { SourceRegistry } from './policy/source-registry.ts'
 import { formatMessageLine } from './reporting/access-record.ts'
 import type { DeniedRequest } from './reporting/denial-batch.ts'
@@ -55,6 +56,8 @@ export interface ProxyOptions {
   readonly log?: ((lines: string) => void) | undefined
   /** Called a few times a second at most with the denied requests of sources that have an id; repeats are merged. */
   readonly onDenied?: ((denied: DeniedRequest[]) => void) | undefined
+  /** Called for an internal error that ended one connection or lookup; by default it is logged. */
+  readonly onFault?: ((error: unknown) => void) | undefined
   /** Number of lines that `log` has dropped, for the metrics. */
   readonly droppedLines?: (() => number) | undefined
 }
@@ -102,6 +105,7 @@ export async function startProxy(options: ProxyOptions): Promise<EgressProxy> {
     return at && (await replies) && (await isListening(at)) ? 'alive' : 'dead'
   }
   const onFault = (incident: string, error: unknown): void => warn(`admin request ${incident} failed: ${error}`)
+  const reportFault = options.onFault ?? ((error: unknown): void => warn(`internal error: ${error}`))
   const parts = {
     sources,
     snapshot,
@@ -116,7 +120,11 @@ export async function startProxy(options: ProxyOptions): Promise<EgressProxy> {
     log,
     warn,
     reportDenied: (denied) => options.onDenied?.(denied),
-    lookUp: (name) => void resolver.resolve(name).then((resolved) => dataPlane?.completeLookup(name, resolved)),
+    lookUp: guard(reportFault, async (name: string) => {
+      const resolved = await resolveOrFail(resolver, name, reportFault)
+      dataPlane?.completeLookup(name, resolved)
+    }),
+    onFault: reportFault,
     died: onDied,
   }
   try {
@@ -145,6 +153,16 @@ export async function startProxy(options: ProxyOptions): Promise<EgressProxy> {
   }
   const openSource = (source: SourceOptions): Promise<SocketSource> => socketSources.open(source)
   return { ...running.listening, admin: admin.endpoints, sources, openSource, snapshot, close, died }
+}
+
+/** A connection must not wait for a lookup that failed by an internal error. */
+async function resolveOrFail(resolver: Resolver, name: string, onFault: FaultHandler): Promise<DnsResult> {
+  try {
+    return await resolver.resolve(name)
+  } catch (error) {
+    onFault(error)
+    return { kind: 'failed', code: 'dns-error', rcode: 'FAULT' }
+  }
 }
 
 const NO_TRANSPARENT = 'no transparent listener'

@@ -1,4 +1,5 @@
 // Notifies subscribers in this process that something was committed. Only a hint: subscribers read the store.
+import { type FaultHandler, throwUncaught } from './fault-boundary.ts'
 
 /** The worker that has something to do: the router, the turn runner, or the outbox sender. */
 export type WorkKind = 'arrivals' | 'turns' | 'outbox'
@@ -10,6 +11,12 @@ export type SignalListener = (keys: readonly string[] | undefined, work: readonl
 
 export class CommitSignals {
   readonly #listeners = new Set<SignalListener>()
+  readonly #onFault: FaultHandler
+
+  /** `onFault` gets the exceptions of listeners; the others are notified anyway. */
+  constructor(onFault: FaultHandler = throwUncaught) {
+    this.#onFault = onFault
+  }
 
   on(listener: SignalListener): () => void {
     this.#listeners.add(listener)
@@ -18,6 +25,12 @@ export class CommitSignals {
 
   /** Absent keys concern every reader, an empty list none. */
   emit(keys?: readonly string[], work: readonly WorkKind[] = ALL_WORK): void {
-    for (const listener of this.#listeners) listener(keys, work)
+    for (const listener of this.#listeners) {
+      try {
+        listener(keys, work)
+      } catch (error) {
+        this.#onFault(error)
+      }
+    }
   }
 }

@@ -121,10 +121,9 @@ onEveryEngineQuickly('calling a verb', (engine) => {
   })
 
   test('runs effects after the commit and reports their failure as a background error', async (t) => {
-    const { host } = await open(t)
-    const errors: unknown[] = []
+    const { host, faults } = await open(t)
     const request = {
-      host: { ...host, onBackgroundError: (error: unknown) => errors.push(error) },
+      host,
       caller: { kind: 'host', sub: 'cli' },
       face: 'cli',
     } as const
@@ -132,7 +131,7 @@ onEveryEngineQuickly('calling a verb', (engine) => {
     await callVerb(request, notes.verbs.writeThenNotify, { ...note, text: 'new', fails: true })
     assert.deepEqual(notified, ['new'])
     await new Promise(setImmediate)
-    assert.match(String(errors[0]), /notification failed/)
+    assert.deepEqual(faults, [{ place: 'job', message: 'notification failed' }])
   })
 
   test('prepares only for authorized callers, and passes the result to run', async (t) => {

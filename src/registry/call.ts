@@ -235,6 +235,6 @@ async function runEffect(host: RequestContext['host'], effect: () => void | Prom
   try {
     await effect()
   } catch (error) {
-    host.onBackgroundError?.(error)
+    host.faults.report('job', error)
   }
 }

@@ -17,6 +17,7 @@ import type { TurnRules } from '../core/turns/turn-rules.ts'
 import type { Turn } from '../core/turns/turns.ts'
 import type { Clock, Random } from '../lib/clock.ts'
 import type { CommitSignals } from '../lib/commit-signals.ts'
+import type { FaultBoundary } from '../lib/fault-boundary.ts'
 import type { MetricRegistry } from '../lib/log/metric-registry.ts'
 import type { Dialect, Engine, Tx } from '../store/engine.ts'
 
@@ -53,8 +54,8 @@ export interface InstanceHost extends InstanceEnvironment {
   readonly speech?: SpeechSynthesizer
   /** When each turn last used its socket in this process, in milliseconds since 1970. */
   readonly lastSocketUse: Map<string, number>
-  /** Reports errors of work that no caller waits for. */
-  readonly onBackgroundError?: (error: unknown) => void
+  /** Counts and logs errors of work that no caller waits for. */
+  readonly faults: FaultBoundary
 }
 
 /** A request before it has a transaction. The face creates it. */

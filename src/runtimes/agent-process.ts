@@ -3,6 +3,7 @@
 import { StringDecoder } from 'node:string_decoder'
 import type { CellProcess, CellProcessExit } from '../cell/cell.ts'
 import type { ModelAddress, RunNetwork } from '../cell/network.ts'
+import { guard, throwUncaught } from '../lib/fault-boundary.ts'
 import { Refusal } from '../lib/refusal.ts'
 import { buildEnvironment } from './environment.ts'
 import { RunWatchdog, toAbortFault } from './run-watchdog.ts'
@@ -71,16 +72,17 @@ async function awaitStart(starting: Promise<CellProcess>, network: RunNetwork | 
 }
 
 async function superviseProcess(
-  { clock }: RuntimeContext,
+  { clock, onBackgroundError = throwUncaught }: RuntimeContext,
   job: Job,
   program: AgentProgram,
   { stdin, stdout, stderr, ended, stop, watchUsage }: CellProcess,
 ): Promise<ProgramExit> {
   const log = new TurnLog(job.logFile)
-  let killedFor: RunFault | undefined
-  const kill = (fault: RunFault): void => {
+  let killedFor: unknown
+  /** For the fault of a run, or an exception of a handler of its output. */
+  const kill = (fault: unknown): void => {
     killedFor ??= fault
-    void stop()
+    stop().catch(onBackgroundError)
   }
   const watchdog = new RunWatchdog(job, clock, kill)
   const stopUsageWatch = watchUsage((message) => kill(new RunFault('terminal', message)))
@@ -97,21 +99,23 @@ async function superviseProcess(
     log.write(chunk)
   }
   const [decoder, errorDecoder] = [new StringDecoder('utf8'), new StringDecoder('utf8')]
-  stdout.on('data', (chunk: Buffer) => {
+  const readOutput = (chunk: Buffer): void => {
     recordOutput(chunk)
     const text = decoder.write(chunk)
     program.onText?.(text)
     lines.push(text)
-  })
-  stderr.on('data', (chunk: Buffer) => {
+  }
+  const readErrors = (chunk: Buffer): void => {
     recordOutput(chunk)
     errors.push(errorDecoder.write(chunk))
-  })
+  }
+  stdout.on('data', guard(kill, readOutput))
+  stderr.on('data', guard(kill, readErrors))
   try {
     stdin.end(program.input)
     const end = await ended
     for (const splitter of [lines, errors]) splitter.end()
-    if (killedFor) throw killedFor
+    if (killedFor !== undefined) throw killedFor
     return readExit(program.argv[0] ?? '', end, lastError)
   } finally {
     watchdog.close()

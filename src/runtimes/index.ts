@@ -61,7 +61,7 @@ export async function openRuntimes(options: RuntimesOptions): Promise<Runtimes> 
     if (now === current.settings) return current
     const closing = current.retire().catch(onBackgroundError)
     retiring.add(closing)
-    void closing.then(() => retiring.delete(closing))
+    closing.then(() => retiring.delete(closing)).catch(onBackgroundError)
     current = new RuntimeSet(now, open)
     return current
   }

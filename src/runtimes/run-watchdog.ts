@@ -1,5 +1,6 @@
 // Stops a run when it is aborted, reaches its deadline, or shows no activity for too long.
 import type { Clock } from '../lib/clock.ts'
+import { guard } from '../lib/fault-boundary.ts'
 import { formatDuration } from '../lib/text/duration.ts'
 import { type Job, RunFault } from './runtime.ts'
 
@@ -8,23 +9,21 @@ const TIMER_MAX_MS = 2_147_483_647
 
 export class RunWatchdog {
   readonly #job: Job
-  readonly #end: (fault: RunFault) => void
+  readonly #end: (fault: unknown) => void
   readonly #clock: Clock
   readonly #deadline: NodeJS.Timeout
   #hang: NodeJS.Timeout | undefined
   #lastOutput = performance.now()
   #isClosed = false
 
-  /** Calls `end` at most once, and not after `close`. */
-  constructor(job: Job, clock: Clock, end: (fault: RunFault) => void) {
+  /** Calls `end` at most once, and not after `close`: with the reason to stop the run, or an internal error. */
+  constructor(job: Job, clock: Clock, end: (fault: unknown) => void) {
     this.#job = job
     this.#clock = clock
     this.#end = end
     const left = Math.max(0, Math.min(job.deadline - clock.now(), TIMER_MAX_MS))
-    this.#deadline = setTimeout(
-      () => this.#stop(new RunFault('terminal', 'it ran past its deadline', [], 'late')),
-      left,
-    )
+    const onDeadline = (): void => this.#stop(new RunFault('terminal', 'it ran past its deadline', [], 'late'))
+    this.#deadline = setTimeout(guard(this.#end, onDeadline), left)
     this.#checkLater(job.hangMs)
     job.signal.addEventListener('abort', this.#onAbort, { once: true })
     if (job.signal.aborted) queueMicrotask(this.#onAbort)
@@ -43,7 +42,11 @@ export class RunWatchdog {
   }
 
   #checkLater(ms: number): void {
-    this.#hang = setTimeout(() => this.#check(), Math.min(Math.max(1, ms), TIMER_MAX_MS))
+    const check = guard(
+      (error) => this.#stop(error),
+      () => this.#check(),
+    )
+    this.#hang = setTimeout(check, Math.min(Math.max(1, ms), TIMER_MAX_MS))
   }
 
   #check(): void {
@@ -57,11 +60,12 @@ export class RunWatchdog {
     else this.#stop(new RunFault('retryable', `it showed no activity for ${formatDuration(hangMs)}`))
   }
 
-  readonly #onAbort = (): void => {
-    this.#stop(toAbortFault(this.#job.signal))
-  }
+  readonly #onAbort = guard(
+    (error) => this.#end(error),
+    () => this.#stop(toAbortFault(this.#job.signal)),
+  )
 
-  #stop(fault: RunFault): void {
+  #stop(fault: unknown): void {
     if (this.#isClosed) return
     this.close()
     this.#end(fault)

@@ -3,6 +3,7 @@
 import type { CellProcess, CellProcessExit } from '../cell/cell.ts'
 import { parseFailure, type TurnFailure } from '../core/turns/turn-failures.ts'
 import type { Clock } from '../lib/clock.ts'
+import { type FaultHandler, guard } from '../lib/fault-boundary.ts'
 import { tryParseJson } from '../lib/text/json.ts'
 import { RunWatchdog } from './run-watchdog.ts'
 import { type AgentRunResult, type Job, RunFault } from './runtime.ts'
@@ -21,27 +22,43 @@ interface CurrentRun {
   readonly watchdog: RunWatchdog
   onOutcome(outcome: AgentOutcome): void
   onExit(exit: CellProcessExit): void
+  /** An exception of a handler of its output. */
+  onFault(error: unknown): void
 }
 
 export class WarmChild {
   readonly #process: CellProcess
   readonly #clock: Clock
+  readonly #onFault: FaultHandler
   #current: CurrentRun | undefined
   #lastError = ''
   isGone = false
 
-  constructor(process: CellProcess, clock: Clock) {
+  /** `onFault` gets exceptions that no run waits for. */
+  constructor(process: CellProcess, clock: Clock, onFault: FaultHandler) {
     this.#process = process
     this.#clock = clock
+    this.#onFault = onFault
     const { stdout, stderr, ended } = process
     const lines = new TextLineSplitter((line) => this.#onLine(line))
-    stdout.setEncoding('utf8').on('data', (text: string) => lines.push(text))
-    stderr.on('data', (chunk: Uint8Array) => this.#onError(chunk))
+    const fail: FaultHandler = (error) => {
+      if (this.#current) this.#current.onFault(error)
+      else onFault(error)
+      this.stop().catch(onFault)
+    }
+    const read = (text: string): void => lines.push(text)
+    stdout.setEncoding('utf8').on('data', guard(fail, read))
+    stderr.on(
+      'data',
+      guard(fail, (chunk: Uint8Array) => this.#onError(chunk)),
+    )
     // One listener for all jobs: a promise keeps its listeners until it settles.
-    void ended.then((exit) => {
-      this.isGone = true
-      this.#current?.onExit(exit)
-    })
+    ended
+      .then((exit) => {
+        this.isGone = true
+        this.#current?.onExit(exit)
+      })
+      .catch(fail)
     this.#setRef(false)
   }
 
@@ -56,17 +73,17 @@ export class WarmChild {
     this.#lastError = ''
     const log = new TurnLog(job.logFile)
     const { promise, resolve, reject } = Promise.withResolvers<AgentOutcome>()
-    let killedFor: RunFault | undefined
+    let killedFor: unknown
     const watchdog = new RunWatchdog(job, this.#clock, (fault) => {
       killedFor = fault
-      void this.stop()
+      this.stop().catch(this.#onFault)
     })
     const onExit = ({ error, signal, code }: CellProcessExit): void => {
       const cause = this.#lastError || (error?.message ?? signal ?? `exit code ${code}`)
       reject(killedFor ?? new RunFault('retryable', `its process exited early (${cause})`))
     }
-    this.#current = { log, watchdog, onOutcome: resolve, onExit }
-    if (this.isGone) void this.#process.ended.then(onExit)
+    this.#current = { log, watchdog, onOutcome: resolve, onExit, onFault: reject }
+    if (this.isGone) this.#process.ended.then(onExit).catch(reject)
     try {
       this.#process.stdin.write(`${JSON.stringify(line)}\n`)
       return requireResult(await promise)

@@ -5,6 +5,7 @@ import { isRunFault } from '../../test/support/runtimes.ts'
 import { toolSocket } from '../../test/support/tool-socket.ts'
 import { until } from '../../test/support/until.ts'
 import { systemClock } from '../lib/clock.ts'
+import { throwUncaught } from '../lib/fault-boundary.ts'
 import { WarmPool } from './warm-pool.ts'
 
 /** Answers each job with its process id; the job can make it print, exit or wait first. */
@@ -20,7 +21,12 @@ const AGENT = `
 async function open(t: TestContext, idleMs?: number) {
   const { job, home } = await toolSocket(t)
   const argv = [process.execPath, '-e', AGENT]
-  const pool = new WarmPool({ clock: systemClock, argv, ...(idleMs === undefined ? {} : { idleMs }) })
+  const pool = new WarmPool({
+    clock: systemClock,
+    argv,
+    onFault: throwUncaught,
+    ...(idleMs === undefined ? {} : { idleMs }),
+  })
   t.after(() => pool.close())
   const run = async (line: object = {}): Promise<number> => Number((await pool.run(job(), line)).result)
   return { pool, run, job, home }

@@ -1,6 +1,7 @@
 // Pool of agent processes that stay alive for a while between jobs.
 import { UnconfinedCell } from '../cell/unconfined-cell.ts'
 import type { Clock } from '../lib/clock.ts'
+import { type FaultHandler, guard } from '../lib/fault-boundary.ts'
 import { buildBaseEnvironment } from './environment.ts'
 import type { AgentRunResult, Job } from './runtime.ts'
 import { WarmChild } from './warm-child.ts'
@@ -28,6 +29,8 @@ interface WarmPoolOptions {
   /** Added to the base environment. */
   readonly env?: Readonly<Record<string, string>> | undefined
   readonly idleMs?: number
+  /** Gets exceptions that no run waits for. */
+  readonly onFault: FaultHandler
 }
 
 export class WarmPool {
@@ -74,10 +77,14 @@ export class WarmPool {
 
   #park(child: WarmChild): void {
     if (this.#isClosed) {
-      void child.stop()
+      child.stop().catch(this.#options.onFault)
       return
     }
-    const timer = setTimeout(() => this.#drop(idle), this.#options.idleMs ?? IDLE_MS).unref()
+    const { onFault, idleMs = IDLE_MS } = this.#options
+    const timer = setTimeout(
+      guard(onFault, () => this.#drop(idle)),
+      idleMs,
+    ).unref()
     const idle: IdleChild = { child, timer }
     this.#idle.add(idle)
     const [oldest] = this.#idle
@@ -87,11 +94,11 @@ export class WarmPool {
   #drop(idle: IdleChild): void {
     this.#idle.delete(idle)
     clearTimeout(idle.timer)
-    void idle.child.stop()
+    idle.child.stop().catch(this.#options.onFault)
   }
 
   async #start(): Promise<WarmChild> {
-    const { argv, env, clock } = this.#options
+    const { argv, env, clock, onFault } = this.#options
     const all = { ...buildBaseEnvironment(this.#cell, '/'), ...env }
     const resources = {
       folder: '',
@@ -99,9 +106,9 @@ export class WarmPool {
       socket: '',
       openHome: async () => ({ fd: -1, close: async () => undefined }),
     }
-    const child = new WarmChild(await this.#cell.start(resources, argv, all), clock)
+    const child = new WarmChild(await this.#cell.start(resources, argv, all), clock, onFault)
     this.#children.add(child)
-    void child.ended.then(() => this.#children.delete(child))
+    child.ended.then(() => this.#children.delete(child)).catch(onFault)
     return child
   }
 }

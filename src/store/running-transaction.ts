@@ -1,5 +1,6 @@
 // The state of a running transaction, shared by the engines: whether it is open, and its first error.
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { type FaultHandler, guard, throwUncaught } from '../lib/fault-boundary.ts'
 import { Refusal } from '../lib/refusal.ts'
 import type { QueryResult, RunResult, Statement, Tx, Value } from './engine.ts'
 
@@ -31,9 +32,12 @@ export class RunningTx implements Tx {
   #isOpen = true
   #failure: { readonly raw: unknown; readonly translated: unknown } | undefined
   readonly #onCommit: (() => void)[] = []
+  readonly #onFault: FaultHandler
 
-  constructor(connection: TransactionConnection) {
+  /** `onFault` gets the exceptions of commit callbacks. */
+  constructor(connection: TransactionConnection, onFault: FaultHandler = throwUncaught) {
     this.#connection = connection
+    this.#onFault = onFault
     const { runEach, queryLast } = connection
     if (runEach) this.executeEach = (sql, rows) => this.#attempt(() => runEach.call(connection, sql, rows))
     if (queryLast)
@@ -93,7 +97,7 @@ export class RunningTx implements Tx {
   /** Called by the engine after the commit. */
   notifyCommitted(): void {
     // In microtasks, so that an error of a callback does not fail the commit.
-    for (const then of this.#onCommit.splice(0)) queueMicrotask(then)
+    for (const then of this.#onCommit.splice(0)) queueMicrotask(guard(this.#onFault, then))
   }
 
   /** Runs `work`. Throws the error of a failed statement even if `work` caught it. */

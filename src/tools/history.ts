@@ -126,7 +126,7 @@ async function fetchFromChannel(
     return { source: history.cap ? 'platform-capped' : 'platform', history }
   } catch (error) {
     if (error instanceof Refusal && error.code === 'unsupported') return { source: 'unsupported' }
-    if (!(error instanceof Refusal || error instanceof ChannelError)) host.onBackgroundError?.(error)
+    if (!(error instanceof Refusal || error instanceof ChannelError)) host.faults.report('delivery', error)
     return { source: 'cache' }
   }
 }

@@ -8,6 +8,7 @@ import type { Caller, Face } from '../../src/core/access/caller.ts'
 import { groupDirs, layout } from '../../src/core/layout.ts'
 import { type OpenHost, openHost } from '../../src/daemons/process/host.ts'
 import { PRODUCT_TABLES } from '../../src/daemons/tables.ts'
+import type { FaultPlace } from '../../src/lib/fault-boundary.ts'
 import { Refusal, type RefusalCode } from '../../src/lib/refusal.ts'
 import { callVerb } from '../../src/registry/call.ts'
 import type { NamedVerb } from '../../src/registry/resource.ts'
@@ -96,6 +97,8 @@ async function fillStore(address: StoreAddress): Promise<void> {
 
 export interface TestHost {
   host: OpenHost
+  /** Errors of work that no caller waited for. */
+  faults: readonly TestFault[]
   clock: FakeClock
   as(caller: Caller, face?: Face): TestCaller
   /** The caller of the command line. */
@@ -111,10 +114,16 @@ export interface TestCaller {
   call<I extends z.ZodObject, O>(verb: NamedVerb<I, O>, input: unknown): Promise<O>
 }
 
+export interface TestFault {
+  readonly place: FaultPlace
+  readonly message: string
+}
+
 /** `store`: the address of a store that is shared with another host, like two processes. */
 export async function testHost(t: TestContext, engine: EngineName = 'sqlite', store?: StoreAddress): Promise<TestHost> {
   const clock = fakeClock()
   const places = layout(tempDir(t))
+  const faults: TestFault[] = []
   const host = await openHost({
     instance: 'test',
     store: store ?? (await freshStore(t, engine)),
@@ -123,6 +132,8 @@ export async function testHost(t: TestContext, engine: EngineName = 'sqlite', st
     layout: places,
     clock,
     random: seededRandom(),
+    onBackgroundError: (error, place) =>
+      faults.push({ place, message: error instanceof Error ? error.message : String(error) }),
   })
   t.after(() => host.close())
   const as = (caller: Caller, face: Face = faceOf(caller)): TestCaller => ({
@@ -131,6 +142,7 @@ export async function testHost(t: TestContext, engine: EngineName = 'sqlite', st
   const cli = as({ kind: 'host', sub: 'cli' })
   return {
     host,
+    faults,
     clock,
     as,
     cli,

@@ -3,6 +3,7 @@ import { Socket } from 'node:net'
 import { constants } from 'node:os'
 import type { Readable } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
+import { guard } from '../../lib/fault-boundary.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { formatDuration } from '../../lib/text/duration.ts'
 import type { CellProcess, CellProcessExit } from '../cell.ts'
@@ -82,7 +83,10 @@ export class AgentContainer implements PooledContainer {
     this.#id = id
     this.#control = control
     this.#lines = lines
-    void this.#listen()
+    this.#listen().catch((error) => {
+      options.onError(error)
+      this.#end()
+    })
   }
 
   /** Starts a container and waits for its report. Removes it if anything fails. */
@@ -103,7 +107,7 @@ export class AgentContainer implements PooledContainer {
       return new AgentContainer(options, { id, control, lines, report })
     } catch (error) {
       listening.close()
-      void connected.promise.then((control) => control.destroy())
+      connected.promise.then((control) => control.destroy()).catch(onError)
       // By name: a call without an answer may have made it.
       await engine.remove(id ?? directory.name).catch(onError)
       directory.remove()
@@ -132,7 +136,7 @@ export class AgentContainer implements PooledContainer {
     status.setEncoding('utf8').on('data', (text: string) => {
       startStatus = (startStatus + text).slice(0, STATUS_MAX)
     })
-    const { promise: ended, resolve } = Promise.withResolvers<CellProcessExit>()
+    const { promise: ended, resolve, reject } = Promise.withResolvers<CellProcessExit>()
     const watchers = new Set<(usage: UsageReport) => void>()
     const finish = async (exit: Omit<CellProcessExit, 'isCellReady'>): Promise<void> => {
       this.#current = undefined
@@ -146,7 +150,7 @@ export class AgentContainer implements PooledContainer {
       },
       onExit: (code, killed) => {
         for (const watcher of watchers) watcher({ cpuMs: 0, killed })
-        void finish(parseWaitStatus(code))
+        finish(parseWaitStatus(code)).catch(reject)
       },
       onLost: () => {
         this.#current = undefined
@@ -193,7 +197,7 @@ export class AgentContainer implements PooledContainer {
 
   remove(): Promise<void> {
     this.isUsable = false
-    this.#removing ??= this.#remove()
+    this.#removing ??= this.#remove().catch(this.#options.onError)
     return this.#removing
   }
 
@@ -208,8 +212,15 @@ export class AgentContainer implements PooledContainer {
 
   async #stop(ended: Promise<CellProcessExit>): Promise<CellProcessExit> {
     this.#control.write(TERMINATE)
-    const kill = setTimeout(() => this.#control.write(KILL), STOP_GRACE_MS)
-    const remove = setTimeout(() => void this.remove(), STOP_GRACE_MS + UNRESPONSIVE_MS)
+    const { onError } = this.#options
+    const kill = setTimeout(
+      guard(onError, () => this.#control.write(KILL)),
+      STOP_GRACE_MS,
+    )
+    const remove = setTimeout(
+      guard(onError, () => this.remove()),
+      STOP_GRACE_MS + UNRESPONSIVE_MS,
+    )
     try {
       return await ended
     } finally {
@@ -225,9 +236,13 @@ export class AgentContainer implements PooledContainer {
       else if (kind === 'x') this.#current?.onExit(first, second)
       else if (kind === 'c' || kind === 'd') this.#clean.resolve(kind === 'c')
     }
+    this.#end()
+  }
+
+  #end(): void {
     this.#lose()
     // The engine may be gone as well.
-    void this.remove()
+    this.remove().catch(this.#options.onError)
   }
 
   #lose(): void {

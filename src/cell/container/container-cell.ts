@@ -64,7 +64,7 @@ export class ContainerCell implements Cell {
     this.user = options.user
     this.limits = options.limits
     this.isNetworkOpen = options.isNetworkOpen
-    this.#pool = new ContainerPool(options.idleMs)
+    this.#pool = new ContainerPool(options.idleMs, options.onError)
     const limits = [...resourceLimits(options.limits)]
     // The kernel counts it over all containers of one user; a control group counts it over this one.
     this.#limitsText = limitsText(new Map(limits.filter(([resource]) => resource !== RLIMIT_NPROC)))
@@ -102,10 +102,12 @@ export class ContainerCell implements Cell {
       const socket = basename(INNER_SOCKET)
       if (resources.socket !== '') container.directory.showSocket(resources.socket, socket)
       const process = container.start(order, resources.handover)
-      void process.ended.then(() => {
-        container.directory.hideSocket(socket)
-        this.#pool.park(plan.key, container)
-      })
+      process.ended
+        .then(() => {
+          container.directory.hideSocket(socket)
+          this.#pool.park(plan.key, container)
+        })
+        .catch(onError)
       return process
     } catch (error) {
       // The engine may answer again, and a swapped directory may be back.

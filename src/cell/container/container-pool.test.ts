@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
+import { throwUncaught } from '../../lib/fault-boundary.ts'
 import { ContainerPool, type PooledContainer } from './container-pool.ts'
 
 class FakeContainer implements PooledContainer {
@@ -28,7 +29,7 @@ const IDLE_MAX = 16
 
 suite('containers that wait for a run', () => {
   test('are used again for the same key only, the last one first', async () => {
-    const pool = new ContainerPool<FakeContainer>(IDLE_MS)
+    const pool = new ContainerPool<FakeContainer>(IDLE_MS, throwUncaught)
     const [one, two] = [new FakeContainer(), new FakeContainer()]
     for (const container of [one, two]) pool.park('a', container)
     assert.equal(await pool.take('b'), undefined)
@@ -39,7 +40,7 @@ suite('containers that wait for a run', () => {
   })
 
   test('are removed if anything of the last run is left', async () => {
-    const pool = new ContainerPool<FakeContainer>(IDLE_MS)
+    const pool = new ContainerPool<FakeContainer>(IDLE_MS, throwUncaught)
     const dirty = new FakeContainer(false)
     pool.park('a', dirty)
     assert.equal(await pool.take('a'), undefined)
@@ -50,12 +51,12 @@ suite('containers that wait for a run', () => {
   test('are not kept without an idle time, after the end, or if they ended themselves', async () => {
     const ended = new FakeContainer()
     ended.isUsable = false
-    const closed = new ContainerPool<FakeContainer>(IDLE_MS)
+    const closed = new ContainerPool<FakeContainer>(IDLE_MS, throwUncaught)
     closed.close()
     for (const [pool, container] of [
-      [new ContainerPool<FakeContainer>(0), new FakeContainer()],
+      [new ContainerPool<FakeContainer>(0, throwUncaught), new FakeContainer()],
       [closed, new FakeContainer()],
-      [new ContainerPool<FakeContainer>(IDLE_MS), ended],
+      [new ContainerPool<FakeContainer>(IDLE_MS, throwUncaught), ended],
     ] as const) {
       pool.park('a', container)
       assert.ok(container.isRemoved)
@@ -65,7 +66,7 @@ suite('containers that wait for a run', () => {
 
   test('are removed after the idle time', (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] })
-    const pool = new ContainerPool<FakeContainer>(IDLE_MS)
+    const pool = new ContainerPool<FakeContainer>(IDLE_MS, throwUncaught)
     const container = new FakeContainer()
     pool.park('a', container)
     t.mock.timers.tick(IDLE_MS - 1)
@@ -75,7 +76,7 @@ suite('containers that wait for a run', () => {
   })
 
   test(`are at most ${IDLE_MAX}`, () => {
-    const pool = new ContainerPool<FakeContainer>(IDLE_MS)
+    const pool = new ContainerPool<FakeContainer>(IDLE_MS, throwUncaught)
     const all = Array.from({ length: IDLE_MAX + 1 }, () => new FakeContainer())
     for (const [at, container] of all.entries()) pool.park(String(at), container)
     assert.deepEqual(

@@ -1,4 +1,5 @@
 // Containers that wait for the next run with the same mounts.
+import { type FaultHandler, guard } from '../../lib/fault-boundary.ts'
 
 export interface PooledContainer {
   /** False when it has ended or must not be used again. */
@@ -25,11 +26,13 @@ export class ContainerPool<T extends PooledContainer> {
   readonly #idleMs: number
   /** Oldest first. */
   readonly #idle = new Set<IdleContainer<T>>()
+  readonly #onError: FaultHandler
   #isClosed = false
 
-  /** 0: each container is removed after its run. */
-  constructor(idleMs: number) {
+  /** `idleMs` 0: each container is removed after its run. `onError` gets the exceptions of removals. */
+  constructor(idleMs: number, onError: FaultHandler) {
     this.#idleMs = idleMs
+    this.#onError = onError
   }
 
   /** The container that was used last with this key. */
@@ -43,7 +46,7 @@ export class ContainerPool<T extends PooledContainer> {
         idle.container.setRef(true)
         return idle.container
       }
-      void idle.container.remove()
+      idle.container.remove().catch(this.#onError)
     }
     return undefined
   }
@@ -51,17 +54,20 @@ export class ContainerPool<T extends PooledContainer> {
   /** Called when the run has ended. */
   park(key: string, container: T): void {
     if (this.#isClosed || this.#idleMs === 0 || !container.isUsable) {
-      void container.remove()
+      container.remove().catch(this.#onError)
       return
     }
     container.setRef(false)
-    const timer = setTimeout(() => this.#drop(idle), Math.min(this.#idleMs, TIMER_MAX_MS)).unref()
+    const drop = guard(this.#onError, () => this.#drop(idle))
+    const timer = setTimeout(drop, Math.min(this.#idleMs, TIMER_MAX_MS)).unref()
     const isClean = container.awaitClean()
     const idle: IdleContainer<T> = { key, container, isClean, timer }
     this.#idle.add(idle)
-    void isClean.then((clean) => {
-      if (!clean && this.#idle.has(idle)) this.#drop(idle)
-    })
+    isClean
+      .then((clean) => {
+        if (!clean && this.#idle.has(idle)) this.#drop(idle)
+      })
+      .catch(this.#onError)
     const [oldest] = this.#idle
     if (this.#idle.size > IDLE_MAX && oldest) this.#drop(oldest)
   }
@@ -79,7 +85,7 @@ export class ContainerPool<T extends PooledContainer> {
   #drop(idle: IdleContainer<T>): void {
     this.#idle.delete(idle)
     clearTimeout(idle.timer)
-    void idle.container.remove()
+    idle.container.remove().catch(this.#onError)
   }
 }
 

@@ -5,6 +5,7 @@ import { type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, req
 import { request as requestSecure } from 'node:https'
 import { pipeline } from 'node:stream/promises'
 import { ChannelError } from '../../core/delivery/channel.ts'
+import { guard } from '../../lib/fault-boundary.ts'
 import { errnoCode } from '../../lib/files/atomic-file.ts'
 import { type AddressPolicy, createRestrictedLookup, hasForbiddenAddress, NOT_PRIVATE } from '../address-policy.ts'
 
@@ -68,20 +69,23 @@ export function sendAdapterRequest(call: AdapterRequest): Promise<AdapterRespons
       clearTimeout(responseTimer)
       clearTimeout(connectTimer)
     }
-    request.on('error', (error) => {
+    const fail = (error: Error): void => {
       // The response counts even if its body is incomplete.
       if (isAnswered) return
       clearTimers()
       const problem = isWritten ? 'did not answer' : 'cannot be reached'
       const message = `${url.origin} ${problem} (${errnoCode(error) ?? error.message})`
       reject(fileError ?? new ChannelError(isWritten ? 'unclear' : 'transient', message))
-    })
+    }
+    request.on('error', guard(reject, fail))
     request.once('response', (response) => {
       isAnswered = true
-      void readBody(response).then((text) => {
-        clearTimers()
-        resolve({ status: response.statusCode ?? 0, headers: response.headers, text })
-      })
+      readBody(response)
+        .then((text) => {
+          clearTimers()
+          resolve({ status: response.statusCode ?? 0, headers: response.headers, text })
+        })
+        .catch(reject)
     })
     writeBody(request, call.body).catch((error) => {
       // An adapter that checks the length has ignored the incomplete request.

@@ -2,6 +2,7 @@
 import type { OpenHost } from '../../daemons/process/host.ts'
 import type { ServingProcess } from '../../daemons/process/presence.ts'
 import type { RunningInstance } from '../../daemons/serve.ts'
+import type { FaultPlace } from '../../lib/fault-boundary.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
 import type { ConfiguredInstance } from '../instance/instance.ts'
@@ -69,8 +70,8 @@ export async function runDaemons(
   if (line?.role !== 'runner') await mustNotBeServed(configured, options.daemons)
   const log = await openLog({ level: configured.settings.LOG_LEVEL })
   // A refusal is a failure of disk or store; any other error is a bug and needs its stack.
-  const onBackgroundError = (error: unknown): void =>
-    error instanceof Refusal ? log.error(error.message) : log.error({ err: error }, 'internal error')
+  const onBackgroundError = (error: unknown, place: FaultPlace): void =>
+    error instanceof Refusal ? log.error({ place }, error.message) : log.error({ place, err: error }, 'internal error')
   const host = await openInstance(configured, { clock: io.clock, onBackgroundError })
   const { sources } = configured
   const failed = Promise.withResolvers<never>()

@@ -21,6 +21,7 @@ import {
   webBaseUrl,
 } from '../../daemons/settings.ts'
 import type { Clock } from '../../lib/clock.ts'
+import type { FaultPlace } from '../../lib/fault-boundary.ts'
 import { errnoCode, refuseDisk } from '../../lib/files/atomic-file.ts'
 import { readEnvText } from '../../lib/files/env-file.ts'
 import { refuse } from '../../lib/refusal.ts'
@@ -185,7 +186,7 @@ interface OpenInstanceOptions {
   readonly clock: Clock
   /** Defaults to the store in the settings, which must exist. */
   readonly store?: StoreAddress
-  onBackgroundError?(error: unknown): void
+  onBackgroundError?(error: unknown, place: FaultPlace): void
 }
 
 export async function openInstance(configured: ConfiguredInstance, options: OpenInstanceOptions): Promise<OpenHost> {

@@ -5,6 +5,8 @@ import { overrideEngine } from '../../../test/support/engine-override.ts'
 import { emptyStore, freshStore, isRefusal, onEveryEngine, testHost } from '../../../test/support/host.ts'
 import { until } from '../../../test/support/until.ts'
 import { systemClock, systemRandom, timestamp } from '../../lib/clock.ts'
+import { FaultBoundary } from '../../lib/fault-boundary.ts'
+import { MetricRegistry } from '../../lib/log/metric-registry.ts'
 import { openEngine, type StoreAddress } from '../../store/index.ts'
 import { migrate } from '../../store/migrate.ts'
 import { openKeyring } from '../secrets/keyring.ts'
@@ -42,7 +44,15 @@ async function sign(host: BearerHost, claims: JWTPayload, header: object = {}): 
 async function openKeys(store: StoreAddress, secretsKey = 'a key'): Promise<BearerHost> {
   const engine = await openEngine(store)
   await migrate(engine, [signingKeys, issuedBearers], () => timestamp(0))
-  return { instance: 'test', clock: systemClock, random: systemRandom, keyring: openKeyring(secretsKey), engine }
+  const faults = new FaultBoundary(new MetricRegistry())
+  return {
+    instance: 'test',
+    clock: systemClock,
+    random: systemRandom,
+    keyring: openKeyring(secretsKey),
+    engine,
+    faults,
+  }
 }
 
 /** Counts reads of the store. */

@@ -3,6 +3,7 @@
 import { hash } from 'node:crypto'
 import { z } from 'zod'
 import { type Clock, type Random, timestamp, uuidv7 } from '../../lib/clock.ts'
+import type { FaultBoundary } from '../../lib/fault-boundary.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { parse } from '../../lib/text/schema-parser.ts'
 import type { Engine, Tx } from '../../store/engine.ts'
@@ -23,7 +24,7 @@ export interface BearerHost {
   readonly random: Random
   readonly keyring: Keyring
   readonly engine: Engine
-  readonly onBackgroundError?: (error: unknown) => void
+  readonly faults: Pick<FaultBoundary, 'handler'>
 }
 
 export interface BearerRequest {
@@ -186,7 +187,7 @@ function recordUse(host: BearerHost, verified: VerifiedBearer, nowMs: number): v
   const [now, before] = [timestamp(nowMs), timestamp(nowMs - LAST_USE_STEP_MS)]
   host.engine
     .transaction((tx) => recordBearerUse(tx, verified.claims.jti, now, before))
-    .catch((error: unknown) => host.onBackgroundError?.(error))
+    .catch(host.faults.handler('job'))
 }
 
 /** The keys that bearers may still be signed with, as a JWK set. */

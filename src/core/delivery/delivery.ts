@@ -2,6 +2,7 @@
 // recorded, the outbox worker for all others.
 import { z } from 'zod'
 import { timestamp } from '../../lib/clock.ts'
+import type { FaultBoundary } from '../../lib/fault-boundary.ts'
 import { defineCounter, knownLabel, type MetricRegistry } from '../../lib/log/metric-registry.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { Layout } from '../layout.ts'
@@ -60,7 +61,7 @@ export interface DeliveryHost extends ChannelContext {
   readonly layout?: Layout
   readonly metrics?: MetricRegistry
   readonly tracer?: MessageTracer
-  readonly onBackgroundError?: (error: unknown) => void
+  readonly faults: FaultBoundary
 }
 
 /** The outbox worker retries rows that are `pending` or `sending`. */
@@ -147,7 +148,7 @@ async function attemptDelivery(
     if (error instanceof ChannelError && error.kind === 'permanent') return fail(message)
     if (error instanceof ChannelError && error.kind === 'transient')
       return retry(message, isUnclear, error.retryAfterMs)
-    if (!(error instanceof ChannelError)) host.onBackgroundError?.(error)
+    if (!(error instanceof ChannelError)) host.faults.report('delivery', error)
     if (!channel) return retry(message, isUnclear)
     return channel.isIdempotent ? retry(message, true) : { state: 'unknown', error: message }
   }
@@ -176,10 +177,10 @@ async function recordAttempt(host: DeliveryHost, row: OutboxRow, attempt: Attemp
   return outcome.state === 'sent' ? outcome : { ...outcome, hint, isUnsupported }
 }
 
-async function removeCopies({ layout, onBackgroundError }: DeliveryHost, row: OutboxRow): Promise<void> {
+async function removeCopies({ layout, faults }: DeliveryHost, row: OutboxRow): Promise<void> {
   const { path, media = [] } = OutboxPayload.parse(JSON.parse(row.payload))
   const files = path === undefined ? media : [path, ...media]
-  if (layout && files.length > 0) await removeStagedFiles(layout, files).catch((error) => onBackgroundError?.(error))
+  if (layout && files.length > 0) await removeStagedFiles(layout, files).catch(faults.handler('delivery'))
 }
 
 /** The lease lasts until the retry, so the next claim finds the row `sending` and knows that it may have arrived. */

@@ -2,6 +2,7 @@
 // follow(). It is opened on first use.
 import { setTimeout as pause } from 'node:timers/promises'
 import type { CommitSignals } from '../../lib/commit-signals.ts'
+import { guard, throwUncaught } from '../../lib/fault-boundary.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { Engine } from '../../store/engine.ts'
 import { FullTextIndex } from '../../store/search/full-text.ts'
@@ -84,14 +85,16 @@ class MessageSearch implements SearchIndex {
 
   #scheduleUpdate(ms: number): void {
     if (this.#timer || this.#stopping.signal.aborted) return
-    this.#timer = setTimeout(() => {
+    const { onBackgroundError = throwUncaught, retryMs = RETRY_MS } = this.#options
+    const update = (): void => {
       this.#timer = undefined
       this.#startUpdate().catch((error) => {
         // Refusals of the index and the store were reported where they were thrown.
-        if (!(error instanceof Refusal)) this.#options.onBackgroundError?.(error)
-        this.#scheduleUpdate(this.#options.retryMs ?? RETRY_MS)
+        if (!(error instanceof Refusal)) onBackgroundError(error)
+        this.#scheduleUpdate(retryMs)
       })
-    }, ms).unref()
+    }
+    this.#timer = setTimeout(guard(onBackgroundError, update), ms).unref()
   }
 
   /** Resolves when everything committed before the call is in the index; rejects at the deadline. */

@@ -98,20 +98,23 @@ export class RunNetworks implements Network {
   }
 
   #start(): Promise<EgressProxy> {
-    const { log } = this.#options
+    const { log, host } = this.#options
     const starting = this.#proxy ?? this.#startProxy()
     if (!this.#proxy)
-      void starting.then(
-        ({ died }) =>
-          died.then((error) => {
-            if (this.#proxy !== starting) return
-            log.error({ err: error }, 'the egress proxy of agents ended; the next run starts another one')
-            this.#proxy = undefined
-          }),
-        () => {
-          if (this.#proxy === starting) this.#proxy = undefined
-        },
-      )
+      starting
+        .then(
+          ({ died }) =>
+            died.then((error) => {
+              if (this.#proxy !== starting) return
+              host.faults.count('network')
+              log.error({ err: error }, 'the egress proxy of agents ended; the next run starts another one')
+              this.#proxy = undefined
+            }),
+          () => {
+            if (this.#proxy === starting) this.#proxy = undefined
+          },
+        )
+        .catch(host.faults.handler('network'))
     this.#proxy = starting
     return starting
   }
@@ -127,19 +130,22 @@ export class RunNetworks implements Network {
       denyMessage: `An operator can allow it: svc network ${host.instance} allow <folder> <host>`,
       log: () => undefined,
       onDenied: (denied) => this.#queueDenials(denied),
+      onFault: host.faults.handler('network'),
     })
   }
 
   /** Not at once, because a start takes longer than a short run. */
   #stopWhenIdle(): void {
     clearTimeout(this.#idleTimer)
-    this.#idleTimer = setTimeout(() => {
+    const { faults } = this.#options.host
+    const stop = (): void => {
       if (this.#sources.size > 0) return
       const [proxy, watcher] = [this.#proxy, this.#watcher]
       this.#proxy = this.#watcher = undefined
       const closing = [watcher?.close(), proxy?.then((running) => running.close())]
-      void Promise.all(closing).catch((error) => this.#options.host.onBackgroundError?.(error))
-    }, IDLE_MS).unref()
+      Promise.all(closing).catch(faults.handler('network'))
+    }
+    this.#idleTimer = setTimeout(faults.guard('network', stop), IDLE_MS).unref()
   }
 
   /** Fails closed: an allowlist that cannot be read is empty. */
@@ -182,11 +188,14 @@ export class RunNetworks implements Network {
   }
 
   #queueDenials(denied: readonly DeniedRequest[]): void {
-    const { metrics } = this.#options.host
+    const { metrics, faults } = this.#options.host
     for (const { reason, count } of denied)
       metrics.add(NETWORK_DENIED, { reason: knownLabel(DENIAL_REASONS, reason) }, count)
     this.#denied.push(...denied)
-    this.#recordTimer ??= setTimeout(() => this.#record(), RECORD_MS)
+    this.#recordTimer ??= setTimeout(
+      faults.guard('network', () => this.#record()),
+      RECORD_MS,
+    )
   }
 
   #record(): void {
@@ -198,6 +207,6 @@ export class RunNetworks implements Network {
     const rows = denied.map(({ id, at, ...rest }) => ({ folder: id, at: timestamp(at), ...rest }))
     this.#writes = this.#writes
       .then(() => host.engine.transaction((tx) => recordDenials(tx, rows)))
-      .catch((error) => host.onBackgroundError?.(error))
+      .catch((error) => host.faults.report('network', error))
   }
 }

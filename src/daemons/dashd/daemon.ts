@@ -20,7 +20,10 @@ export const dashd = defineDaemon({
     const { app, host, defer, stopping } = daemon
     const live = new LiveUpdates(host)
     defer(() => live.close())
-    stopping.addEventListener('abort', () => live.close())
+    stopping.addEventListener(
+      'abort',
+      host.faults.guard('stream', () => live.close()),
+    )
     mountAssets(app)
     app.get('/dash', (c) => c.redirect('/dash/', 308))
     app.get('/dash/live', (c) => openStream(daemon, live, c))

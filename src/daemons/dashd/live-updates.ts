@@ -2,6 +2,7 @@
 // nothing is read.
 import { randomInt } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
+import type { FaultBoundary } from '../../lib/fault-boundary.ts'
 import { SSE_COMMENT, SSE_CONTENT_TYPE } from '../../lib/http/sse-writer.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
@@ -25,11 +26,13 @@ export class LiveUpdates {
   readonly #streams = new Set<ServerResponse>()
   readonly #countOf = new Map<string, number>()
   readonly #stops: (() => void)[] = []
+  readonly #faults: FaultBoundary
   #timer: NodeJS.Timeout | undefined
   /** Another start in every process, so that a page of an earlier process is not taken for current. */
   #version = randomInt(2 ** 47)
 
-  constructor({ engine, signals }: Pick<InstanceHost, 'engine' | 'signals'>) {
+  constructor({ engine, signals, faults }: Pick<InstanceHost, 'engine' | 'signals' | 'faults'>) {
+    this.#faults = faults
     const alive = setInterval(() => this.#send(`event: ${ALIVE_EVENT}\ndata: {}\n\n`), ALIVE_MS).unref()
     const changed = (): void => this.#changed()
     this.#stops.push(() => clearInterval(alive), signals.on(changed), engine.listen(changed))
@@ -88,8 +91,13 @@ export class LiveUpdates {
 
   #send(text: string): void {
     for (const response of this.#streams) {
-      if (response.writableLength > UNSENT_MAX) response.destroy()
-      else response.write(text)
+      try {
+        if (response.writableLength > UNSENT_MAX) response.destroy()
+        else response.write(text)
+      } catch (error) {
+        this.#faults.report('stream', error)
+        response.destroy()
+      }
     }
   }
 }

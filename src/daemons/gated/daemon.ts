@@ -21,7 +21,10 @@ export const gated = defineDaemon({
       layout,
       log,
       list: agentTools(),
-      onError: (error, folder, tool) => log.error({ folder, tool, err: error }, 'internal error'),
+      onError: (error, folder, tool) => {
+        host.faults.count('tool')
+        log.error({ folder, tool, err: error }, 'internal error')
+      },
       onUnexpectedUser: (folder, uid) => log.warn({ folder, uid }, 'closed a connection of another user'),
     })
     defer(() => sockets.close())

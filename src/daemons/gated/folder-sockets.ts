@@ -113,7 +113,7 @@ export class FolderSockets {
       // Changes since the read have another stamp.
       this.#stamp = stamp
     } catch (error) {
-      if (!(error instanceof Refusal)) host.onBackgroundError?.(error)
+      if (!(error instanceof Refusal)) host.faults.report('job', error)
     }
   }
 

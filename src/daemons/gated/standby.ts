@@ -17,7 +17,7 @@ export async function openOrStandBy(options: FolderSocketsOptions): Promise<Sock
   options.log.warn('another process serves the tool sockets of this instance; this one takes over when it ends')
   const stop = new AbortController()
   const waiting = standBy(options, stop.signal).catch((error) => {
-    options.host.onBackgroundError?.(error)
+    options.host.faults.report('job', error)
     return undefined
   })
   return {

@@ -8,6 +8,7 @@ import {
 } from 'node:http'
 import { request as requestSecure, Agent as SecureAgent } from 'node:https'
 import { pipeline } from 'node:stream/promises'
+import { guard } from '../../lib/fault-boundary.ts'
 import { errnoCode } from '../../lib/files/atomic-file.ts'
 import { withoutHopByHopHeaders } from '../../lib/http/hop-by-hop-headers.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
@@ -122,9 +123,10 @@ function waitForResponse(sent: ClientRequest, name: string): Promise<IncomingMes
       resolve(response)
     })
     // Not `once`: later errors reach the caller through the response, but an unhandled one would end the process.
-    sent.on('error', (error) => {
+    const fail = (error: Error): void => {
       clearTimers()
       reject(new Refusal('unavailable', `${name} cannot be reached (${errnoCode(error) ?? 'timeout'})`))
-    })
+    }
+    sent.on('error', guard(reject, fail))
   })
 }

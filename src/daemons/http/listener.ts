@@ -4,6 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { getRequestListener, RequestError } from '@hono/node-server'
+import { type FaultHandler, guard } from '../../lib/fault-boundary.ts'
 import { errnoCode } from '../../lib/files/atomic-file.ts'
 import { peerAddress, problemResponse } from '../../lib/http/http.ts'
 import { setUserTimeout } from '../../lib/http/socket-timeout.ts'
@@ -58,7 +59,7 @@ export interface HttpListenerOptions {
   /** Called for malformed requests. */
   readonly onFault?: (fault: HttpFault, remote: string | undefined) => void
   /** Called for unexpected errors. */
-  readonly onBackgroundError: (error: unknown) => void
+  readonly onBackgroundError: FaultHandler
   readonly limits?: Partial<HttpLimits> | undefined
 }
 
@@ -101,6 +102,14 @@ export async function openHttpListener(options: HttpListenerOptions): Promise<Ht
     sendFault(response, fault)
   }
   const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
+    try {
+      handleRequest(request, response)
+    } catch (error) {
+      onBackgroundError(error)
+      request.socket.destroy()
+    }
+  }
+  const handleRequest = (request: IncomingMessage, response: ServerResponse): void => {
     const { socket, httpVersion } = request
     // Request smuggling: bytes after a malformed request may be a request that a proxy in front did not see.
     if (refused.has(socket)) return
@@ -114,7 +123,7 @@ export async function openHttpListener(options: HttpListenerOptions): Promise<Ht
     if (fault) refuseRequest(request, response, fault)
     else if (!rawHandler?.(request, response, { client: peerAddress(request), isSocketAddress: true })) {
       if (request.headers.expect !== undefined) response.writeContinue()
-      void handle(request, response).catch(onBackgroundError)
+      handle(request, response).catch(onBackgroundError)
     }
   }
   // A client may close its half of the connection and still wait for the response; by default Node would hang up. Once a
@@ -130,20 +139,23 @@ export async function openHttpListener(options: HttpListenerOptions): Promise<Ht
   server.on('request', onRequest)
   // A request with Expect: 100-continue may be refused before its body is sent.
   server.on('checkContinue', onRequest)
-  server.on('checkExpectation', (request, response) => {
+  const onExpectation = (request: IncomingMessage, response: ServerResponse): void => {
     if (!refused.has(request.socket)) refuseRequest(request, response, BAD_EXPECTATION)
-  })
+  }
+  server.on('checkExpectation', guard(onBackgroundError, onExpectation))
   // Without this listener Node closes the connection of a CONNECT without a response.
-  server.on('connect', (request, socket) => {
+  const onConnect = (request: IncomingMessage, socket: Duplex): void => {
     onFault?.(NO_PATH, request.socket.remoteAddress)
     sendFaultToSocket(socket, NO_PATH, currentResponse(socket))
-  })
-  server.on('clientError', (error, socket) => {
+  }
+  server.on('connect', guard(onBackgroundError, onConnect))
+  const onClientError = (error: Error, socket: Duplex): void => {
     const fault = CLIENT_FAULTS[errnoCode(error) ?? ''] ?? BAD_VERSION
     if (errnoCode(error) === 'ECONNRESET' || !socket.writable) return void socket.destroy()
     onFault?.(fault, socket instanceof Socket ? socket.remoteAddress : undefined)
     sendFaultToSocket(socket, fault, currentResponse(socket))
-  })
+  }
+  server.on('clientError', guard(onBackgroundError, onClientError))
   await bind(server, options)
   // Otherwise a client that lost its network holds its stream for 15 minutes.
   setUserTimeout(server, limits.unreadMs)

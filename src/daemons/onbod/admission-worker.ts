@@ -138,7 +138,7 @@ async function tryAdmission({ host, log }: AdmissionWorkerOptions, { jid }: Onbo
       return outcome
     } catch (error) {
       if (attempt < TRIES_MAX) continue
-      if (!(error instanceof Refusal)) host.onBackgroundError?.(error)
+      if (!(error instanceof Refusal)) host.faults.report('job', error)
       log.warn({ jid, reason: error instanceof Error ? error.message : String(error) }, 'admission failed')
       return 'skipped'
     }

@@ -11,6 +11,7 @@ import { openKeyring } from '../../core/secrets/keyring.ts'
 import { DEFAULT_TURN_RULES, type TurnRules } from '../../core/turns/turn-rules.ts'
 import { type Clock, type Random, systemClock, systemRandom, timestamp } from '../../lib/clock.ts'
 import { CommitSignals } from '../../lib/commit-signals.ts'
+import { FaultBoundary, type FaultPlace, throwUncaught } from '../../lib/fault-boundary.ts'
 import { MetricRegistry } from '../../lib/log/metric-registry.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import type { Engine } from '../../store/engine.ts'
@@ -34,7 +35,8 @@ export interface HostOptions {
   searchDeadlineMs?: number | undefined
   clock?: Clock
   random?: Random
-  onBackgroundError?(error: unknown): void
+  /** Logs an error of work that no caller waits for. */
+  onBackgroundError?(error: unknown, place: FaultPlace): void
 }
 
 export interface OpenHost extends InstanceHost {
@@ -59,15 +61,21 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     onBackgroundError,
   } = options
   const zone = timeZoneOf(timeZone)
-  const engine = await openEngine(store)
+  const metrics = new MetricRegistry()
+  const faults = new FaultBoundary(metrics, onBackgroundError)
+  // A short command has no log: its exceptions must not be lost.
+  const onSignalFault = onBackgroundError ? faults.handler('signal') : throwUncaught
+  const engine = await openEngine(store, onSignalFault)
   try {
     await migrateIfNeeded(engine, clock)
   } catch (error) {
     await engine.close()
     throw error
   }
-  const [signals, keyring] = [new CommitSignals(), openKeyring(secretsKey)]
-  const search = layout && openSearchIndex(engine, layout.search, { deadlineMs: searchDeadlineMs, onBackgroundError })
+  const [signals, keyring] = [new CommitSignals(onSignalFault), openKeyring(secretsKey)]
+  const onSearchFault = faults.handler('search')
+  const search =
+    layout && openSearchIndex(engine, layout.search, { deadlineMs: searchDeadlineMs, onBackgroundError: onSearchFault })
   return {
     instance,
     engine,
@@ -77,9 +85,10 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     policies: new PolicyReader(),
     routes: new RouteTableCache(),
     lastSocketUse: new Map(),
-    metrics: new MetricRegistry(),
+    metrics,
+    faults,
     signals,
-    preCommitSignals: new CommitSignals(),
+    preCommitSignals: new CommitSignals(onSignalFault),
     clock,
     random,
     keyring,
@@ -87,7 +96,6 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     timeZone: zone,
     ...(layout && search ? { layout, search } : {}),
     ...(speech ? { speech } : {}),
-    ...(onBackgroundError ? { onBackgroundError } : {}),
     close: async () => {
       await search?.close()
       await engine.close()

@@ -22,6 +22,10 @@ async function loop({ firstMs, everyMs, run, onError }: PeriodicJobOptions, sign
   for (let waitMs = firstMs; ; waitMs = everyMs) {
     await pause(waitMs, undefined, { ref: false, signal }).catch(() => undefined)
     if (signal.aborted) return
-    await run(signal).catch(onError)
+    try {
+      await run(signal)
+    } catch (error) {
+      onError(error)
+    }
   }
 }

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { tempDir } from '../../../test/support/temp.ts'
 import { layout } from '../../core/layout.ts'
+import { throwUncaught } from '../../lib/fault-boundary.ts'
 import { announceProcess, servingProcesses, urlOfProcess } from './presence.ts'
 
 const URLS = { routd: 'http://127.0.0.1:2', proxyd: 'http://127.0.0.1:1' }
@@ -27,13 +28,13 @@ function place(t: TestContext) {
 test('a process is listed with its URLs from its announcement to its close', async (t) => {
   const at = place(t)
   assert.deepEqual(await servingProcesses(at), [])
-  const presence = await announceProcess(at, () => ({ pid: 7, urls: URLS }))
+  const presence = await announceProcess(at, () => ({ pid: 7, urls: URLS }), throwUncaught)
   const [seen, ...others] = (await servingProcesses(at)) ?? []
   assert.deepEqual([seen, others], [{ pid: 7, urls: URLS }, []])
   assert.equal(seen && urlOfProcess(seen), URLS.proxyd)
   const [name = ''] = readdirSync(at.ipc)
   assert.equal(statSync(join(at.ipc, name)).mode & 0o777, 0o600)
-  const second = await announceProcess(at, () => ({ pid: 8, urls: {} }))
+  const second = await announceProcess(at, () => ({ pid: 8, urls: {} }), throwUncaught)
   assert.equal((await servingProcesses(at))?.length, 2)
   presence.close()
   second.close()
@@ -46,7 +47,7 @@ test('a socket left by a killed process does not count, and the next process rem
   await killedAt(join(at.ipc, '.s00000000000'))
   writeFileSync(join(at.ipc, '.s00000000001'), '')
   assert.deepEqual(await servingProcesses(at), [])
-  const presence = await announceProcess(at, () => ({ pid: 7, urls: URLS }))
+  const presence = await announceProcess(at, () => ({ pid: 7, urls: URLS }), throwUncaught)
   t.after(() => presence.close())
   assert.equal(readdirSync(at.ipc).length, 1)
 })

@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { z } from 'zod'
 import type { Layout } from '../../core/layout.ts'
+import type { FaultHandler } from '../../lib/fault-boundary.ts'
 import { errnoCode } from '../../lib/files/atomic-file.ts'
 import { tryParseJson } from '../../lib/text/json.ts'
 
@@ -41,13 +42,22 @@ export interface Presence {
 }
 
 /** Announces that this process serves the instance, until it is closed. */
-export async function announceProcess({ ipc }: Layout, describe: () => ServingProcess): Promise<Presence> {
+export async function announceProcess(
+  { ipc }: Layout,
+  describe: () => ServingProcess,
+  onFault: FaultHandler,
+): Promise<Presence> {
   mkdirSync(ipc, { recursive: true, mode: 0o700 })
   for (const path of await staleProcessSockets(ipc)) rmSync(path, { force: true })
   const path = join(ipc, `.s${randomBytes(6).toString('hex').slice(1)}`)
   const server = createServer((socket) => {
     socket.on('error', () => socket.destroy())
-    socket.end(JSON.stringify(describe()))
+    try {
+      socket.end(JSON.stringify(describe()))
+    } catch (error) {
+      onFault(error)
+      socket.destroy()
+    }
   })
   server.listen(path)
   await once(server, 'listening')

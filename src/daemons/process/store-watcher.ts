@@ -7,7 +7,7 @@ import type { InstanceHost } from '../../registry/context.ts'
 const POLL_MS = 1000
 
 export interface StoreWatcherOptions {
-  readonly host: Pick<InstanceHost, 'engine' | 'signals' | 'onBackgroundError'>
+  readonly host: Pick<InstanceHost, 'engine' | 'signals' | 'faults'>
   /** `isSignalled`: a signal of this process announced work. */
   check(isSignalled: boolean): Promise<void>
   /** Kind of work to check for; undefined for any. */
@@ -26,9 +26,10 @@ export class StoreWatcher {
 
   constructor(options: StoreWatcherOptions) {
     this.#options = options
-    const { engine, signals } = options.host
+    const { engine, signals, faults } = options.host
+    const onTick = faults.guard('job', () => options.onTick?.())
     const tick = setInterval(() => {
-      options.onTick?.()
+      onTick()
       this.checkSoon()
     }, POLL_MS).unref()
     this.#stops = [
@@ -77,7 +78,7 @@ export class StoreWatcher {
       await check(isSignalled)
     } catch (error) {
       // The next poll retries after a refusal; the transaction was rolled back.
-      if (!(error instanceof Refusal)) host.onBackgroundError?.(error)
+      if (!(error instanceof Refusal)) host.faults.report('job', error)
     }
   }
 }

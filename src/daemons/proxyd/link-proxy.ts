@@ -38,7 +38,7 @@ export function openLinkProxy(context: ProxyContext): RawHandler {
   return (request, response, origin) => {
     const url = request.url ?? ''
     const refuseWith = (error: unknown): true => {
-      void respondAndLog(context, request, response, () => Promise.reject(error))
+      respondAndLog(context, request, response, () => Promise.reject(error))
       return true
     }
     if (isLink(url)) {
@@ -51,7 +51,7 @@ export function openLinkProxy(context: ProxyContext): RawHandler {
       if (webd.rawHandler) return webd.rawHandler(request, response, { client: origin.client })
       const { forward } = webd
       if (!forward) return false
-      void respondAndLog(context, request, response, (id) => forwardLink(context, forward, request, response, id))
+      respondAndLog(context, request, response, (id) => forwardLink(context, forward, request, response, id))
       return true
     }
     // Checked on the raw URL: later stages normalize it, and would handle another path than the one that was checked.
@@ -90,7 +90,17 @@ export async function linkFolderOf(host: InstanceHost, url: string): Promise<str
 }
 
 /** Does what the middleware does for other requests: error responses, metrics and the log line. */
-async function respondAndLog(
+function respondAndLog(
+  context: ProxyContext,
+  request: IncomingMessage,
+  response: ServerResponse,
+  respond: (id: string) => Promise<number>,
+): void {
+  const onFault = context.host.faults.handler('connection', () => response.destroy())
+  answerAndLog(context, request, response, respond).catch(onFault)
+}
+
+async function answerAndLog(
   { host, log, metrics, isTrustedProxy }: ProxyContext,
   request: IncomingMessage,
   response: ServerResponse,

@@ -27,14 +27,17 @@ export class AdapterHealthChecks {
     this.#host = host
     this.#log = log
     this.#addresses = addresses
-    this.#timer = setInterval(() => void this.check(), TICK_MS).unref()
+    this.#timer = setInterval(
+      host.faults.guard('job', () => this.check()),
+      TICK_MS,
+    ).unref()
   }
 
   /** Checks the adapters that are due. */
   check(): Promise<void> {
     this.#checking ??= this.#checkDue()
       .catch((error) => {
-        if (!(error instanceof Refusal)) this.#host.onBackgroundError?.(error)
+        if (!(error instanceof Refusal)) this.#host.faults.report('job', error)
       })
       .finally(() => {
         this.#checking = undefined

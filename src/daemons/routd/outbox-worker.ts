@@ -51,7 +51,7 @@ export class OutboxWorker {
       })
       .catch((error) => {
         // The row can be claimed again when its lease expires.
-        if (!(error instanceof Refusal)) host.onBackgroundError?.(error)
+        if (!(error instanceof Refusal)) host.faults.report('delivery', error)
       })
       .finally(() => {
         this.#sending.delete(sending)

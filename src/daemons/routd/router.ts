@@ -66,7 +66,7 @@ export class Router {
 
   /** webd files messages after its responses. If its process has died, messages unfiled for two ticks are filed here. */
   async #fileAbandoned(): Promise<void> {
-    const { engine, onBackgroundError } = this.#options.host
+    const { engine, faults } = this.#options.host
     try {
       const unfiledAfter = await engine.read(readUnfiled)
       const isAbandoned = unfiledAfter !== undefined && unfiledAfter === this.#unfiledAfter
@@ -78,7 +78,7 @@ export class Router {
       })
       this.#watcher.checkSoon()
     } catch (error) {
-      if (!(error instanceof Refusal)) onBackgroundError?.(error)
+      if (!(error instanceof Refusal)) faults.report('job', error)
     }
   }
 

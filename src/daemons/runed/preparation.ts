@@ -91,12 +91,17 @@ export function turnPreparation(options: PreparationOptions): (claimed: ClaimedT
     const logFile = turnLogFile(dirs, id, now)
     const log = new TurnLog(logFile)
     const onCall = (call: ToolCallReport): void => log.write(Buffer.from(`${formatToolCall(call)}\n`))
-    const socket = await sockets.open(folder, { id, fence: turn.fence, reach, offered, onOutage, onCall })
+    const fault = new AbortController()
+    let isClosed = false
+    const onFault = (error: unknown): void => (isClosed ? host.faults.report('turn', error) : fault.abort(error))
+    const socket = await sockets.open(folder, { id, fence: turn.fence, reach, offered, onOutage, onCall, onFault })
     return {
       runtime,
       configMark: configFingerprint(gathered.groupConfig, gathered.levels, mark),
       hadOutage: () => hadOutage,
+      fault: fault.signal,
       close: async () => {
+        isClosed = true
         await socket.close()
         await log.close()
       },

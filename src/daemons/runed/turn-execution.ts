@@ -41,7 +41,10 @@ export async function executeTurns(
     list: agentTools(),
     user: agentUser(settings.AGENT_UID),
     parent: settings.SANDBOX === 'container' ? layout.cells : undefined,
-    onError: (error, folder, tool) => log.error({ folder, tool, err: error }, 'internal error'),
+    onError: (error, folder, tool) => {
+      host.faults.count('tool')
+      log.error({ folder, tool, err: error }, 'internal error')
+    },
     onUnexpectedUser: (folder, uid) => log.warn({ folder, uid }, 'closed a connection of another user'),
   })
   sockets.prepare()
@@ -54,7 +57,7 @@ export async function executeTurns(
     root: layout.root,
     network,
     warn,
-    onBackgroundError: (error) => host.onBackgroundError?.(error),
+    onBackgroundError: host.faults.handler('turn'),
   })
   defer(() => runtimes.close())
   const current = new CurrentSettings({ host, initial: settings, sources: currentSources, warn })

@@ -66,6 +66,8 @@ export interface PreparedTurn {
   readonly configMark?: string | undefined
   /** Whether a tool call of the run failed because the store was unavailable. */
   hadOutage?(): boolean
+  /** Aborted by an internal error outside of the runtime, with the error as its reason. */
+  readonly fault?: AbortSignal | undefined
   close(): Promise<void>
 }
 
@@ -195,7 +197,7 @@ export class TurnRunner {
     // Another process had claimed the turn meanwhile, and the earlier run in this process has not ended yet.
     this.#running.get(id)?.abort.abort('lost' satisfies AbortReason)
     const done = this.#run(claimed, abort)
-      .catch((error) => this.#options.host.onBackgroundError?.(error))
+      .catch((error) => this.#options.host.faults.report('turn', error))
       .finally(() => {
         if (this.#running.get(id)?.abort === abort) this.#running.delete(id)
         this.#watcher.checkSoon()
@@ -252,9 +254,16 @@ export class TurnRunner {
   }
 
   async #runAgent(prepared: PreparedTurn, signal: AbortSignal): Promise<AgentRunResult> {
+    const { fault } = prepared
     try {
-      return await prepared.runtime.run({ ...prepared.job, signal })
+      const result = await prepared.runtime.run({
+        ...prepared.job,
+        signal: fault ? AbortSignal.any([signal, fault]) : signal,
+      })
+      fault?.throwIfAborted()
+      return result
     } catch (error) {
+      if (fault?.aborted && !signal.aborted) throw fault.reason
       // An agent that fails because its tools were unavailable is retried without counting the attempt.
       const isOutage = error instanceof RunFault && error.kind === 'retryable' && prepared.hadOutage?.()
       throw isOutage ? new RunFault('unavailable', error.message, error.models) : error
@@ -312,7 +321,10 @@ export class TurnRunner {
     }
     const fault = error instanceof RunFault ? error : undefined
     const isExpected = fault !== undefined || error instanceof Refusal
-    if (!isExpected) log.error({ turn: turn.id, err: error }, 'internal error')
+    if (!isExpected) {
+      host.faults.count('turn')
+      log.error({ turn: turn.id, place: 'turn', err: error }, 'internal error')
+    }
     const cause = error instanceof Error ? error.message : String(error)
     const reason = redact(isExpected ? cause : `internal error: ${cause}`)
     if (fault) await this.#recordCosts(turn, fault.models)
@@ -387,7 +399,7 @@ export class TurnRunner {
       else if (renewed.is_stopping) abort.abort('stopped' satisfies AbortReason)
     } catch (error) {
       // The lease has not expired yet, and the next renewal may succeed.
-      if (!(error instanceof Refusal)) host.onBackgroundError?.(error)
+      if (!(error instanceof Refusal)) host.faults.report('turn', error)
     }
   }
 
@@ -405,7 +417,7 @@ export class TurnRunner {
     }
     const shown = show(true)
     // In order, however long the first takes.
-    return { stop: () => void shown.then(() => show(false)) }
+    return { stop: () => void shown.then(() => show(false)).catch(host.faults.handler('turn')) }
   }
 
   /**

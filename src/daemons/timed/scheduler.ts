@@ -51,19 +51,21 @@ export class Scheduler {
     if (this.#isClosed || this.#running || at >= this.#wakesAt) return
     clearTimeout(this.#timer)
     this.#wakesAt = at
-    this.#timer = setTimeout(() => {
+    const { faults } = this.#options.host
+    const check = (): void => {
       this.#wakesAt = Number.POSITIVE_INFINITY
       this.#running = this.#fireDue()
         .catch((error) => {
           // The next check retries after a refusal; nothing was fired.
-          if (!(error instanceof Refusal)) this.#options.host.onBackgroundError?.(error)
+          if (!(error instanceof Refusal)) faults.report('job', error)
           return TICK_MS
         })
         .then((sleepMs) => {
           this.#running = undefined
           this.#wake(sleepMs)
         })
-    }, inMs).unref()
+    }
+    this.#timer = setTimeout(faults.guard('job', check), inMs).unref()
   }
 
   /** Fires all due tasks and returns how long to sleep. */
@@ -103,7 +105,8 @@ export class Scheduler {
   async #fireEach(cause: unknown): Promise<void> {
     const { host, log } = this.#options
     const context = this.#firingContext()
-    log.error({ err: cause }, 'internal error')
+    host.faults.count('job')
+    log.error({ place: 'job', err: cause }, 'internal error')
     for (let left = BATCH_SIZE; left > 0; left--) {
       const [task] = await host.engine.read((tx) => dueTasks(tx, host.clock.now(), 1))
       if (!task) return

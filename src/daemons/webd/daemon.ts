@@ -40,6 +40,7 @@ export const webd = defineDaemon({
       onDeferredCommit: ({ keys }, wasAnnounced) => {
         if (keys?.length !== 0) signals.emit(keys, wasAnnounced ? [] : ['arrivals'])
       },
+      onFault: host.faults.handler('connection'),
     })
     defer(() => lane.close())
     const quotas = { chat: settings.LINK_QUOTA, folder: settings.FOLDER_QUOTA }
@@ -59,7 +60,10 @@ export const webd = defineDaemon({
     const streams = new Streams(host, { all: settings.STREAMS_MAX, perLink: settings.STREAMS_PER_LINK })
     defer(() => streams.close())
     defer(host.metrics.addSource(() => [reading(STREAMS_OPEN, {}, streams.count)]))
-    stopping.addEventListener('abort', () => streams.close())
+    stopping.addEventListener(
+      'abort',
+      host.faults.guard('stream', () => streams.close()),
+    )
     const requestLog = openRequestLog(log)
     defer(() => requestLog.flush())
     const posting = {
@@ -70,7 +74,10 @@ export const webd = defineDaemon({
       budget: new BodyBudget(BODY_BUDGET_BYTES),
       bodyMax: settings.TOKEN_BODY_MAX,
     }
-    const onError = (error: unknown, tool: string): void => log.error({ tool, err: error }, 'internal error')
+    const onError = (error: unknown, tool: string): void => {
+      host.faults.count('tool')
+      log.error({ tool, err: error }, 'internal error')
+    }
     const mcp = lazyMcp({ posting, streams, onError })
     defer(() => mcp.close())
     app.all('/mcp', mcp.atAccount)
@@ -94,6 +101,7 @@ export const webd = defineDaemon({
           requestLog.write({ method, path, status, ms, request, caller, remote, reason })
         },
         onIncident: (error, { id }) => log.error({ request: id, err: error }, 'internal error'),
+        onFault: host.faults.handler('connection'),
       }),
     )
   },

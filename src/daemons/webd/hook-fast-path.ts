@@ -4,6 +4,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { hashTokenToKey } from '../../core/links/link-token.ts'
 import type { AppendResult } from '../../core/messages/link-inbound.ts'
+import type { FaultHandler } from '../../lib/fault-boundary.ts'
 import { TOKEN_LENGTH } from '../../lib/token-format.ts'
 import type { Waiter } from '../../store/lanes/lane.ts'
 import type { ConnectionOrigin, RawHandler } from '../http/raw-request.ts'
@@ -25,6 +26,7 @@ export interface HookFastPathContext extends LinkPostContext {
   readonly logResponse: LogResponse
   readonly nextId: () => string
   readonly refuse: (request: LinkRequest, error: unknown) => void
+  readonly onFault: FaultHandler
   /** Handles requests that turn out not to be simple. */
   readonly slowPath: RawHandler
 }
@@ -100,7 +102,10 @@ class UnknownLinkPost implements Waiter<CachedLink | undefined>, LoggedRequest {
   resolve(link: CachedLink | undefined): void {
     const { slowPath, logResponse } = this.#context
     const { incoming, response, origin } = this.#exchange
-    if (link) return void slowPath(incoming, response, origin)
+    if (link) {
+      slowPath(incoming, response, origin)
+      return
+    }
     this.#begin()
     if (!isSimpleExchange(incoming, response)) return void this.#linkRequest().sendPrebuilt(NO_LINK_RESPONSE)
     const { head, body, status, refusal } = NO_LINK_RESPONSE
@@ -202,8 +207,12 @@ class FastHookPost implements Waiter<AppendResult>, LoggedRequest {
     }
     // A body that ends early needs no handling: its client has disconnected.
     incoming.on('data', (chunk: Buffer) => {
-      this.#body = this.#body === undefined ? chunk : Buffer.concat([this.#body, chunk])
-      if (this.#body.length === length) this.#append(this.#body)
+      try {
+        this.#body = this.#body === undefined ? chunk : Buffer.concat([this.#body, chunk])
+        if (this.#body.length === length) this.#append(this.#body)
+      } catch (error) {
+        this.#fail(error)
+      }
     })
   }
 
@@ -240,7 +249,14 @@ class FastHookPost implements Waiter<AppendResult>, LoggedRequest {
     if (this.#isCharged) refundLink(this.#link, this.#exchange.length)
     this.#isCharged = false
     const request = createLinkRequest(this.#context, this.#exchange, this.id, this.#link.hash)
-    void countRefusal(this.#context, this.#link, error).then((reported) => this.#context.refuse(request, reported))
+    countRefusal(this.#context, this.#link, error)
+      .then((reported) => this.#context.refuse(request, reported))
+      .catch((next) => this.#fail(next))
+  }
+
+  #fail(error: unknown): void {
+    this.#context.onFault(error)
+    this.#exchange.response.destroy()
   }
 }
 

@@ -82,10 +82,7 @@ export class LinkCache {
     this.#host = host
     this.#rates = rates
     this.#storage = new StorageTracker({ quotas, onQuotaExceeded, now: () => host.clock.now() })
-    this.#flushTimer = setInterval(
-      () => void this.flush().catch((error) => host.onBackgroundError?.(error)),
-      FLUSH_MS,
-    ).unref()
+    this.#flushTimer = setInterval(() => void this.flush().catch(host.faults.handler('job')), FLUSH_MS).unref()
   }
 
   /** A link that was used recently; it may have been revoked since. */
@@ -100,7 +97,8 @@ export class LinkCache {
 
   /** Like `find`, without a promise. Lookups of one turn of the event loop share one read. */
   findWithWaiter(key: string, waiter: Waiter<CachedLink | undefined>): void {
-    if (this.#pendingLookups.push({ key, waiter }) === 1) setImmediate(() => void this.#runLookups())
+    if (this.#pendingLookups.push({ key, waiter }) === 1)
+      setImmediate(() => void this.#runLookups().catch(this.#host.faults.handler('connection')))
   }
 
   async #runLookups(): Promise<void> {
@@ -110,15 +108,24 @@ export class LinkCache {
     try {
       rows = await this.#host.engine.read((tx) => this.#readAll(tx, lookups))
     } catch (error) {
-      for (const { waiter } of lookups) waiter.reject(error)
+      for (const { waiter } of lookups) this.#reject(waiter, error)
       return
     }
     for (const { key, waiter } of lookups) {
       try {
         waiter.resolve(this.#refresh(key, rows.get(key)))
       } catch (error) {
-        waiter.reject(error)
+        this.#reject(waiter, error)
       }
+    }
+  }
+
+  /** An exception of one waiter must not keep the others waiting. */
+  #reject(waiter: Waiter<CachedLink | undefined>, reason: unknown): void {
+    try {
+      waiter.reject(reason)
+    } catch (error) {
+      this.#host.faults.report('connection', error)
     }
   }
 

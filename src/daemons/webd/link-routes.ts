@@ -4,6 +4,7 @@ import { cursorBeforeLatest, lastEventNumbers } from '../../core/chats/chat-even
 import { routeTokens } from '../../core/links/route-tokens.ts'
 import { findRound, type Round } from '../../core/turns/rounds.ts'
 import { createIdGenerator } from '../../lib/clock.ts'
+import type { FaultHandler } from '../../lib/fault-boundary.ts'
 import { clientAddress, type TrustedProxyCheck } from '../../lib/http/client-address.ts'
 import { prefersHtml } from '../../lib/http/http.ts'
 import { SSE_CONTENT_TYPE } from '../../lib/http/sse-writer.ts'
@@ -36,6 +37,8 @@ export interface LinkRoutesOptions extends LinkPostContext {
   readonly widgetScript: ScriptHandler
   /** Called for unexpected errors; the response contains the request id. */
   readonly onIncident: (error: unknown, request: LinkRequest) => void
+  /** Called for errors after which the connection is closed. */
+  readonly onFault: FaultHandler
 }
 
 const STREAM_HEADERS = {
@@ -54,7 +57,11 @@ export function openLinkRoutes(context: LinkRoutesOptions): RawHandler {
     const path = parseLinkPath(incoming.url ?? '')
     if (!path) return false
     const client = clientOf(context, incoming, origin)
-    void respond(context, new LinkRequest(incoming, response, { path, client, id: nextId(), logResponse }))
+    const request = new LinkRequest(incoming, response, { path, client, id: nextId(), logResponse })
+    respond(context, request).catch((error) => {
+      context.onFault(error)
+      response.destroy()
+    })
     return true
   }
   const refuse = (request: LinkRequest, error: unknown): void => sendError(context, request, error)

@@ -1,6 +1,7 @@
 // Reads request bodies under a size limit each and a memory budget shared by all, so that no number of senders can
 // exhaust memory.
 import type { IncomingMessage } from 'node:http'
+import { guard } from '../../lib/fault-boundary.ts'
 import { utf8 } from '../../lib/http/http.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { parseJson } from '../../lib/text/json.ts'
@@ -57,7 +58,7 @@ export function readBody({ incoming, response }: LinkRequest, max: number, budge
       budget.release(length)
       length = 0
       first = more = undefined
-      incoming.off('data', take)
+      incoming.off('data', onData)
       // Discard the rest of the body, so that the client reads the response and not a connection reset.
       incoming.resume()
       reject(refusal)
@@ -71,14 +72,15 @@ export function readBody({ incoming, response }: LinkRequest, max: number, budge
       else if (more === undefined) more = [first, chunk]
       else more.push(chunk)
     }
+    const onData = guard(reject, take)
     const failIfIncomplete = (): void => {
       if (!incoming.complete) fail(new Refusal('invalid', 'request body ended early'))
     }
     // A client that disconnected during the link lookup emits no further event.
     if (incoming.destroyed && !incoming.complete) return void failIfIncomplete()
-    incoming.on('data', take)
+    incoming.on('data', onData)
     incoming.on('end', () => resolve(more === undefined ? (first ?? NOTHING) : Buffer.concat(more)))
-    incoming.on('close', failIfIncomplete)
+    incoming.on('close', guard(reject, failIfIncomplete))
     if (incoming.headers.expect !== undefined) response.writeContinue()
   })
 }

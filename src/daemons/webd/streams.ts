@@ -219,6 +219,20 @@ export class Streams {
     if (feed?.subscribers.size === 0) this.#feeds.delete(key)
   }
 
+  /** A fault in one stream ends that stream; its client reconnects and resumes. */
+  #writeOrEnd(key: string, feed: OpenFeed, subscriber: StreamSubscriber, event: FeedEvent, bytes: Uint8Array): void {
+    try {
+      this.#write(key, feed, subscriber, event, bytes)
+    } catch (error) {
+      this.#fail(subscriber, error)
+    }
+  }
+
+  #fail({ response }: StreamSubscriber, error: unknown): void {
+    this.#host.faults.report('stream', error)
+    response.destroy()
+  }
+
   /** Sends a live event. A subscriber whose buffer is full leaves the live feed and catches up at its own pace. */
   #write(key: string, feed: OpenFeed, subscriber: StreamSubscriber, event: FeedEvent, bytes: Uint8Array): void {
     const { response } = subscriber
@@ -231,7 +245,7 @@ export class Streams {
     if (response.destroyed || response.writableEnded) return
     if (!hasSpace(response, bytes.length)) {
       feed.subscribers.delete(subscriber)
-      void this.#catchUpOrEnd(key, feed.source, subscriber).catch((error) => this.#host.onBackgroundError?.(error))
+      void this.#catchUpOrEnd(key, feed.source, subscriber).catch((error) => this.#host.faults.report('stream', error))
       return
     }
     subscriber.after = event.seq
@@ -273,7 +287,7 @@ export class Streams {
         for (const event of events) {
           // Encoded once, so that all subscribers share the same bytes.
           const bytes = Buffer.from(event.text)
-          for (const subscriber of feed.subscribers) this.#write(key, feed, subscriber, event, bytes)
+          for (const subscriber of feed.subscribers) this.#writeOrEnd(key, feed, subscriber, event, bytes)
         }
         feed.head = Math.max(feed.head, until)
         if (isMore) feed.isStale = true
@@ -283,8 +297,10 @@ export class Streams {
         return
       }
     } catch (error) {
-      // The next poll retries.
-      this.#host.onBackgroundError?.(error)
+      this.#host.faults.report('stream', error)
+      // After a refusal of the store the next poll retries. Any other error would come back with it: end the streams of the
+      // feed, and their clients resume.
+      if (!(error instanceof Refusal)) for (const { response } of feed.subscribers) response.end()
     } finally {
       feed.isReading = false
     }
@@ -294,7 +310,7 @@ export class Streams {
     if (this.#subscribers.size === 0 || this.#isPolling) return
     this.#isPolling = true
     void this.#poll()
-      .catch((error) => this.#host.onBackgroundError?.(error))
+      .catch((error) => this.#host.faults.report('stream', error))
       .finally(() => {
         this.#isPolling = false
       })
@@ -349,7 +365,14 @@ export class Streams {
   }
 
   #sendComments(): void {
-    for (const { response } of this.#subscribers) if (!response.writableEnded) response.write(SSE_COMMENT)
+    for (const subscriber of this.#subscribers) {
+      const { response } = subscriber
+      try {
+        if (!response.writableEnded) response.write(SSE_COMMENT)
+      } catch (error) {
+        this.#fail(subscriber, error)
+      }
+    }
   }
 }
 

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
+import { guard } from '../../lib/fault-boundary.ts'
 import { errnoCode } from '../../lib/files/atomic-file.ts'
 import { problemOf } from '../../lib/http/http.ts'
 import { Refusal } from '../../lib/refusal.ts'
@@ -58,6 +59,7 @@ type Connections = Map<Duplex, ServerResponse | undefined>
 
 function serverOf(connections: Connections, context: AdminContext, options: AdminOptions): Server {
   const { headMs = HEAD_MS, requestMs = REQUEST_MS, onFault } = options
+  const reportFault = (error: unknown): void => onFault(randomUUID(), error)
   const server = createServer(
     {
       headersTimeout: headMs,
@@ -69,7 +71,7 @@ function serverOf(connections: Connections, context: AdminContext, options: Admi
     },
     (request, response) => {
       connections.set(request.socket, response)
-      void handleAdminRequest(request, response, context, onFault)
+      handleAdminRequest(request, response, context, onFault).catch(reportFault)
     },
   )
   server.maxConnections = CONNECTIONS_MAX
@@ -77,17 +79,19 @@ function serverOf(connections: Connections, context: AdminContext, options: Admi
     connections.set(socket, undefined)
     socket.on('close', () => connections.delete(socket))
   })
-  server.on('clientError', (error, socket) => {
+  const onClientError = (error: Error, socket: Duplex): void => {
     const last = connections.get(socket)
     // After a response has begun, another one would be read as its body or as the next response.
     const isAnswered = last?.headersSent && !(last.writableFinished && last.req.complete)
     if (errnoCode(error) === 'ECONNRESET' || !socket.writable || isAnswered) socket.destroy()
     else rejectConnection(socket, CLIENT_FAULTS[errnoCode(error) ?? ''] ?? NO_HTTP)
-  })
+  }
+  server.on('clientError', guard(reportFault, onClientError))
   // Without a listener Node closes the connection without a response.
-  server.on('connect', (_, socket) => rejectConnection(socket, NO_PROXY))
+  const onConnect = (_: unknown, socket: Duplex): void => rejectConnection(socket, NO_PROXY)
+  server.on('connect', guard(reportFault, onConnect))
   // For example too many open files: the server keeps listening, and an unhandled error would end the process.
-  server.on('listening', () => server.on('error', (error) => onFault(randomUUID(), error)))
+  server.on('listening', () => server.on('error', reportFault))
   return server
 }
 

@@ -1,6 +1,7 @@
 // Handles one admin request; checks in this order: path, method, origin, secret, content type, body.
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { guard } from '../../lib/fault-boundary.ts'
 import { BODY_MAX, contentType, type Problem, problemOf, utf8 } from '../../lib/http/http.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { parseJson } from '../../lib/text/json.ts'
@@ -99,11 +100,12 @@ async function readBody(request: IncomingMessage): Promise<Buffer> {
   const tooLarge = new Refusal('too_large', `the body is larger than ${BODY_MAX} bytes`)
   if (Number(request.headers['content-length']) > BODY_MAX) throw tooLarge
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
-  request.on('data', (chunk: Buffer) => {
+  const take = (chunk: Buffer): void => {
     length += chunk.length
     if (length <= BODY_MAX) chunks.push(chunk)
     else reject(tooLarge)
-  })
+  }
+  request.on('data', guard(reject, take))
   request.on('end', () => resolve(Buffer.concat(chunks)))
   // The client is gone, but the promise must settle.
   request.on('close', () => reject(new Refusal('invalid', 'request body ended early')))

@@ -2,6 +2,7 @@
 import type { RecordWithTtl } from 'node:dns'
 import { isIPv6 } from 'node:net'
 import { networkInterfaces } from 'node:os'
+import { guard } from '../../lib/fault-boundary.ts'
 import { canonicalAddress } from '../address/ip-address.ts'
 
 export type DnsResult =
@@ -44,13 +45,13 @@ export function combineFamilies(
   six: Promise<DnsFamilyResult>,
   timeoutMs: number,
 ): Promise<DnsResult> {
-  return new Promise((settle) => {
+  return new Promise((settle, reject) => {
     const received: FamilyResults = { four: TIMED_OUT, six: TIMED_OUT }
     let awaited = 2
-    const finish = (): void => {
+    const finish = guard(reject, (): void => {
       for (const timer of timers) clearTimeout(timer)
       settle(join(received))
-    }
+    })
     const timers = [setTimeout(finish, timeoutMs)]
     const take = (answer: Partial<FamilyResults>, { kind }: DnsFamilyResult): void => {
       Object.assign(received, answer)
@@ -58,8 +59,8 @@ export function combineFamilies(
       if (awaited === 0) finish()
       else if (kind === 'records') timers.push(setTimeout(finish, OTHER_FAMILY_MS))
     }
-    void four.then((answer) => take({ four: answer }, answer))
-    void six.then((answer) => take({ six: answer }, answer))
+    four.then((answer) => take({ four: answer }, answer)).catch(reject)
+    six.then((answer) => take({ six: answer }, answer)).catch(reject)
   })
 }
 

@@ -78,7 +78,10 @@ class DnsResolver implements Resolver {
     const hadFiles = canOpenFile()
     const four = readFamilyResult(this.#dns.resolve4(name, { ttl: true }), hadFiles)
     const six = readFamilyResult(this.#dns.resolve6(name, { ttl: true }), hadFiles)
-    void Promise.all([four, six]).then(() => this.#activeLookups--)
+    const ended = (): void => {
+      this.#activeLookups--
+    }
+    Promise.all([four, six]).then(ended, ended)
     return combineFamilies(four, six, this.#timeoutMs)
   }
 }

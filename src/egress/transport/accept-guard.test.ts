@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
+import { throwUncaught } from '../../lib/fault-boundary.ts'
 import { AcceptGuard, AcceptWatchdog, createGuardWords } from './accept-guard.ts'
 
 interface Stage {
@@ -12,7 +13,7 @@ interface Stage {
 function openStage(): Stage {
   const words = createGuardWords()
   const ended: number[] = []
-  const watchdog = new AcceptWatchdog(words, (fd) => ended.push(fd))
+  const watchdog = new AcceptWatchdog(words, (fd) => ended.push(fd), throwUncaught)
   return { guard: new AcceptGuard(words), watchdog, ended }
 }
 

@@ -1,6 +1,7 @@
 // Unblocks the epoll thread from a blocking accept. A process that handed its listener over may keep a copy, and a copy shares
 // the non-blocking flag: the process can clear it and accept the pending connection first, so that our accept blocks.
 // The main thread detects this and shuts the listener down, which makes accept fail.
+import { type FaultHandler, guard } from '../../lib/fault-boundary.ts'
 import { SHUT_RDWR } from './kernel.ts'
 
 const STATE = 0
@@ -49,16 +50,21 @@ type Shutdown = (fd: number, how: number) => number
 export class AcceptWatchdog {
   readonly #words: Int32Array
   readonly #shutdown: Shutdown
+  readonly #onFault: FaultHandler
   #timer: NodeJS.Timeout | undefined
   #lastCount = 0
 
-  constructor(words: Int32Array, shutdown: Shutdown) {
+  constructor(words: Int32Array, shutdown: Shutdown, onFault: FaultHandler) {
     this.#words = words
     this.#shutdown = shutdown
+    this.#onFault = onFault
   }
 
   start(): void {
-    this.#timer ??= setInterval(() => this.check(), CHECK_MS).unref()
+    this.#timer ??= setInterval(
+      guard(this.#onFault, () => this.check()),
+      CHECK_MS,
+    ).unref()
   }
 
   stop(): void {

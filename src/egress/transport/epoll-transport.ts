@@ -11,6 +11,7 @@ import {
   EBADF,
   EINPROGRESS,
   EINVAL,
+  EIO,
   EMFILE,
   ENFILE,
   ENOBUFS,
@@ -324,7 +325,7 @@ export class EpollTransport implements TcpTransport, EpollLoop {
     for (let at = 0; at < count; at++) this.#handleEvents(at * EVENT_WORDS)
     for (const connection of queue) {
       connection.isQueued = false
-      this.#guard(() => connection.process())
+      this.#guard(() => connection.process(), connection)
     }
     this.#guard(() => this.#timers.run(this.#nowMs))
   }
@@ -341,7 +342,7 @@ export class EpollTransport implements TcpTransport, EpollLoop {
     }
     const entry = this.#slots[slot]
     const connection = entry?.generation === high ? entry.connection : undefined
-    if (connection) this.#guard(() => connection.handleEvents(events))
+    if (connection) this.#guard(() => connection.handleEvents(events), connection)
   }
 
   #wake(): void {
@@ -368,7 +369,7 @@ export class EpollTransport implements TcpTransport, EpollLoop {
         return
       }
       const connection = this.#openAccepted(accepted, handedOver)
-      this.#guard(() => listener.accepted(connection))
+      this.#guard(() => listener.accepted(connection), connection)
       const error = this.#register(connection)
       if (error !== 0) this.#guard(() => connection.closeWithError(error))
     }
@@ -519,11 +520,13 @@ export class EpollTransport implements TcpTransport, EpollLoop {
     return this.kernel.epoll_ctl(this.#epoll, EPOLL_CTL_ADD, fd, this.#eventPointer) === 0 ? 0 : this.kernel.errno()
   }
 
-  #guard(run: () => void): void {
+  /** After an exception the state of the connection is unknown, and epoll reports no byte twice: it is closed. */
+  #guard(run: () => void, connection?: EpollConnection): void {
     try {
       run()
     } catch (error) {
       this.#callbacks.failed(error)
+      if (connection && !connection.isClosed) this.#guard(() => connection.closeWithError(EIO))
     }
   }
 

@@ -53,7 +53,7 @@ export const EPOLLRDHUP = 0x2000
 /** Bit 31 as a signed number, which is what JavaScript's bit operators return. */
 export const EPOLLET = 1 << 31
 
-export const { EAGAIN, EBADF, EINPROGRESS, EINTR, EINVAL, EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOTSOCK, EOPNOTSUPP } =
+export const { EAGAIN, EBADF, EINPROGRESS, EINTR, EINVAL, EIO, EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOTSOCK, EOPNOTSUPP } =
   constants.errno
 
 const FUNCTIONS = {

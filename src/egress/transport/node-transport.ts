@@ -1,6 +1,7 @@
 // TCP transport on Node's sockets, for systems other than Linux and for a Node without `node:ffi`.
 import { once } from 'node:events'
 import { connect, createServer, Socket } from 'node:net'
+import { type FaultHandler, guard, throwUncaught } from '../../lib/fault-boundary.ts'
 import { errnoCode } from '../../lib/files/atomic-file.ts'
 import type { ListenEndpoint } from '../../lib/settings.ts'
 import { FileBudget } from './file-budget.ts'
@@ -20,18 +21,26 @@ class NodeConnection implements TcpConnection {
   #error: string | undefined
   #isOver = false
 
-  constructor(socket: Socket, remote: SocketAddress) {
+  constructor(socket: Socket, remote: SocketAddress, onFault: FaultHandler) {
     this.#socket = socket
     this.remote = remote
+    const fail: FaultHandler = (error) => {
+      onFault(error)
+      socket.destroy()
+    }
     socket.setKeepAlive(true, KEEP_ALIVE_MS)
     socket.setNoDelay(true)
-    socket.on('data', (bytes: Buffer) => this.#receive(bytes))
-    socket.on('end', () => this.#ended())
-    socket.on('drain', () => (this.#from ? this.#from.resume() : this.owner.drained()))
+    const receive = (bytes: Buffer): void => this.#receive(bytes)
+    const end = (): void => this.#ended()
+    const drain = (): void => (this.#from ? this.#from.resume() : this.owner.drained())
+    const close = (): void => this.#closed()
+    socket.on('data', guard(fail, receive))
+    socket.on('end', guard(fail, end))
+    socket.on('drain', guard(fail, drain))
     socket.on('error', (error) => {
       this.#error = errnoCode(error) ?? 'EIO'
     })
-    socket.on('close', () => this.#closed())
+    socket.on('close', guard(fail, close))
   }
 
   /** Known once connected. */
@@ -111,28 +120,35 @@ class NodeConnection implements TcpConnection {
   }
 }
 
-/** `maxFiles` limits the descriptors of all connections together. */
-export function openNodeTransport(maxFiles?: number): TcpTransport {
+/** `maxFiles` limits the descriptors of all connections together. `onFault` gets exceptions; their connection is closed. */
+export function openNodeTransport(maxFiles?: number, onFault: FaultHandler = throwUncaught): TcpTransport {
   const budget = new FileBudget(maxFiles)
   const spend = (socket: Socket): void => {
     budget.take(1)
-    socket.on('close', () => budget.give(1))
+    socket.on(
+      'close',
+      guard(onFault, () => budget.give(1)),
+    )
   }
   return {
-    listen: (at, accepted) => listen(at, accepted, budget, spend),
+    listen: (at, accepted) => listen(at, accepted, { budget, spend, onFault }),
     connect: (to, owner) => {
       const socket = budget.hasRoom ? dial(to) : new Socket().destroy(systemError('EMFILE'))
       if (!socket.destroyed) spend(socket)
-      const connection = new NodeConnection(socket, to)
+      const connection = new NodeConnection(socket, to, onFault)
       connection.owner = owner
-      socket.on('connect', () => owner.connected())
+      const onConnect = (): void => owner.connected()
+      socket.on(
+        'connect',
+        guard((error) => socket.destroy(error instanceof Error ? error : undefined), onConnect),
+      )
       return connection
     },
     pump: (from, to) => {
       if (from instanceof NodeConnection && to instanceof NodeConnection) from.pumpTo(to)
     },
     after: (ms, run): Timer => {
-      const timer = setTimeout(run, ms)
+      const timer = setTimeout(guard(onFault, run), ms)
       return { cancel: () => clearTimeout(timer) }
     },
     now: () => performance.now(),
@@ -150,16 +166,16 @@ function systemError(code: string): Error {
 async function listen(
   { host, port }: ListenEndpoint,
   accepted: (connection: TcpConnection) => void,
-  budget: FileBudget,
-  spend: (socket: Socket) => void,
+  { budget, spend, onFault }: { budget: FileBudget; spend: (socket: Socket) => void; onFault: FaultHandler },
 ): Promise<BoundListener> {
-  const server = createServer({ allowHalfOpen: true }, (socket) => {
+  const accept = (socket: Socket): void => {
     const { remoteAddress, remotePort } = socket
     // A client that has already disconnected has no address.
     if (remoteAddress === undefined || !budget.hasRoom) return void socket.destroy()
     spend(socket)
-    accepted(new NodeConnection(socket, endpoint(remoteAddress, remotePort)))
-  })
+    accepted(new NodeConnection(socket, endpoint(remoteAddress, remotePort), onFault))
+  }
+  const server = createServer({ allowHalfOpen: true }, guard(onFault, accept))
   // When out of files, Node drops the connection and goes on.
   server.listen({ host, port, backlog: BACKLOG })
   await once(server, 'listening')

@@ -3,6 +3,7 @@ import { close as closeFile, closeSync, writeSync } from 'node:fs'
 import module from 'node:module'
 import { dirname } from 'node:path'
 import { Worker } from 'node:worker_threads'
+import { type FaultHandler, guard } from '../../lib/fault-boundary.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { DnsResult } from '../dns/resolver.ts'
 import type { RegistryChange } from '../policy/source-registry.ts'
@@ -37,6 +38,8 @@ export interface DataPlaneClient {
 
 /** Callbacks of the data plane into the main thread. */
 export interface DataPlaneHost extends DataPlaneCallbacks {
+  /** An internal error that ended one connection. */
+  readonly onFault: FaultHandler
   /** The data plane has ended unexpectedly: no connection is served any more. */
   died(error: unknown): void
 }
@@ -82,13 +85,14 @@ export type WorkerEvent =
   | { readonly kind: 'look-up'; readonly name: string }
   | { readonly kind: 'log'; readonly lines: string }
   | { readonly kind: 'warn'; readonly sentence: string }
+  | { readonly kind: 'fault'; readonly message: string }
   | { readonly kind: 'denied'; readonly denied: DeniedRequest[] }
   /** Asks the main thread to close a descriptor that is not a socket. */
   | { readonly kind: 'discard'; readonly fd: number }
 
 /** Runs it in this thread on Node's sockets. */
 export async function openInProcessDataPlane(options: DataPlaneOptions, host: DataPlaneHost): Promise<DataPlaneClient> {
-  const dataPlane = new DataPlane(openNodeTransport(options.maxFiles), options, host)
+  const dataPlane = new DataPlane(openNodeTransport(options.maxFiles, host.onFault), options, host)
   const listening = await dataPlane.open()
   return {
     listening,
@@ -122,7 +126,7 @@ export async function openWorkerDataPlane(
       execArgv: ['--disable-warning=ExperimentalWarning'],
     },
   )
-  const watchdog = new AcceptWatchdog(accepting, kernel.shutdown)
+  const watchdog = new AcceptWatchdog(accepting, kernel.shutdown, host.onFault)
   const client = new WorkerDataPlane(worker, wake, host, watchdog)
   try {
     await client.opened
@@ -175,7 +179,7 @@ class WorkerDataPlane implements DataPlaneClient {
     this.opened = promise
     const { promise: ended, resolve: end } = Promise.withResolvers<void>()
     this.ended = ended
-    worker.on('message', (message: WorkerEvent) => {
+    const receive = (message: WorkerEvent): void => {
       if (message.kind === 'open') {
         this.listening = message.listening
         this.#isOpen = true
@@ -185,13 +189,14 @@ class WorkerDataPlane implements DataPlaneClient {
         this.#isClosing = true
         reject(errorOf(message))
       } else this.#handle(message)
-    })
+    }
+    worker.on('message', guard(host.onFault, receive))
     const died = (error: unknown): void => {
       reject(error)
       if (!this.#isClosing) host.died(error)
     }
-    worker.on('error', died)
-    worker.on('exit', () => {
+    worker.on('error', guard(host.onFault, died))
+    const onEnded = (): void => {
       this.#hasEnded = true
       process.off('exit', this.#onExit)
       this.#closeWake()
@@ -199,7 +204,8 @@ class WorkerDataPlane implements DataPlaneClient {
       for (const resolveReply of this.#pending.values()) resolveReply({})
       died(new Error('the worker thread of the proxy has ended'))
       end()
-    })
+    }
+    worker.on('exit', guard(host.onFault, onEnded))
     // A process that exits waits for its threads, and this one blocks in epoll_wait.
     process.on('exit', this.#onExit)
   }
@@ -292,6 +298,7 @@ class WorkerDataPlane implements DataPlaneClient {
     } else if (message.kind === 'look-up') this.#host.lookUp(message.name)
     else if (message.kind === 'log') this.#host.log(message.lines)
     else if (message.kind === 'warn') this.#host.warn(message.sentence)
+    else if (message.kind === 'fault') this.#host.onFault(new Error(message.message))
     else if (message.kind === 'denied') this.#host.reportDenied(message.denied)
     else if (message.kind === 'discard') closeFile(message.fd, () => {})
   }

@@ -15,7 +15,7 @@ export async function runWorkerLoop(port: MessagePort, { options, wake, acceptin
   if (!kernel) throw new Error('this Node has no node:ffi')
   const transport = new EpollTransport(kernel, {
     woken: () => fetchCommands(),
-    failed: (error) => post({ kind: 'warn', sentence: `internal error on a connection: ${error}` }),
+    failed: (error) => post({ kind: 'fault', message: describeFault(error) }),
     starved: () => post({ kind: 'warn', sentence: 'no more files can be opened: new connections wait' }),
     discard: (fd) => post({ kind: 'discard', fd }),
     acceptGuard: new AcceptGuard(accepting),
@@ -73,6 +73,11 @@ export async function runWorkerLoop(port: MessagePort, { options, wake, acceptin
   transport.run()
   transport.close()
   port.close()
+}
+
+/** Error objects are not posted as they are: an odd one cannot be cloned. */
+function describeFault(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error)
 }
 
 function faultOf(run: () => void): WorkerReply {

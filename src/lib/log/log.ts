@@ -36,7 +36,16 @@ export async function openLog(options: LogOptions = {}): Promise<Log> {
 
 /** Every line passes through here, so credentials in log calls are never written. */
 function redacting(stream: DestinationStream): DestinationStream {
-  return { write: (lines) => stream.write(redactJson(lines)) }
+  return { write: (lines) => stream.write(redactOrOmit(lines)) }
+}
+
+/** A line that cannot be redacted must not be written, and must not end the process that logs it. */
+function redactOrOmit(lines: string): string {
+  try {
+    return redactJson(lines)
+  } catch {
+    return `{"level":"error","time":"${new Date().toISOString()}","msg":"log lines were left out: they cannot be redacted"}\n`
+  }
 }
 
 /** Accepts JSON lines for stderr, from callers that format them themselves. */

@@ -1,6 +1,7 @@
 // Sends spans to an OpenTelemetry collector in batches. It never delays the work that it describes: the queue is bounded, and
 // spans that do not fit, or that the collector does not take, are counted and dropped.
 // Not the OpenTelemetry packages: they are 13 packages with 14 MB, and this is one POST.
+import { guard } from '../fault-boundary.ts'
 import { rootCauseOf } from '../http/error-cause.ts'
 import { defineCounter, type MetricRegistry } from '../log/metric-registry.ts'
 import { isObject, tryParseJson } from '../text/json.ts'
@@ -93,13 +94,16 @@ export class OtlpExporter implements SpanSink {
   #schedule(delayMs: number): void {
     if (this.#closing.signal.aborted || this.#sending) return
     clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => {
+    const onFault = (error: unknown): void => this.#report(`internal error: ${error}`)
+    const send = (): void => {
       this.#timer = undefined
-      this.#sending = this.#sendBatch().finally(() => {
+      const sent = (): void => {
         this.#sending = undefined
         if (this.#queue.length > 0) this.#schedule(this.#pauseMs())
-      })
-    }, delayMs).unref()
+      }
+      this.#sending = this.#sendBatch().catch(onFault).finally(sent)
+    }
+    this.#timer = setTimeout(guard(onFault, send), delayMs).unref()
   }
 
   #pauseMs(): number {

@@ -3,6 +3,7 @@
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { readEnvironment } from '../../lib/environment.ts'
+import { throwUncaught } from '../../lib/fault-boundary.ts'
 import type { Job, Runtime } from '../runtime.ts'
 import type { RuntimeContext } from '../runtime-context.ts'
 import { WarmPool } from '../warm-pool.ts'
@@ -10,11 +11,15 @@ import type { DemoTask } from './task.ts'
 
 const AGENT = fileURLToPath(new URL(`./agent${extname(import.meta.url)}`, import.meta.url))
 
-export async function openRuntime({ clock, user }: RuntimeContext): Promise<Runtime> {
+export async function openRuntime({
+  clock,
+  user,
+  onBackgroundError: onFault = throwUncaught,
+}: RuntimeContext): Promise<Runtime> {
   const argv = [process.execPath, AGENT, ...(user ? [String(user.uid)] : [])]
   // Without the compile cache each process would load the TypeScript compiler, which needs more memory than the agent.
   const cache = readEnvironment('NODE_COMPILE_CACHE')
-  const pool = new WarmPool({ clock, argv, env: cache === undefined ? {} : { NODE_COMPILE_CACHE: cache } })
+  const pool = new WarmPool({ clock, argv, env: cache === undefined ? {} : { NODE_COMPILE_CACHE: cache }, onFault })
   await pool.warm()
   return { name: 'demo', run: (job) => pool.run(job, toTask(job, clock.now())), close: () => pool.close() }
 }

@@ -1,4 +1,6 @@
 // Schedules the deferred work of a lane: soon after each batch, and less often but in larger pieces under load.
+import { type FaultHandler, guard, throwUncaught } from '../../lib/fault-boundary.ts'
+import { Refusal } from '../../lib/refusal.ts'
 import type { DeferredResult } from './lane.ts'
 
 /** Deferred work starts at the latest after this many items or this time. */
@@ -12,6 +14,7 @@ const RETRY_MS = 1000
 
 export class DeferredWork {
   readonly #runPiece: () => Promise<DeferredResult>
+  readonly #onFault: FaultHandler
   #items = 0
   /** When the first of the items was scheduled. */
   #since = 0
@@ -23,8 +26,10 @@ export class DeferredWork {
   #running: Promise<void> | undefined
   #isClosed = false
 
-  constructor(runPiece: () => Promise<DeferredResult>) {
+  /** `onFault` gets each exception of a piece, which is retried. */
+  constructor(runPiece: () => Promise<DeferredResult>, onFault: FaultHandler = throwUncaught) {
     this.#runPiece = runPiece
+    this.#onFault = onFault
     // An earlier process may have left work.
     this.#startAfter(PAUSE_MS)
   }
@@ -70,7 +75,7 @@ export class DeferredWork {
   #startAfter(ms: number, start = () => this.#start()): void {
     clearTimeout(this.#timer)
     this.#isPostponed = false
-    if (!this.#isClosed) this.#timer = setTimeout(start, ms)
+    if (!this.#isClosed) this.#timer = setTimeout(guard(this.#onFault, start), ms)
   }
 
   #startIfIdle(): void {
@@ -92,8 +97,9 @@ export class DeferredWork {
     let nextMs: number | undefined
     try {
       if ((await this.#runPiece()).isMore) nextMs = 0
-    } catch {
-      // Writers get the errors of the store; here a retry is enough.
+    } catch (error) {
+      // Writers get the refusals of the store; here a retry is enough.
+      if (!(error instanceof Refusal)) this.#onFault(error)
       nextMs = RETRY_MS
     }
     this.#running = undefined

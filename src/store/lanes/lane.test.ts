@@ -49,7 +49,7 @@ function createManualQueue() {
 
 function open(limits: Partial<LaneLimits> = {}) {
   const manual = createManualQueue()
-  return { ...manual, lane: new QueuedLane(handler, manual.queue, limits) }
+  return { ...manual, lane: new QueuedLane(handler, manual.queue, { limits }) }
 }
 
 suite('a lane', () => {
@@ -224,7 +224,7 @@ suite('a lane', () => {
           },
           close: async () => {},
         }
-        const lane = new QueuedLane(handler, queue, { batchItems, batchBytes })
+        const lane = new QueuedLane(handler, queue, { limits: { batchItems, batchBytes } })
         const answers: Promise<string>[] = []
         for (const [at, { source, bytes, wait }] of given.entries()) {
           answers.push(lane.push({ name: `${at}`, source, bytes }))

@@ -1,5 +1,6 @@
 // Group commit without a timer: single items are queued and written in batches. Items that arrive while a batch is being
 // written form the next batch.
+import { type FaultHandler, guard, throwUncaught } from '../../lib/fault-boundary.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { Dialect, Tx } from '../engine.ts'
 
@@ -44,6 +45,8 @@ export interface LaneOptions {
   /** A piece of deferred work is committed. `wasAnnounced`: `onDeferredStart` was called for it. */
   readonly onDeferredCommit?: (result: DeferredResult, wasAnnounced: boolean) => void
   readonly limits?: Partial<LaneLimits>
+  /** Gets the exceptions of waiters and of deferred work. */
+  readonly onFault?: FaultHandler
 }
 
 export interface LaneLimits {
@@ -84,6 +87,7 @@ export class QueuedLane<I, O> implements Lane<I, O> {
   readonly #handler: LaneHandler<I, O>
   readonly #writer: WriteQueue<I, O>
   readonly #limits: LaneLimits
+  readonly #onFault: FaultHandler
   #queue: QueuedItem<I, O>[] = []
   #writing: readonly QueuedItem<I, O>[] = []
   /** Totals of the queue and the batch that is being written. */
@@ -94,10 +98,15 @@ export class QueuedLane<I, O> implements Lane<I, O> {
   #onIdle: (() => void) | undefined
   #timer: NodeJS.Timeout | undefined
 
-  constructor(handler: LaneHandler<I, O>, writer: WriteQueue<I, O>, limits: Partial<LaneLimits> = {}) {
+  constructor(
+    handler: LaneHandler<I, O>,
+    writer: WriteQueue<I, O>,
+    { limits, onFault = throwUncaught }: Pick<LaneOptions, 'limits' | 'onFault'> = {},
+  ) {
     this.#handler = handler
     this.#writer = writer
     this.#limits = { ...LANE_LIMITS, ...limits }
+    this.#onFault = onFault
   }
 
   push(item: I): Promise<O> {
@@ -113,7 +122,10 @@ export class QueuedLane<I, O> implements Lane<I, O> {
     this.#items++
     this.#bytes += bytes
     this.#queue.push({ item, bytes, source: this.#handler.source(item), since: performance.now(), waiter })
-    this.#timer ??= setInterval(() => this.#rejectLate(), 250).unref()
+    this.#timer ??= setInterval(
+      guard(this.#onFault, () => this.#rejectLate()),
+      250,
+    ).unref()
     if (this.#writing.length > 0) return
     if (this.#queue.length >= EAGER_ITEMS) this.#send()
     else this.#sendSoon()
@@ -137,14 +149,15 @@ export class QueuedLane<I, O> implements Lane<I, O> {
   #sendSoon(): void {
     if (this.#isSendScheduled) return
     this.#isSendScheduled = true
-    setImmediate(() => {
+    const send = (): void => {
       this.#isSendScheduled = false
       this.#send()
-    })
+    }
+    setImmediate(guard(this.#onFault, send))
   }
 
   #send(): void {
-    if (this.#queue.length > 0 && this.#writing.length === 0) void this.#write(this.#takeBatch())
+    if (this.#queue.length > 0 && this.#writing.length === 0) this.#write(this.#takeBatch()).catch(this.#onFault)
   }
 
   async #write(batch: readonly QueuedItem<I, O>[]): Promise<void> {
@@ -155,14 +168,31 @@ export class QueuedLane<I, O> implements Lane<I, O> {
       const answers = await this.#writer.write(items)
       if (answers.length !== items.length) throw new Error('the handler of a lane did not answer every item')
       let at = 0
-      for (const answer of answers) batch[at++]?.waiter.resolve(answer)
+      for (const answer of answers) this.#resolve(batch[at++]?.waiter, answer)
     } catch (error) {
-      for (const { waiter } of batch) waiter.reject(error)
+      for (const { waiter } of batch) this.#reject(waiter, error)
     }
     this.#writing = []
     this.#subtract(batch)
     if (this.#queue.length > 0) this.#send()
     else if (this.#items === 0) this.#becomeIdle()
+  }
+
+  /** An exception of one waiter must not fail the others of its batch, which is committed. */
+  #resolve(waiter: Waiter<O> | undefined, answer: O): void {
+    try {
+      waiter?.resolve(answer)
+    } catch (error) {
+      this.#onFault(error)
+    }
+  }
+
+  #reject(waiter: Waiter<O>, reason: unknown): void {
+    try {
+      waiter.reject(reason)
+    } catch (error) {
+      this.#onFault(error)
+    }
   }
 
   #becomeIdle(): void {
@@ -220,6 +250,6 @@ export class QueuedLane<I, O> implements Lane<I, O> {
     }
     for (const { since, waiter } of [...late, ...this.#writing])
       if (since < oldest)
-        waiter.reject(new Refusal('unavailable', 'the store did not answer in time', 'try again in a moment'))
+        this.#reject(waiter, new Refusal('unavailable', 'the store did not answer in time', 'try again in a moment'))
   }
 }

@@ -18,7 +18,7 @@ export function openLane<I, O>(
   handler: LaneHandler<I, O>,
   options: LaneOptions = {},
 ): Lane<I, O> {
-  return new QueuedLane(handler, new TransactionWriteQueue(handler, engine, options), options.limits)
+  return new QueuedLane(handler, new TransactionWriteQueue(handler, engine, options), options)
 }
 
 interface BatchResult<O> {
@@ -37,7 +37,7 @@ export class TransactionWriteQueue<I, O> implements WriteQueue<I, O> {
     this.#handler = handler
     this.#engine = engine
     this.#options = options
-    this.#deferred = new DeferredWork(() => engine.transaction((tx) => this.#runDeferred(tx, false)))
+    this.#deferred = new DeferredWork(() => engine.transaction((tx) => this.#runDeferred(tx, false)), options.onFault)
   }
 
   write(items: readonly I[]): Promise<readonly O[]> {

@@ -1,6 +1,7 @@
 // The PostgreSQL engine: serializable transactions, retried after conflicts.
 import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
+import { type FaultHandler, guard, throwUncaught } from '../../lib/fault-boundary.ts'
 import { refuse, TransientRefusal } from '../../lib/refusal.ts'
 import type { Dialect, Engine, QueryResult, Tx } from '../engine.ts'
 import {
@@ -107,7 +108,7 @@ export function clientOptions(url: string): pg.ClientConfig {
   }
 }
 
-export async function openPostgres(url: string): Promise<Engine> {
+export async function openPostgres(url: string, onFault: FaultHandler = throwUncaught): Promise<Engine> {
   const pool = new pg.Pool({
     ...clientOptions(url),
     max: CONNECTIONS,
@@ -134,7 +135,7 @@ export async function openPostgres(url: string): Promise<Engine> {
     await pool.end()
     throw translatePostgresError(error)
   }
-  return new PostgresEngine(pool, connectionErrors)
+  return new PostgresEngine(pool, connectionErrors, onFault)
 }
 
 /** Why the server ended a connection, by client. */
@@ -149,10 +150,12 @@ class PostgresEngine implements Engine {
   readonly #lockQueues = new LockQueues(LOCK_REQUESTS_MAX)
   readonly #operations = new InFlightOperations()
   readonly #listeners = new Set<() => void>()
+  readonly #onFault: FaultHandler
   #ended: Promise<void> | undefined
 
-  constructor(pool: pg.Pool, connectionErrors: ConnectionErrors) {
+  constructor(pool: pg.Pool, connectionErrors: ConnectionErrors, onFault: FaultHandler) {
     this.#pool = pool
+    this.#onFault = onFault
     this.#connectionErrors = connectionErrors
   }
 
@@ -170,24 +173,25 @@ class PostgresEngine implements Engine {
     let client: pg.PoolClient | undefined
     let reconnectTimer: NodeJS.Timeout | undefined
     let isStopped = false
+    const notify = guard(this.#onFault, listener)
     const connect = async (): Promise<void> => {
       try {
         client = await this.#pool.connect()
         if (isStopped) return release()
         // Notifications may still arrive while the connection is being closed.
         client.on('notification', ({ payload }) => {
-          if (!isStopped) listener(payload ?? '')
+          if (!isStopped) notify(payload ?? '')
         })
-        client.once('end', lost)
+        client.once('end', onLost)
         await client.query(`listen ${CHANNEL}`)
         // Notifications may have been missed before.
-        if (!isStopped) listener('')
+        if (!isStopped) notify('')
       } catch {
         lost()
       }
     }
     const release = (): void => {
-      client?.off('end', lost)
+      client?.off('end', onLost)
       client?.release(true)
       client = undefined
     }
@@ -195,8 +199,10 @@ class PostgresEngine implements Engine {
     const lost = (): void => {
       release()
       clearTimeout(reconnectTimer)
-      if (!isStopped) reconnectTimer = setTimeout(() => void connect(), RECONNECT_MS).unref()
+      if (!isStopped) reconnectTimer = setTimeout(reconnect, RECONNECT_MS).unref()
     }
+    const onLost = guard(this.#onFault, lost)
+    const reconnect = guard(this.#onFault, connect)
     const stop = (): void => {
       isStopped = true
       clearTimeout(reconnectTimer)
@@ -204,7 +210,7 @@ class PostgresEngine implements Engine {
       this.#listeners.delete(stop)
     }
     this.#listeners.add(stop)
-    void connect()
+    reconnect()
     return stop
   }
 
@@ -229,7 +235,7 @@ class PostgresEngine implements Engine {
   }
 
   async #attempt<T>(connection: Connection, work: (tx: Tx) => Promise<T>): Promise<T> {
-    const tx = new RunningTx(connection)
+    const tx = new RunningTx(connection, this.#onFault)
     let isBroken = false
     try {
       const value = await tx.runWork(work)

@@ -2,6 +2,7 @@
 // A thread writes it and processes search it, so that neither blocks the event loop.
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
+import { guard } from '../../lib/fault-boundary.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type {
   FullTextHit,
@@ -109,7 +110,10 @@ export class FullTextIndex {
     } finally {
       this.#reply = undefined
       worker.unref()
-      this.#idleTimer = setTimeout(() => this.#end(), this.#idleMs).unref()
+      this.#idleTimer = setTimeout(
+        guard(this.#onError, () => this.#end()),
+        this.#idleMs,
+      ).unref()
     }
   }
 

@@ -58,8 +58,7 @@ export class SearchProcessPool {
   }
 
   #open(): SearchProcess {
-    const searcher = new SearchProcess(this.#path, () => this.#idle.delete(searcher))
-    return searcher
+    return new SearchProcess(this.#path, this.#idle)
   }
 
   async #waitForProcess(deadlineMs: number): Promise<void> {
@@ -81,19 +80,20 @@ class SearchProcess {
   #reply: PromiseWithResolvers<FullTextReply> | undefined
   #idleTimer: NodeJS.Timeout | undefined
 
-  constructor(path: string, onEnd: () => void) {
+  /** Removes itself from `idle` when it has ended. */
+  constructor(path: string, idle: Set<SearchProcess>) {
     // The environment may contain secrets.
     this.#child = fork(ENTRY, [path], { env: {}, execArgv: [], stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
     this.#child.on('message', (reply: FullTextReply) => this.#reply?.resolve(reply))
     const ended = Promise.withResolvers<void>()
     this.#ended = ended.promise
-    const end = (error: unknown): void => {
-      onEnd()
+    const onEnd = (error: unknown): void => {
+      idle.delete(this)
       this.#reply?.reject(error)
       ended.resolve()
     }
-    this.#child.on('error', end)
-    this.#child.on('exit', (code, signal) => end(new Error(`the search process ended with ${signal ?? code}`)))
+    this.#child.on('error', onEnd)
+    this.#child.on('exit', (code, signal) => onEnd(new Error(`the search process ended with ${signal ?? code}`)))
   }
 
   async search(query: FullTextQuery, deadlineMs: number): Promise<FullTextReply> {
@@ -127,7 +127,8 @@ class SearchProcess {
 
   /** An idle child does not keep this process alive. */
   #ref(isBusy: boolean): void {
-    this.#child[isBusy ? 'ref' : 'unref']()
-    this.#child.channel?.[isBusy ? 'ref' : 'unref']()
+    for (const handle of [this.#child, this.#child.channel])
+      if (isBusy) handle?.ref()
+      else handle?.unref()
   }
 }

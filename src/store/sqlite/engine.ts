@@ -1,6 +1,7 @@
 // The SQLite engine: one writer with group commit, and a few readers.
 import { existsSync } from 'node:fs'
 import { setImmediate as immediate } from 'node:timers/promises'
+import { type FaultHandler, throwUncaught } from '../../lib/fault-boundary.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { Engine, Tx, WriteLock } from '../engine.ts'
 import {
@@ -37,14 +38,17 @@ export interface SqliteOptions {
   sync?: ((file: number) => Promise<void>) | undefined
 }
 
-export function openSqlite({ path, create = false, busyMs = 15_000, strict = false, sync }: SqliteOptions): Engine {
+export function openSqlite(
+  { path, create = false, busyMs = 15_000, strict = false, sync }: SqliteOptions,
+  onFault: FaultHandler = throwUncaught,
+): Engine {
   requireSqliteVersion(process.versions.sqlite ?? '')
   if (!existsSync(path)) {
     if (!create) refuse('not_found', `there is no store at ${path}`)
     createStore(path)
   }
   requireStore(path)
-  return new SqliteEngine(openSqliteConnection(path, busyMs), { busyMs, strict, sync })
+  return new SqliteEngine(openSqliteConnection(path, busyMs), { busyMs, strict, sync, onFault })
 }
 
 class SqliteEngine implements Engine {
@@ -59,6 +63,7 @@ class SqliteEngine implements Engine {
   readonly #path: string
   readonly #busyMs: number
   readonly #connection: SqliteConnection
+  readonly #onFault: FaultHandler
   readonly #writer: Writer
   readonly #checkpointer: WalCheckpointer
   readonly #sync: WalSync
@@ -74,11 +79,13 @@ class SqliteEngine implements Engine {
 
   constructor(
     connection: SqliteConnection,
-    options: Required<Pick<SqliteOptions, 'busyMs' | 'strict'>> & Pick<SqliteOptions, 'sync'>,
+    options: Required<Pick<SqliteOptions, 'busyMs' | 'strict'>> &
+      Pick<SqliteOptions, 'sync'> & { readonly onFault: FaultHandler },
   ) {
     this.#path = connection.path
     this.#busyMs = options.busyMs
     this.#connection = connection
+    this.#onFault = options.onFault
     this.#probe = openSqliteConnection(connection.path, options.busyMs)
     this.#probe.makeReadOnly()
     this.#sync = new WalSync(connection.path, { position: () => this.#dataVersion(), sync: options.sync })
@@ -146,7 +153,7 @@ class SqliteEngine implements Engine {
   }
 
   listen(listener: (payload: string) => void): () => void {
-    this.#watcher ??= new DataVersionWatcher(() => this.#dataVersion())
+    this.#watcher ??= new DataVersionWatcher(() => this.#dataVersion(), this.#onFault)
     return this.#watcher.listen(listener)
   }
 

@@ -46,7 +46,7 @@ export class WalCheckpointer {
     if (bytes < CHECKPOINT_BYTES) this.#restartBytes = RESTART_BYTES
     if (bytes >= this.#restartBytes) return this.#restart()
     const isDue = bytes - checkpointed * this.#pageBytes >= CHECKPOINT_BYTES
-    if (isDue && !this.#running) void this.#send('passive')
+    if (isDue && !this.#running) this.#send('passive').catch(this.#onFailure)
     return undefined
   }
 

@@ -1,5 +1,6 @@
 // The single writer of a process. Transactions of one event loop turn share a commit, because commits are expensive.
 import { setImmediate as immediate, setTimeout as pause } from 'node:timers/promises'
+import { type FaultHandler, throwUncaught } from '../../lib/fault-boundary.ts'
 import type { Tx } from '../engine.ts'
 import { RunningTx } from '../running-transaction.ts'
 import type { SqliteConnection } from './connection.ts'
@@ -38,6 +39,8 @@ interface WriterOptions {
   /** A transaction that awaits anything but the store fails. */
   readonly strict: boolean
   readonly onDiskError?: (error: unknown) => void
+  /** Gets the exceptions of commit callbacks. */
+  readonly onFault?: FaultHandler | undefined
   /** Runs after each commit, before the next one: keeps the log short. */
   readonly checkpoint?: () => Promise<void> | undefined
   /** Resolves when the commit is on disk; absent if commits wait for the disk themselves. */
@@ -55,10 +58,12 @@ export class Writer {
   readonly #options: WriterOptions
   readonly #now: () => number
   readonly #queue: Job[] = []
+  readonly #onFailure: FaultHandler
   #isRunning = false
   #givesWay = false
 
   constructor(connection: WriterConnection, options: WriterOptions) {
+    this.#onFailure = options.onDiskError ?? throwUncaught
     this.#connection = connection
     this.#options = options
     this.#now = options.now ?? (() => performance.now())
@@ -69,7 +74,8 @@ export class Writer {
       const deadline = performance.now() + this.#options.busyMs
       // The queue contains jobs of different result types.
       this.#queue.push({ work, resolve: resolve as (value: unknown) => void, reject, deadline, isAlone: false })
-      if (!this.#isRunning) void this.#runQueue()
+      // An exception leaves a transaction in an unknown state, like a failure of the disk.
+      if (!this.#isRunning) this.#runQueue().catch(this.#onFailure)
     })
   }
 
@@ -137,7 +143,7 @@ export class Writer {
       return
     }
     // The sync runs in parallel.
-    void this.#settleAfterSync(results)
+    this.#settleAfterSync(results).catch(this.#onFailure)
     for (const { notifyCommitted } of results) notifyCommitted()
     await this.#options.checkpoint?.()
   }
@@ -169,7 +175,7 @@ export class Writer {
 
   /** Runs a job in a savepoint, so that its failure does not affect others. The first needs none. */
   async #runJob(job: Job, isFirst: boolean): Promise<JobResult> {
-    const tx = new RunningTx(this.#connection)
+    const tx = new RunningTx(this.#connection, this.#options.onFault)
     try {
       if (!isFirst) this.#connection.exec('savepoint job')
       const value = await this.#runWork(tx, job.work)
