@@ -324,3 +324,31 @@ suite('limits', () => {
     assert.ok(read > 10_000_000)
   })
 })
+
+suite('an exception of a handler', () => {
+  for (const [what, intercept] of Object.entries({
+    'at once': () => {
+      throw new TypeError('odd request')
+    },
+    'in its reply': async () => {
+      throw new TypeError('odd request')
+    },
+    'of a reply that is no JSON': async () => ({ result: { count: 1n } }),
+  }))
+    test(`${what} closes this connection and is reported once`, async () => {
+      const [[ours, theirs], [healthy, served]] = [duplexPair(), duplexPair()]
+      const faults: unknown[] = []
+      const onFault = (error: unknown): void => void faults.push(error)
+      await new LineTransport(theirs, { intercept, onFault }).start()
+      await new LineTransport(served, { intercept: async () => ({ result: {} }), onFault }).start()
+      ours.on('error', () => undefined)
+      ours.write(echo(1))
+      await once(theirs, 'close')
+      assert.equal(faults.length, 1)
+      assert.ok(faults[0] instanceof TypeError)
+      healthy.write(echo(2))
+      const [line] = await once(healthy, 'data')
+      assert.deepEqual(JSON.parse(String(line)), { jsonrpc: '2.0', id: 2, result: {} })
+      for (const side of [ours, healthy]) side.destroy()
+    })
+})

@@ -35,6 +35,8 @@ export interface SvcIo {
   stopped(): Promise<void>
   /** The channel to its parent; undefined unless the supervisor has started this process. */
   readonly line?: ProcessLine | undefined
+  /** Calls `log` with an exception that nothing caught, and then exits with `FAULT_EXIT_CODE`. */
+  onUncaught?(log: (error: unknown) => void): void
 }
 
 export type SvcCommand = ProgramCommand<SvcContext>

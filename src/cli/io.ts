@@ -3,6 +3,7 @@ import { isatty } from 'node:tty'
 import { systemClock } from '../lib/clock.ts'
 import { exitWith, processOutput } from '../lib/command-line/process-output.ts'
 import { environment } from '../lib/environment.ts'
+import { FAULT_EXIT_CODE } from '../lib/fault-boundary.ts'
 import { lazy } from '../lib/lazy.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { SvcIo } from './command.ts'
@@ -36,6 +37,16 @@ async function processIo(): Promise<SvcIo> {
         void line?.parentEnded.then(resolve)
       }),
     ...(line ? { line } : {}),
+    // Also called for a promise that was rejected without a handler.
+    onUncaught: (log) => {
+      process.once('uncaughtException', (error) => {
+        try {
+          log(error)
+        } finally {
+          process.exit(FAULT_EXIT_CODE)
+        }
+      })
+    },
   }
 }
 

@@ -31,3 +31,17 @@ test('concerns every reader without keys, and no reader with an empty list', () 
   signals.emit([])
   assert.deepEqual(heard, [undefined, []])
 })
+
+test('notifies the others when a listener throws, and reports the exception', () => {
+  const faults: unknown[] = []
+  const signals = new CommitSignals((error) => faults.push(error))
+  const heard: string[] = []
+  signals.on(() => {
+    throw new TypeError('odd')
+  })
+  signals.on(() => heard.push('second'))
+  signals.emit()
+  signals.emit()
+  assert.deepEqual(heard, ['second', 'second'])
+  assert.deepEqual(faults.map(String), ['TypeError: odd', 'TypeError: odd'])
+})

@@ -21,6 +21,9 @@ export type FaultPlace = (typeof FAULT_PLACES)[number]
 
 export const FAULTS = defineCounter('svc_faults_total', 'Internal errors outside of requests', { place: FAULT_PLACES })
 
+/** Exit code of a serving process after an exception that no boundary caught: its state is unknown, so it must not go on. */
+export const FAULT_EXIT_CODE = 70
+
 /** Must not throw. */
 export type FaultHandler = (error: unknown) => void
 

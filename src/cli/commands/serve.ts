@@ -3,6 +3,7 @@ import type { OpenHost } from '../../daemons/process/host.ts'
 import type { ServingProcess } from '../../daemons/process/presence.ts'
 import type { RunningInstance } from '../../daemons/serve.ts'
 import type { FaultPlace } from '../../lib/fault-boundary.ts'
+import type { Log } from '../../lib/log/log.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
 import type { ConfiguredInstance } from '../instance/instance.ts'
@@ -36,10 +37,16 @@ async function runStoreless({ io, print }: SvcContext, { settings, sources }: Co
   ])
   const { serveStoreless } = await storelessTimed()
   const log = await openLog({ level: settings.LOG_LEVEL })
+  io.onUncaught?.((error) => logUncaught(log, error))
   const close = await serveStoreless({ sources, print: print.line, log })
   await reportReady()
   await stopped
   await close()
+}
+
+/** See docs/architecture.md#fault-boundaries. */
+function logUncaught(log: Log, error: unknown): void {
+  log.error({ place: 'process', err: error }, 'an exception was not caught; exiting')
 }
 
 /** For `systemctl start`, which waits for it. */
@@ -73,6 +80,10 @@ export async function runDaemons(
   const onBackgroundError = (error: unknown, place: FaultPlace): void =>
     error instanceof Refusal ? log.error({ place }, error.message) : log.error({ place, err: error }, 'internal error')
   const host = await openInstance(configured, { clock: io.clock, onBackgroundError })
+  io.onUncaught?.((error) => {
+    host.faults.count('process')
+    logUncaught(log, error)
+  })
   const { sources } = configured
   const failed = Promise.withResolvers<never>()
   const { spawnRunner } = await import('../../supervisor/program.ts')

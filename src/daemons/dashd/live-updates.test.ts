@@ -7,6 +7,7 @@ import { countedEngine } from '../../../test/support/counted-engine.ts'
 import { isRefusal, testHost } from '../../../test/support/host.ts'
 import { openStream } from '../../../test/support/link-host.ts'
 import { serveHost } from '../../../test/support/served-host.ts'
+import { until } from '../../../test/support/until.ts'
 import { createSession } from '../../core/people/sessions.ts'
 import { groupsResource } from '../../resources/groups.ts'
 import { sessionCookieName } from '../http/session-cookie.ts'
@@ -141,4 +142,22 @@ test('a browser that does not read is disconnected, and the others when the daem
   const other = openUnread(live)
   live.close()
   assert.ok(other.writableEnded)
+})
+
+test('an exception in the stream of one page ends it, and the others are told', async (t) => {
+  const { host, faults } = await testHost(t)
+  const live = new LiveUpdates(host)
+  t.after(() => live.close())
+  const written: string[] = []
+  const [odd, good] = [0, 1].map(() => new ServerResponse(new IncomingMessage(new Socket())))
+  if (!odd || !good) return
+  live.open(odd, 'github:1', live.version)
+  live.open(good, 'github:1', live.version)
+  odd.write = () => assert.fail('odd stream')
+  good.write = (text: unknown) => written.push(String(text)) > 0
+  host.signals.emit()
+  await until(() => written.length > 0)
+  assert.match(written[0] ?? '', /^id: \d+\nevent: svc:changed/)
+  assert.deepEqual([odd.destroyed, good.destroyed], [true, false])
+  assert.deepEqual(faults, [{ place: 'stream', message: 'odd stream' }])
 })

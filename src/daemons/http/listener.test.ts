@@ -338,3 +338,17 @@ test('stopping closes connections that do not finish in time', async (t) => {
   await close()
   await assert.rejects(answer)
 })
+
+test('an exception in a handler ends its connection, and the listener goes on', async (t) => {
+  const errors: unknown[] = []
+  const { url } = await open(t, {
+    rawHandler: ({ url }) => {
+      if (url === '/odd') throw new TypeError('odd request')
+      return false
+    },
+    onBackgroundError: (error) => errors.push(error),
+  })
+  await assert.rejects(fetch(`${url}/odd`))
+  assert.equal((await fetch(`${url}/good`)).status, 200)
+  assert.deepEqual(errors.map(String), ['TypeError: odd request'])
+})

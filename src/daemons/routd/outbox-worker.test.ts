@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { openChannelApi } from '../../../test/support/channel-api.ts'
 import { EVERY_CAPABILITY, type FakeAdapter, fakeAdapter } from '../../../test/support/fake-adapter.ts'
+import { fakeChannel, withChannel } from '../../../test/support/fake-channel.ts'
 import { type EngineName, freshStore, onEveryEngine, type TestHost, testHost } from '../../../test/support/host.ts'
 import { until } from '../../../test/support/until.ts'
 import { registerChannel } from '../../core/delivery/channel-registrations.ts'
@@ -429,5 +430,26 @@ onEveryEngine('a process that is killSender between sending and recording', (eng
     const { adapter, settled } = await killSender(t, { isKeyed: false, claims: true })
     assert.equal((await settled())[0]?.state, 'sent')
     assert.equal(adapter.delivered.length, 2)
+  })
+})
+
+test('an adapter with answers of odd shapes fails its delivery alone, with the reason stored', async (t) => {
+  const on = await testHost(t)
+  const answers: unknown[] = [null, 'text', { id: { nested: true } }, { id: 'm-4' }]
+  const send = async () => answers.shift() as { id?: string }
+  const channel = { ...fakeChannel({ platform: 'telegram', isKeyed: true }), actions: { send } }
+  const host = { ...on.host, channels: withChannel(on.host.channels, channel) }
+  const here = await openRoom(t, { on: { ...on, host } })
+  here.worker()
+  const { id } = await here.record('hello')
+  const find = async () => (await here.rows()).find((row) => row.id === id)
+  await until(async () => (await find())?.error !== undefined)
+  const row = await find()
+  assert.match(row?.error ?? '', /Cannot destructure property 'id'/)
+  assert.ok(on.faults.some(({ place, message }) => place === 'delivery' && message === row?.error))
+  await until(async () => {
+    on.clock.advance(60_000)
+    host.signals.emit()
+    return (await find())?.state === 'sent'
   })
 })

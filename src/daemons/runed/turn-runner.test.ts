@@ -14,6 +14,7 @@ import { costLog } from '../../core/turns/costs.ts'
 import type { ClaimedTurn, WorkspaceAvailability } from '../../core/turns/turn-claim.ts'
 import { FAILURE_MESSAGES } from '../../core/turns/turn-failures.ts'
 import { stopTurns, type Turn, turns } from '../../core/turns/turns.ts'
+import { FAULTS } from '../../lib/fault-boundary.ts'
 import { openLog } from '../../lib/log/log.ts'
 import { Refusal, TransientRefusal } from '../../lib/refusal.ts'
 import { type AgentRunResult, type Job, RunFault } from '../../runtimes/runtime.ts'
@@ -582,4 +583,38 @@ onEveryEngine('a folder whose turns have failed three times in a row', (engine) 
     assert.equal(on.agent.runs, 6)
     await mustWait(on, await on.ask())
   })
+})
+
+test('an internal error beside the runtime fails its turn with the reason, and no other', async (t) => {
+  const { ask, passing, ended, state, host, logged, clock } = await open(t, 'sqlite')
+  const log = await openLog({ to: { write: (line) => logged.push(line) } })
+  const prepare = async ({ turn, messages: asked }: ClaimedTurn) => {
+    const text = asked.map(({ message }) => decodeContent(message.content)).join()
+    const fault = new AbortController()
+    const run = async ({ signal }: Job): Promise<AgentRunResult> => {
+      if (text !== 'odd') return { result: `you said ${text}` }
+      const { promise, reject } = Promise.withResolvers<never>()
+      signal.addEventListener('abort', () => reject(new RunFault('retryable', 'it was stopped')))
+      fault.abort(new TypeError('odd report'))
+      return promise
+    }
+    const runtime = { name: 'test', run, close: async () => {} }
+    return { runtime, job: jobOf(turn), fault: fault.signal, close: async () => {} }
+  }
+  const runner = new TurnRunner({ host, log, prepare, leaseMs: LEASE_MS })
+  t.after(() => runner.close())
+  const odd = await ask('odd')
+  await passing(odd)
+  assert.equal((await ended(odd)).status, 'failed')
+  assert.match((await state(odd)).reason ?? '', /^internal error: odd report/)
+  clock.advance(120_000)
+  assert.deepEqual((await ended(await ask('hello'))).said, ['you said hello'])
+  const attempts = host.metrics.count(FAULTS, { place: 'turn' })
+  assert.ok(attempts > 1)
+  const lines = logged
+    .join('')
+    .split('\n')
+    .filter((line) => line.includes('"internal error"'))
+  assert.equal(lines.length, attempts)
+  assert.match(lines[0] ?? '', /odd report/)
 })

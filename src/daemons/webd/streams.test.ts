@@ -15,6 +15,7 @@ import {
 } from '../../../test/support/link-host.ts'
 import { measureMachineLoad } from '../../../test/support/machine-load.ts'
 import { until } from '../../../test/support/until.ts'
+import { FAULTS } from '../../lib/fault-boundary.ts'
 import { chatFeed } from './event-feeds.ts'
 import { type EventFeed, type StreamLimits, Streams, UNSENT_MAX } from './streams.ts'
 
@@ -423,7 +424,7 @@ async function serveStreams(
   followed: EventFeed,
   { isHeld = false, ...limits }: Partial<StreamLimits> & { isHeld?: boolean } = {},
 ) {
-  const { host } = await testHost(t)
+  const { host, faults } = await testHost(t)
   const streams = new Streams(host, { all: 0, perLink: 0, ...limits })
   t.after(() => streams.close())
   const responses: ServerResponse[] = []
@@ -441,7 +442,7 @@ async function serveStreams(
   await once(server, 'listening')
   const address = server.address()
   assert.ok(address && typeof address === 'object')
-  return { host, streams, responses, open: () => openStream(t, `http://127.0.0.1:${address.port}/`) }
+  return { host, faults, streams, responses, open: () => openStream(t, `http://127.0.0.1:${address.port}/`) }
 }
 
 test('a comment every 15 s keeps a stream open', async (t) => {
@@ -564,4 +565,56 @@ test('a chat taken over by another folder does not show earlier events', async (
   const seen = await stream.count(4)
   assert.doesNotMatch(JSON.stringify(seen), /a secret/)
   assert.match(JSON.stringify(seen[0]), /of team\/sub/)
+})
+
+test('a feed that cannot be read ends its streams once, with the reason in the log', async (t) => {
+  let isOdd = false
+  const feed: EventFeed = {
+    kind: 'chat',
+    name: 'web:main',
+    read: async () => {
+      if (isOdd) throw new TypeError('odd event')
+      return { events: [], until: 0, isMore: false, isOver: false }
+    },
+  }
+  const { host, faults, streams, open } = await serveStreams(t, feed)
+  const opened = await Promise.all([open(), open()])
+  await until(() => streams.count === 2)
+  isOdd = true
+  await until(async () => {
+    host.signals.emit(['web:main'])
+    return streams.count === 0
+  })
+  for (const stream of opened) await stream.over()
+  assert.deepEqual(faults, [{ place: 'stream', message: 'odd event' }])
+  assert.equal(host.metrics.count(FAULTS, { place: 'stream' }), 1)
+})
+
+test('an exception in one stream ends it, and the others of the feed get the event', async (t) => {
+  const events: { seq: number; text: string }[] = []
+  const feed: EventFeed = {
+    kind: 'chat',
+    name: 'web:main',
+    read: async (_tx, after) => ({
+      events: events.filter(({ seq }) => seq > after),
+      until: events.length,
+      isMore: false,
+      isOver: false,
+    }),
+  }
+  const { host, faults, streams, responses, open } = await serveStreams(t, feed)
+  const [odd, good] = [await open(), await open()]
+  await until(() => streams.count === 2)
+  const [broken] = responses
+  if (broken) broken.write = () => assert.fail('odd stream')
+  events.push({ seq: 1, text: 'id: 1\ndata: hello\n\n' })
+  await until(async () => {
+    host.signals.emit(['web:main'])
+    return streams.count === 1
+  })
+  const all = await good.count(1)
+  assert.equal(all[0]?.data, 'hello')
+  assert.equal(broken?.destroyed, true)
+  await odd.over().catch(() => undefined)
+  assert.deepEqual(faults, [{ place: 'stream', message: 'odd stream' }])
 })

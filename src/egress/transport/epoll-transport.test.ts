@@ -134,3 +134,40 @@ test('opens no more descriptors than allowed and reuses released ones', {
   assert.deepEqual(told, ['first connected', 'second connected', 'fourth closed EMFILE'])
   assert.deepEqual([accepted, starvedTimes], [2, 1])
 })
+
+test('an exception of the owner of a connection closes that connection, and the others go on', {
+  skip: kernel ? false : 'this Node cannot call the kernel',
+}, () => {
+  if (!kernel) return
+  const faults: string[] = []
+  const transport = new EpollTransport(kernel, {
+    woken: () => {},
+    starved: () => {},
+    failed: (error) => void faults.push(`${error}`),
+  })
+  const told: string[] = []
+  const quiet = { received() {}, ended() {}, drained() {}, connected() {}, closed() {} }
+  const bound = transport.listenNow({ host: '127.0.0.1', port: 0 }, (connection) => {
+    connection.owner = {
+      ...quiet,
+      received: (bytes) => {
+        if (`${Buffer.from(bytes)}` === 'odd') throw new TypeError('odd bytes')
+        told.push(`received ${Buffer.from(bytes)}`)
+        transport.stop()
+      },
+      closed: (error?: string) => void told.push(`closed ${error}`),
+    }
+  })
+  const odd: TcpConnection = transport.connect(bound, { ...quiet, connected: () => void odd.write(Buffer.from('odd')) })
+  transport.after(50, () => {
+    const good: TcpConnection = transport.connect(bound, {
+      ...quiet,
+      connected: () => void good.write(Buffer.from('good')),
+    })
+  })
+  transport.run()
+  transport.close()
+  kernel.close(transport.wakeFd)
+  assert.deepEqual(faults, ['TypeError: odd bytes'])
+  assert.deepEqual(told, ['closed EIO', 'received good'])
+})

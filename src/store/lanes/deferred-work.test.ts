@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { tempDir } from '../../../test/support/temp.ts'
 import { until } from '../../../test/support/until.ts'
+import { Refusal } from '../../lib/refusal.ts'
 import type { Tx } from '../engine.ts'
 import { RunningTx } from '../running-transaction.ts'
 import { SqliteConnection } from '../sqlite/connection.ts'
@@ -61,15 +62,21 @@ test('runs at the latest after 50,000 items', async () => {
   await deferred.close()
 })
 
-test('retries after an error', async () => {
+test('retries after an error, and reports it unless it is a refusal', async () => {
+  const errors = [new Refusal('unavailable', 'busy'), new Error('odd row')]
+  const reported: unknown[] = []
   let runs = 0
-  const deferred = new DeferredWork(async () => {
-    if (runs++ === 0) throw new Error('busy')
+  const runPiece = async (): Promise<DeferredResult> => {
+    const error = errors[runs++]
+    if (error) throw error
     return { isMore: false }
-  })
-  await until(() => runs === 1)
-  deferred.schedule(1)
-  await until(() => runs === 2)
+  }
+  const deferred = new DeferredWork(runPiece, (error) => reported.push(error))
+  for (const count of [1, 2, 3]) {
+    await until(() => runs === count)
+    deferred.schedule(1)
+  }
+  assert.deepEqual(reported, [errors[1]])
   await deferred.close()
 })
 

@@ -252,3 +252,29 @@ suite('a lane', () => {
     )
   })
 })
+
+test('an exception of one waiter fails neither the others of its batch nor the next batch', async () => {
+  const faults: unknown[] = []
+  const { queue, finish } = createManualQueue()
+  const lane = new QueuedLane(handler, queue, { onFault: (error) => faults.push(error) })
+  const odd = {
+    resolve: () => assert.fail('resolve threw'),
+    reject: () => assert.fail('reject threw'),
+  }
+  lane.pushFor(item('1'), odd)
+  const beside = lane.push(item('2'))
+  await finish()
+  assert.equal(await beside, '2!')
+  lane.pushFor(item('3'), odd)
+  const failing = lane.push(item('4'))
+  await finish(new Error('disk'))
+  await assert.rejects(failing, /disk/)
+  const next = lane.push(item('5'))
+  await finish()
+  assert.equal(await next, '5!')
+  assert.deepEqual(
+    faults.map((fault) => (fault instanceof Error ? fault.message : fault)),
+    ['resolve threw', 'reject threw'],
+  )
+  await lane.close()
+})
