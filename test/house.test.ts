@@ -153,16 +153,21 @@ const OTHER_PROCESSES: Record<string, string> = {
   'src/runtimes/connect.ts': 'a process inside a cell',
   'src/runtimes/demo/agent.ts': 'the process of the demo agent',
   'src/runtimes/socket-client.ts': 'a process of an agent',
+  'src/supervisor/program.ts': 'the parent of the serving processes, which handles no data of clients',
+  'src/supervisor/supervisor.ts': 'the parent of the serving processes, which handles no data of clients',
   'src/store/search/full-text-process.ts': 'a process that searches',
   'src/store/search/full-text-thread.ts': 'a thread, whose end is handled',
   'src/store/sqlite/checkpoint-thread.ts': 'a thread, whose end is handled',
 }
 
+const SIGN_OF_LIFE = 'calls guarded listeners, and a process that cannot say that it is alive must end'
 const LOG_ITSELF = 'the log has nowhere to report to; it hands lines to fs.write, which calls back with its errors'
 
 /** Callbacks that are right outside of the fault boundary. */
 const MAY_BE_UNGUARDED: Record<string, string> = {
   'src/lib/fault-boundary.ts: queueMicrotask(() => {': 'ends the process on purpose',
+  "src/supervisor/process-line.ts: process.on('message', (message: ToChild) => {": SIGN_OF_LIFE,
+  "src/supervisor/process-line.ts: setInterval(() => send({ kind: 'alive' }), ALIVE_MS)": SIGN_OF_LIFE,
   "src/lib/log/log-stream.ts: process.once('exit', () => this.#finish())": LOG_ITSELF,
   'src/lib/log/log-stream.ts: setImmediate(() => this.#flush())': LOG_ITSELF,
   'src/lib/log/log-stream.ts: setTimeout(() => this.#flush(), BUSY_MS)': LOG_ITSELF,

@@ -113,10 +113,10 @@ async function openDaemons(
   const health = storeHealthCheck(host)
   if (line) {
     opened.defer(bridgeSignals(line, host))
-    shareWriteLock(line, host.engine.writeLock)
+    shareWriteLock(line, host)
   }
   measureLockWait(host)
-  const runner = line && openRunnerProcess(line)
+  const runner = line && openRunnerProcess(line, host.faults)
   const shared = {
     host,
     resources,
@@ -154,7 +154,10 @@ export function selectDaemons(wanted: readonly string[] | undefined): readonly D
 type OpenListeners = readonly (readonly [DaemonName, HttpListener])[]
 
 /** Opens all listeners or none. */
-async function listen(running: readonly OpenDaemon[], { host, sources, limits, line }: ServeOptions): Promise<OpenListeners> {
+async function listen(
+  running: readonly OpenDaemon[],
+  { host, sources, limits, line }: ServeOptions,
+): Promise<OpenListeners> {
   const addressOf = (name: DaemonName): ListenAddress => {
     const address = listenAddressOf(name, sources)
     const port = URL.parse(line?.formerUrls?.[name] ?? '')?.port

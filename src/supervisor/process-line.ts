@@ -1,5 +1,6 @@
 // The end of a front or runner of the channel to its parent.
 import { readEnvironment } from '../lib/environment.ts'
+import { type FaultHandler, guard } from '../lib/fault-boundary.ts'
 import { loadFfi } from '../lib/ffi.ts'
 import { isObject, tryParseJson } from '../lib/text/json.ts'
 import {
@@ -32,7 +33,8 @@ export interface ProcessLine {
   /** Has the parent start a runner, unless there is one. */
   startRunner(): void
   sendToPeer(message: PeerMessage): void
-  onPeerMessage(listener: (message: PeerMessage) => void): void
+  /** `onFault` gets the exceptions of the listener. */
+  onPeerMessage(listener: (message: PeerMessage) => void, onFault: FaultHandler): void
   /** Resolves when the parent is gone. */
   readonly parentEnded: Promise<void>
   /** Lets the process end. */
@@ -73,7 +75,7 @@ export function openProcessLine(): ProcessLine | undefined {
     },
     startRunner: () => send({ kind: 'start-runner' }),
     sendToPeer: (message) => send({ kind: 'peer', message }),
-    onPeerMessage: (listener) => void listeners.push(listener),
+    onPeerMessage: (listener, onFault) => void listeners.push(guard(onFault, listener)),
     parentEnded: parentEnded.promise,
     close: () => process.channel?.unref(),
   }

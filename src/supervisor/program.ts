@@ -26,7 +26,8 @@ export async function superviseProgram(): Promise<number> {
       notifiedAt = performance.now()
       notifySystemd('WATCHDOG=1')
     },
-    onRestart: (role, reason, pauseMs) => void logRestart(role, reason, pauseMs),
+    // A line that cannot be written must not end the parent.
+    onRestart: (role, reason, pauseMs) => void logRestart(role, reason, pauseMs).catch(() => undefined),
   })
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => supervisor.stop())
   return supervisor.run()

@@ -28,21 +28,8 @@ const HARMLESS_CALLS = new Set([
 ])
 /** `void call(…)` of these returns no promise. */
 const RETURNS_NO_PROMISE = new Set([
-  ...[
-    'push',
-    'update',
-    'end',
-    'write',
-    'close',
-    'destroy',
-    'reject',
-    'refuse',
-    'delete',
-    'disable',
-    'setTimeout',
-    'once',
-  ],
-  ...['add', 'call', 'logResponse', 'sendPrebuilt'],
+  ...['add', 'call', 'delete', 'destroy', 'disable', 'end', 'logResponse', 'once', 'push', 'refuse', 'reject'],
+  ...['sendPrebuilt', 'setTimeout', 'update', 'write'],
 ])
 /** Handlers of faults, by convention: they report and never throw. */
 const FAULT_HANDLER = /^#?(?:on\w*(?:Fault|Error|Failure)|fail|report\w*|handler|throwUncaught)$/
@@ -155,7 +142,7 @@ class FileRules {
     if (ts.isPropertyAccessExpression(callee) && name === 'finally') return this.#isHandledPromise(callee.expression)
     const isOwn = ts.isIdentifier(callee) || (ts.isPropertyAccessExpression(callee) && isThis(callee))
     const values = isOwn ? this.#declared.get(name) : undefined
-    if (!values) return RETURNS_NO_PROMISE.has(name)
+    if (!values) return name === 'close' ? isServer(callee) : RETURNS_NO_PROMISE.has(name)
     return values.every((value) => {
       const isFunction = ts.isFunctionDeclaration(value) || ts.isMethodDeclaration(value) || ts.isArrowFunction(value)
       if (!isFunction) return false
@@ -185,6 +172,11 @@ function callbackOf({ expression, arguments: given }: ts.CallExpression): ts.Exp
 function nameOf(node: ts.Expression): string {
   if (ts.isPropertyAccessExpression(node)) return node.name.getText()
   return ts.isIdentifier(node) ? node.text : ''
+}
+
+/** Closing a server of Node returns no promise. */
+function isServer(close: ts.Expression): boolean {
+  return ts.isPropertyAccessExpression(close) && /server$/i.test(nameOf(close.expression))
 }
 
 function isThis({ expression }: ts.PropertyAccessExpression): boolean {

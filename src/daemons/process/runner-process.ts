@@ -1,9 +1,9 @@
 // The line between front and runner: what one has committed, the other looks at immediately. On SQLite the commit of another
 // process would otherwise be noticed by a poll.
 import type { CommitSignals, WorkKind } from '../../lib/commit-signals.ts'
+import type { FaultBoundary } from '../../lib/fault-boundary.ts'
 import { defineHistogram } from '../../lib/log/metric-registry.ts'
 import type { InstanceHost } from '../../registry/context.ts'
-import type { WriteLock } from '../../store/engine.ts'
 import type { PeerMessage, ProcessStatus } from '../../supervisor/messages.ts'
 import type { ProcessLine } from '../../supervisor/process-line.ts'
 
@@ -30,7 +30,7 @@ export interface RunnerProcess {
 /** Passes commit signals on in both directions, at most once per turn of the event loop. Returns a function that stops it. */
 export function bridgeSignals(
   line: ProcessLine,
-  { signals, preCommitSignals }: Pick<InstanceHost, 'signals' | 'preCommitSignals'>,
+  { signals, preCommitSignals, faults }: Pick<InstanceHost, 'signals' | 'preCommitSignals' | 'faults'>,
 ): () => void {
   let pending: { keys: Set<string> | undefined; work: Set<WorkKind> } | undefined
   let isRelaying = false
@@ -40,6 +40,7 @@ export function bridgeSignals(
     pending = undefined
     line.sendToPeer({ kind: 'commit', ...(keys ? { keys: [...keys] } : {}), work: [...work] })
   }
+  const guardedFlush = faults.guard('signal', flush)
   const stop = signals.on((keys, work) => {
     // Nothing in the runner waits for keys; all it does is claim turns.
     const wanted = line.role === 'front' ? work.filter((kind) => kind === 'turns') : work
@@ -47,18 +48,19 @@ export function bridgeSignals(
     if (isRelaying || (wanted.length === 0 && shown?.length === 0)) return
     if (!pending) {
       pending = { keys: new Set(), work: new Set() }
-      setImmediate(flush)
+      setImmediate(guardedFlush)
     }
     for (const kind of wanted) pending.work.add(kind)
     for (const key of shown ?? []) pending.keys?.add(key)
     if (!shown || (pending.keys?.size ?? 0) > KEYS_MAX) pending.keys = undefined
   })
-  line.onPeerMessage((message) => {
+  const receive = (message: PeerMessage): void => {
     isRelaying = true
     // The runner claims a turn that it was told of without looking for one first.
     receiveCommits(message, line.role === 'runner' ? preCommitSignals : signals)
     isRelaying = false
-  })
+  }
+  line.onPeerMessage(receive, faults.handler('signal'))
   return stop
 }
 
@@ -68,11 +70,13 @@ export function measureLockWait({ engine, metrics }: Pick<InstanceHost, 'engine'
 }
 
 /** Without it, a process that writes all the time could keep the other from writing. */
-export function shareWriteLock(line: ProcessLine, lock: WriteLock | undefined): void {
-  lock?.onBusy(() => line.sendToPeer({ kind: 'lock-wanted' }))
-  line.onPeerMessage((message) => {
-    if (message.kind === 'lock-wanted') lock?.giveWay()
-  })
+export function shareWriteLock(line: ProcessLine, { engine, faults }: Pick<InstanceHost, 'engine' | 'faults'>): void {
+  const { writeLock } = engine
+  writeLock?.onBusy(() => line.sendToPeer({ kind: 'lock-wanted' }))
+  const receive = (message: PeerMessage): void => {
+    if (message.kind === 'lock-wanted') writeLock?.giveWay()
+  }
+  line.onPeerMessage(receive, faults.handler('signal'))
 }
 
 /** Emits the signal that another process has sent. */
@@ -81,12 +85,13 @@ export function receiveCommits(message: PeerMessage, signals: CommitSignals): vo
 }
 
 /** For the front. */
-export function openRunnerProcess(line: ProcessLine): RunnerProcess {
+export function openRunnerProcess(line: ProcessLine, faults: FaultBoundary): RunnerProcess {
   const waiting = new Map<number, (text: string | undefined) => void>()
   let lastId = 0
-  line.onPeerMessage((message) => {
+  const receive = (message: PeerMessage): void => {
     if (message.kind === 'metrics') waiting.get(message.id)?.(message.text)
-  })
+  }
+  line.onPeerMessage(receive, faults.handler('job'))
   return {
     start: () => line.startRunner(),
     get processes() {
@@ -111,14 +116,15 @@ export function openRunnerProcess(line: ProcessLine): RunnerProcess {
 }
 
 /** For the runner. */
-export function answerMetrics(line: ProcessLine, text: () => Promise<string>): void {
-  line.onPeerMessage((message: PeerMessage) => {
+export function answerMetrics(line: ProcessLine, text: () => Promise<string>, faults: FaultBoundary): void {
+  const onFault = faults.handler('job')
+  const receive = (message: PeerMessage): void => {
     if (message.kind !== 'ask-metrics') return
     const { id } = message
     // The front shows what it has if no answer arrives.
-    void text().then(
-      (answer) => line.sendToPeer({ kind: 'metrics', id, text: answer }),
-      () => {},
-    )
-  })
+    text()
+      .then((answer) => line.sendToPeer({ kind: 'metrics', id, text: answer }))
+      .catch(onFault)
+  }
+  line.onPeerMessage(receive, onFault)
 }

@@ -63,10 +63,11 @@ export class IsolatedTurns {
     const child = spawn(turnId)
     this.#running.set(turnId, child)
     let heardAt: number | undefined
-    child.on('message', (message: ToParent) => {
+    const receive = (message: ToParent): void => {
       heardAt = performance.now()
       if (message.kind === 'peer') receiveCommits(message.message, host.signals)
-    })
+    }
+    child.on('message', host.faults.guard('signal', receive))
     const life = setInterval(() => {
       if (heardAt !== undefined && performance.now() - heardAt > SILENCE_MS) child.kill('SIGKILL')
     }, CHECK_MS).unref()
@@ -78,7 +79,7 @@ export class IsolatedTurns {
       entry
         .findCrashes()
         .then(() => host.signals.emit([], ['turns']))
-        .catch((error) => host.onBackgroundError?.(error))
+        .catch(host.faults.handler('job'))
     }
     child.once('exit', onEnd)
     child.once('error', onEnd)

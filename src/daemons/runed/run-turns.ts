@@ -1,5 +1,6 @@
 // The runner process of an instance: claims turns and runs them, and has no listener.
 import type { ChildProcess } from 'node:child_process'
+import { FAULTS } from '../../lib/fault-boundary.ts'
 import type { Log } from '../../lib/log/log.ts'
 import { readSettings, type SettingSource } from '../../lib/settings.ts'
 import { CALLS } from '../../registry/call.ts'
@@ -37,13 +38,13 @@ export async function runTurns(options: RunTurnsOptions): Promise<RunningTurns> 
   try {
     const host = await withTracing({ ...options, daemons: ['runed'] }, opened)
     const log = options.log.child({ daemon: 'runed' })
-    void host.engine.failed.then((error) => onFatal(error))
-    host.metrics.declare([CALLS, ...EXECUTION_METRICS])
+    host.engine.failed.then((error) => onFatal(error)).catch(host.faults.handler('process'))
+    host.metrics.declare([CALLS, FAULTS, ...EXECUTION_METRICS])
     const metricsPage = openMetricsPage(host.metrics)
     opened.defer(() => metricsPage.close())
-    answerMetrics(line, () => metricsPage.text())
+    answerMetrics(line, () => metricsPage.text(), host.faults)
     opened.defer(bridgeSignals(line, host))
-    shareWriteLock(line, host.engine.writeLock)
+    shareWriteLock(line, host)
     measureLockWait(host)
     const over = Promise.withResolvers<void>()
     const only = line.turnId === undefined ? undefined : { turnId: line.turnId, onEnd: over.resolve }

@@ -16,7 +16,7 @@ export function requestRunner(host: InstanceHost, runner: RunnerProcess, leaseMs
       if (!hasClaimable && !hasOpenBreaker) return
       runner.start()
       // Not awaited, because it waits for this check.
-      void watcher.close()
+      watcher.close().catch(host.faults.handler('job'))
     },
   })
   return () => watcher.close()

@@ -1,7 +1,7 @@
 // The SQLite engine: one writer with group commit, and a few readers.
 import { existsSync } from 'node:fs'
 import { setImmediate as immediate } from 'node:timers/promises'
-import { type FaultHandler, throwUncaught } from '../../lib/fault-boundary.ts'
+import { type FaultHandler, guard, throwUncaught } from '../../lib/fault-boundary.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { Engine, Tx, WriteLock } from '../engine.ts'
 import {
@@ -54,8 +54,8 @@ export function openSqlite(
 class SqliteEngine implements Engine {
   readonly dialect = sqliteDialect
   readonly writeLock: WriteLock = {
-    onBusy: (listener) => void this.#busyListeners.push(listener),
-    onWait: (listener) => void this.#waitListeners.push(listener),
+    onBusy: (listener) => void this.#busyListeners.push(guard(this.#onFault, listener)),
+    onWait: (listener) => void this.#waitListeners.push(guard(this.#onFault, listener)),
     giveWay: () => this.#writer.giveWay(),
   }
   readonly #busyListeners: (() => void)[] = []
