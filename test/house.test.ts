@@ -171,7 +171,7 @@ const MAY_BE_UNGUARDED: Record<string, string> = {
   "src/lib/log/log-stream.ts: process.once('exit', () => this.#finish())": LOG_ITSELF,
   'src/lib/log/log-stream.ts: setImmediate(() => this.#flush())': LOG_ITSELF,
   'src/lib/log/log-stream.ts: setTimeout(() => this.#flush(), BUSY_MS)': LOG_ITSELF,
-  'src/lib/log/log-stream.ts: write(STDERR, this.#batch, (error, written) => {': LOG_ITSELF,
+  'src/lib/log/log-stream.ts: write(STDERR, this.#nextPiece(), (error, written) => {': LOG_ITSELF,
   'src/lib/log/log.ts: setImmediate(flush)': LOG_ITSELF,
   'src/lib/log/log.ts: setTimeout(flush, GATHER_MS)': LOG_ITSELF,
   "src/lib/files/live-directory.ts: server.once('close', () => closeSync(fd))": 'nothing else closes the descriptor',
