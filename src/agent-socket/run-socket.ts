@@ -14,8 +14,8 @@ export interface RunSocket {
 }
 
 export interface RunSocketsOptions extends ToolSocketContext {
-  /** The user of the agents, if it is not the user of svc. */
-  readonly user?: AgentUser | undefined
+  /** Whether the users of agents are not the user of svc. */
+  readonly hasOtherUsers?: boolean | undefined
   /** Where to make the directory of the sockets; default the directory for temporary files. */
   readonly parent?: string | undefined
   onUnexpectedUser(folder: string, uid: number): void
@@ -45,9 +45,11 @@ export class RunSockets {
     if (!this.#isClosed) this.#spare ??= this.#listen().catch(() => undefined)
   }
 
-  async open(folder: string, bound: BoundTurn): Promise<RunSocket> {
-    const { user, onUnexpectedUser } = this.#options
+  /** `user` is the user of the agent, if it is not the user of svc. */
+  async open(folder: string, bound: BoundTurn, user?: AgentUser): Promise<RunSocket> {
+    const { onUnexpectedUser } = this.#options
     const { listener, path } = (await this.#takeSpare()) ?? (await this.#listen())
+    if (user) chownSync(path, user.uid, user.gid)
     listener.bind({ folder, bound, agentUid: user?.uid, onUnexpectedUser })
     return {
       path,
@@ -76,7 +78,6 @@ export class RunSockets {
   }
 
   async #listen(): Promise<PreparedSocket> {
-    const { user } = this.#options
     const listener = new ToolListener(this.#options)
     const name = randomBytes(9).toString('base64url')
     const listen = async (): Promise<string> => {
@@ -93,7 +94,6 @@ export class RunSockets {
         return listen()
       })
       chmodSync(path, 0o600)
-      if (user) chownSync(path, user.uid, user.gid)
       return { listener, path }
     } catch (error) {
       await listener.close()
@@ -103,9 +103,9 @@ export class RunSockets {
 
   /** By default not in the data directory, to which the agents' user may have no access. */
   async #socketDirectory(): Promise<SocketDirectory> {
-    const { parent, user } = this.#options
+    const { parent, hasOtherUsers } = this.#options
     this.#directory ??=
-      parent === undefined ? temporaryDirectory(user ? 0o711 : 0o700) : await LiveDirectory.open(parent)
+      parent === undefined ? temporaryDirectory(hasOtherUsers ? 0o711 : 0o700) : await LiveDirectory.open(parent)
     return this.#directory
   }
 }

@@ -35,6 +35,8 @@ export interface VisiblePaths {
 /** What one run may use. */
 export interface CellResources {
   readonly folder: string
+  /** The user of its processes; default that of the cell. */
+  readonly user?: AgentUser | undefined
   /** Path of the workspace, used without a sandbox. */
   readonly home: string
   /** Opens the workspace itself: an agent may replace its path before it is mounted. */
@@ -95,7 +97,7 @@ export interface CellProcessExit {
 
 export interface Cell {
   readonly kind: 'bwrap' | 'container' | 'none'
-  /** The user of its processes, if it is not the user of svc. */
+  /** The user of its processes, if it is not the user of svc and a run has none of its own. */
   readonly user?: AgentUser | undefined
   readonly limits: RunLimits
   /** Whether runs use the network of the machine without rules. */

@@ -1,5 +1,5 @@
 // Describes for the operator which user agents run as, and what they can read and reach.
-import { type AgentUser, agentUser } from '../core/agent-user.ts'
+import type { AgentUsers } from '../core/agent-user.ts'
 import { packageVersion } from '../lib/version.ts'
 import type { CellSettings } from './settings.ts'
 
@@ -9,18 +9,21 @@ export interface CellDescription {
   readonly network: string
 }
 
-export function describeCells(
-  settings: CellSettings,
-  user: AgentUser | undefined = agentUser(settings.AGENT_UID),
-): CellDescription {
+export function describeCells(settings: CellSettings, users: AgentUsers | undefined): CellDescription {
   return {
-    user: user ? `uid ${user.uid}` : `the user of svc (uid ${process.getuid?.() ?? 'unknown'})`,
+    user: describeUsers(users),
     files: describeFiles(settings),
     network:
       settings.SANDBOX === 'none' || settings.NETWORK === 'open'
         ? `every host that this machine can reach (${settings.SANDBOX === 'none' ? 'SANDBOX=none' : 'NETWORK=open'})`
         : 'the hosts allowed by svc network, and their own model',
   }
+}
+
+function describeUsers(users: AgentUsers | undefined): string {
+  if (!users) return `the user of svc (uid ${process.getuid?.() ?? 'unknown'})`
+  const { uid, count } = users
+  return count === 1 ? `uid ${uid}` : `uids ${uid} to ${uid + count - 1}, one per world`
 }
 
 function describeFiles({ SANDBOX, SANDBOX_PATHS, AGENT_IMAGE }: CellSettings): string {

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { type AgentUser, agentUser } from '../core/agent-user.ts'
+import { type AgentUser, agentUsers } from '../core/agent-user.ts'
 import { Directory } from '../lib/files/directory.ts'
 import { refuse } from '../lib/refusal.ts'
 import { readEnvironment } from '../lib/environment.ts'
@@ -36,7 +36,7 @@ export async function openCell({
   root = dirname(groups),
   onError,
 }: OpenCellOptions): Promise<Cell> {
-  const user = agentUser(settings.AGENT_UID)
+  const user = agentUsers(settings, root)
   const limits = runLimits(settings)
   if (settings.SANDBOX === 'none') return new UnconfinedCell(user, limits)
   if (settings.SANDBOX === 'container') {

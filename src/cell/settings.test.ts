@@ -22,6 +22,7 @@ suite('sandbox settings', () => {
       NETWORK: 'rules',
       NETWORK_DENY_PRIVATE: true,
       AGENT_UID: undefined,
+      AGENT_UIDS: 1000,
       AGENT_MAX_PROCESSES: 1024,
       AGENT_MAX_MEMORY: 4 * 1024 ** 3,
       AGENT_MAX_FILES: 4096,
@@ -45,9 +46,9 @@ suite('sandbox settings', () => {
 })
 
 test('the description names user, files and network', () => {
-  const user = { uid: 60_000, gid: 60_000 }
+  const user = { uid: 60_000, gid: 60_000, count: 1000 }
   assert.deepEqual(describeCells(read({ SANDBOX_PATHS: '/opt/a' }), user), {
-    user: 'uid 60000',
+    user: 'uids 60000 to 60999, one per world',
     files: 'their own workspace, programs of the machine (read-only), /opt/a (read-only)',
     network: 'the hosts allowed by svc network, and their own model',
   })
@@ -55,6 +56,7 @@ test('the description names user, files and network', () => {
     describeCells(read({ SANDBOX: 'container', AGENT_IMAGE: 'tools:1' }), user).files,
     'their own workspace and the image tools:1 (read-only)',
   )
+  assert.equal(describeCells(read(), { ...user, count: 1 }).user, 'uid 60000')
   const open = 'every host that this machine can reach'
   assert.equal(describeCells(read({ NETWORK: 'open' }), user).network, `${open} (NETWORK=open)`)
   assert.equal(describeCells(read({ SANDBOX: 'none' }), user).network, `${open} (SANDBOX=none)`)

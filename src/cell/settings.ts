@@ -21,6 +21,15 @@ const PathSetting = EnvValue.refine(
   'must be an absolute path',
 )
 
+export const AGENT_USER_SETTINGS = {
+  AGENT_UID: setting(CountSetting, undefined, 'uid of agents when svc runs as root; default 60000'),
+  AGENT_UIDS: setting(
+    CountSetting,
+    '1000',
+    'number of uids from AGENT_UID on; the agents of each world (first segment of a folder) have one of their own',
+  ),
+} satisfies SettingDeclarations
+
 export const CELL_SETTINGS = {
   SANDBOX: setting(
     z.enum(['bwrap', 'container', 'none']),
@@ -50,7 +59,7 @@ export const CELL_SETTINGS = {
     'true',
     'refuse an allowed host name that resolves to a loopback, private or metadata address',
   ),
-  AGENT_UID: setting(CountSetting, undefined, 'uid of agents when svc runs as root; default 60000'),
+  ...AGENT_USER_SETTINGS,
   AGENT_MAX_PROCESSES: setting(
     CountSetting,
     '1024',

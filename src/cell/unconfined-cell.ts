@@ -56,7 +56,7 @@ export class UnconfinedCell implements Cell {
       argv: [...parentDeathWrapper(argv, env.PATH), ...argv],
       env,
       cwd: resources.home,
-      user: this.user,
+      user: resources.user ?? this.user,
       wrappers: 0,
       descriptors: [],
       release,

@@ -11,6 +11,7 @@ import { channelRegistrations } from './delivery/channel-registrations.ts'
 import { outbox } from './delivery/outbox.ts'
 import { sandboxEntries, sandboxRooms } from './delivery/sandbox-rooms.ts'
 import { groups } from './groups/groups.ts'
+import { worldUsers } from './groups/world-users.ts'
 import { idempotencyKeys } from './links/idempotency-keys.ts'
 import { linkStats } from './links/link-stats.ts'
 import { proxydRoutes } from './links/proxyd-routes.ts'
@@ -112,4 +113,5 @@ export const coreTables = [
   gateAdmissions,
   messageRetries,
   processes,
+  worldUsers,
 ]

@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto'
 import { join, resolve } from 'node:path'
 import { refuse } from '../lib/refusal.ts'
-import type { AgentUser } from './agent-user.ts'
+import { type AgentUsers, WORKSPACES } from './agent-user.ts'
 import { folderFault } from './values.ts'
 
 /** The limit of common file systems, in bytes. Folder names are ASCII. */
@@ -64,11 +64,11 @@ export interface Layout {
   readonly web: string
   readonly webPub: string
   readonly webPriv: string
-  /** Owner of the workspaces; undefined if agents run as svc's user. */
-  readonly agent?: AgentUser | undefined
+  /** The users of agents, which own the workspaces; undefined if agents run as svc's user. */
+  readonly agents?: AgentUsers | undefined
 }
 
-export function layout(root: string, agent?: AgentUser): Layout {
+export function layout(root: string, agents?: AgentUsers): Layout {
   return {
     root,
     env: join(root, '.env'),
@@ -80,7 +80,7 @@ export function layout(root: string, agent?: AgentUser): Layout {
     store: join(root, 'store', 'svc.db'),
     lastBackup: join(root, 'store', 'last-backup'),
     search: join(root, 'store', 'search.db'),
-    groups: join(root, 'groups'),
+    groups: join(root, WORKSPACES),
     chats: join(root, 'chats'),
     logs: join(root, 'logs'),
     ipc: join(root, 'ipc'),
@@ -88,7 +88,7 @@ export function layout(root: string, agent?: AgentUser): Layout {
     web: join(root, 'web'),
     webPub: join(root, 'web', 'pub'),
     webPriv: join(root, 'web', 'priv'),
-    ...(agent === undefined ? {} : { agent }),
+    ...(agents === undefined ? {} : { agents }),
   }
 }
 
@@ -110,18 +110,27 @@ export interface GroupDirs {
 export function groupDirs(instance: Layout, folder: string): GroupDirs {
   const fault = folderFault(folder)
   if (fault) refuse('invalid', `the folder ${JSON.stringify(folder.slice(0, 80))} ${fault}`)
-  const [world = folder] = folder.split('/')
   const home = join(instance.groups, folder)
   return {
     home,
     logs: join(instance.logs, flatName(folder)),
     skills: join(home, '.claude', 'skills'),
-    share: join(instance.groups, world, 'share'),
+    share: join(instance.groups, worldOf(folder), 'share'),
     ipc: join(instance.ipc, folder),
     socket: join(instance.ipc, folder, 'gated.sock'),
     webPub: join(instance.webPub, folder),
     webPriv: join(instance.webPriv, folder),
   }
+}
+
+/** The first segment of a folder. */
+export function worldOf(folder: string): string {
+  return folder.split('/', 1)[0] ?? folder
+}
+
+/** The world of a directory in `chats`. */
+export function worldOfChats(name: string): string {
+  return name.split('%', 1)[0] ?? name
 }
 
 /** Directory for runs of a visitors' chat. The JID is hashed because it may contain any character. */

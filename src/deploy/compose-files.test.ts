@@ -38,7 +38,7 @@ interface Site {
 
 function site(t: CleanupScope, root = join(tempDir(t), 'svc_demo')): Site {
   mkdirSync(root, { recursive: true })
-  const agent = uid === 0 ? { uid: 60_000, gid: 60_000 } : undefined
+  const agent = uid === 0 ? { uid: 60_000, gid: 60_000, count: 1000 } : undefined
   const at = layout(root, agent)
   const warnings: string[] = []
   const generate: Site['generate'] = (entries = {}, changes = {}) =>

@@ -109,7 +109,9 @@ export async function findContainerOwner(layout: Layout, uid: number | undefined
       found.uid === 0 ? 'run the command as root' : `run the command as that user, with sudo -u '#${found.uid}'`,
     )
   if (found.uid !== 0) return { uid: found.uid, gid: found.gid }
-  return layout.agent ?? refuse('forbidden', `${layout.root} belongs to root`, 'run the command as root')
+  const { uid: agent, gid } =
+    layout.agents ?? refuse('forbidden', `${layout.root} belongs to root`, 'run the command as root')
+  return { uid: agent, gid }
 }
 
 interface PlannedFile {

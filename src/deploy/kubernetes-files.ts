@@ -2,8 +2,8 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import type { Secret } from 'kubernetes-types/core/v1.js'
-import { CELL_SETTINGS } from '../cell/settings.ts'
-import { agentUser } from '../core/agent-user.ts'
+import { AGENT_USER_SETTINGS } from '../cell/settings.ts'
+import { agentUsers } from '../core/agent-user.ts'
 import type { Layout } from '../core/layout.ts'
 import { readProviderSettings } from '../daemons/provider-settings.ts'
 import { ALL_SETTINGS, CONTAINER_SETTINGS, DAEMON_NAMES, type DaemonName } from '../daemons/settings.ts'
@@ -80,9 +80,9 @@ function planKubernetes({ instance, layout, entries }: GenerateKubernetesOptions
   const source = sourceOf(layout.env, entries)
   readSettings(ALL_SETTINGS, [source])
   readProviderSettings([source])
-  const read = readSettings({ ...CONTAINER_SETTINGS, AGENT_UID: CELL_SETTINGS.AGENT_UID }, [source])
+  const read = readSettings({ ...CONTAINER_SETTINGS, ...AGENT_USER_SETTINGS }, [source])
   // The same user that agents have where svc runs as root, so that files keep their owner.
-  const user = agentUser(read.AGENT_UID, true) ?? refuse('invalid', 'no user for agents')
+  const user = agentUsers(read, undefined, true) ?? refuse('invalid', 'no user for agents')
   const databasePort = mustHaveDatabase(entries, layout)
   const key = mustHave(entries, 'SECRETS_KEY', instance, layout)
   mustHave(entries, 'CHANNEL_SECRET', instance, layout)

@@ -29,7 +29,8 @@ export async function makeMountedDirectories(
     if (!owner) continue
     const isOther = (await directory.stat()).uid !== owner.uid
     isChanged ||= isOther
-    if (isOther || !LARGE_DIRECTORIES.includes(name)) await chownTree(directory, owner)
+    if (isOther || !LARGE_DIRECTORIES.includes(name))
+      await chownTree(directory, { owner, mayCopy: ({ uid }) => uid !== 0 })
   }
   return isChanged
 }

@@ -1,9 +1,9 @@
 // Opens the runtimes listed in settings.ts. Each module is loaded when its runtime is first used.
-import { extname } from 'node:path'
+import { dirname, extname } from 'node:path'
 import type { Cell } from '../cell/cell.ts'
 import type { Network } from '../cell/network.ts'
 import { openCell } from '../cell/open-cell.ts'
-import { agentUser } from '../core/agent-user.ts'
+import { agentUsers } from '../core/agent-user.ts'
 import type { Clock } from '../lib/clock.ts'
 import { Refusal, refuse } from '../lib/refusal.ts'
 import { RunFault, type Runtime } from './runtime.ts'
@@ -48,7 +48,7 @@ interface RuntimesOptions {
 
 export async function openRuntimes(options: RuntimesOptions): Promise<Runtimes> {
   const { settings, clock, groups, chats, root, network, warn } = options
-  const user = agentUser(settings.AGENT_UID)
+  const user = agentUsers(settings, root ?? dirname(groups))
   const onBackgroundError = (error: unknown): void => options.onBackgroundError?.(error)
   const sharedCell = new SharedCell(() => openCell({ settings, groups, chats, root, onError: onBackgroundError }), warn)
   const open = async (name: RuntimeName, settings: RuntimeSettings): Promise<Runtime> => {

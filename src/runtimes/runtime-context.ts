@@ -8,7 +8,7 @@ import type { RuntimeSettings } from './settings.ts'
 export interface RuntimeContext {
   readonly settings: RuntimeSettings
   readonly clock: Clock
-  /** The user of agents, if it is not the user of svc. */
+  /** The user of a job that names none, if it is not the user of svc. */
   readonly user?: AgentUser | undefined
   /** The cell of all runs; throws a `RunFault` if cells do not work on this machine. */
   cell(): Promise<Cell>

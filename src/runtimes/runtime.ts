@@ -1,5 +1,6 @@
 // Interface of a runtime: it runs the program of one agent turn, which reads the messages and calls tools through its socket.
 import type { ChatDirectory, OpenDirectory } from '../cell/cell.ts'
+import type { AgentUser } from '../core/agent-user.ts'
 import type { TurnFailure } from '../core/turns/turn-failures.ts'
 import type { ModelCost } from '../core/turns/turns.ts'
 
@@ -18,6 +19,8 @@ export interface Job {
   /** Sent with the turn id to the socket. See docs/decisions.md#turn-of-a-tool-call. */
   readonly fence: number
   readonly folder: string
+  /** The user of its processes; default that of the cell. */
+  readonly user?: AgentUser | undefined
   readonly topic: string
   /** The chat that it answers in. */
   readonly jid: string

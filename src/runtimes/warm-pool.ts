@@ -1,5 +1,6 @@
 // Pool of agent processes that stay alive for a while between jobs.
 import { UnconfinedCell } from '../cell/unconfined-cell.ts'
+import type { AgentUser } from '../core/agent-user.ts'
 import type { Clock } from '../lib/clock.ts'
 import { type FaultHandler, guard } from '../lib/fault-boundary.ts'
 import { buildBaseEnvironment } from './environment.ts'
@@ -20,12 +21,15 @@ const NO_LIMITS = {
 
 interface IdleChild {
   readonly child: WarmChild
+  readonly uid?: number | undefined
   readonly timer: NodeJS.Timeout
 }
 
 interface WarmPoolOptions {
   readonly clock: Clock
   readonly argv: readonly string[]
+  /** The user of a job that names none. The uid and gid of the user that a process must become are added to `argv`. */
+  readonly user?: AgentUser | undefined
   /** Added to the base environment. */
   readonly env?: Readonly<Record<string, string>> | undefined
   readonly idleMs?: number
@@ -47,15 +51,17 @@ export class WarmPool {
 
   /** Starts a process in advance. */
   async warm(): Promise<void> {
-    this.#park(await this.#start())
+    const { user } = this.#options
+    this.#park(await this.#start(user), user)
   }
 
   async run(job: Job, line: object): Promise<AgentRunResult> {
-    const child = this.#take() ?? (await this.#start())
+    const { user = this.#options.user } = job
+    const child = this.#take(user) ?? (await this.#start(user))
     try {
       return await child.run(job, line)
     } finally {
-      if (!child.isGone) this.#park(child)
+      if (!child.isGone) this.#park(child, user)
     }
   }
 
@@ -66,8 +72,9 @@ export class WarmPool {
     await Promise.all([...this.#children].map((child) => child.stop()))
   }
 
-  #take(): WarmChild | undefined {
+  #take(user: AgentUser | undefined): WarmChild | undefined {
     for (const idle of [...this.#idle].reverse()) {
+      if (idle.uid !== user?.uid) continue
       this.#idle.delete(idle)
       clearTimeout(idle.timer)
       if (!idle.child.isGone) return idle.child
@@ -75,7 +82,7 @@ export class WarmPool {
     return undefined
   }
 
-  #park(child: WarmChild): void {
+  #park(child: WarmChild, user: AgentUser | undefined): void {
     if (this.#isClosed) {
       child.stop().catch(this.#options.onFault)
       return
@@ -85,7 +92,7 @@ export class WarmPool {
       guard(onFault, () => this.#drop(idle)),
       idleMs,
     ).unref()
-    const idle: IdleChild = { child, timer }
+    const idle: IdleChild = { child, uid: user?.uid, timer }
     this.#idle.add(idle)
     const [oldest] = this.#idle
     if (this.#idle.size > IDLE_MAX && oldest) this.#drop(oldest)
@@ -97,8 +104,9 @@ export class WarmPool {
     idle.child.stop().catch(this.#options.onFault)
   }
 
-  async #start(): Promise<WarmChild> {
-    const { argv, env, clock, onFault } = this.#options
+  async #start(user: AgentUser | undefined): Promise<WarmChild> {
+    const { env, clock, onFault } = this.#options
+    const argv = [...this.#options.argv, ...(user ? [String(user.uid), String(user.gid)] : [])]
     const all = { ...buildBaseEnvironment(this.#cell, '/'), ...env }
     const resources = {
       folder: '',

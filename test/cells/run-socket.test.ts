@@ -21,10 +21,17 @@ async function open(t: TestContext, user?: AgentUser, parent?: string) {
   const on = await testHost(t)
   await on.groups('main', 'team')
   const turn = await startTurn(t, on, { folder: 'team', content: 'hello', jid: 'web:team' })
-  const gate = { host: on.host, list: agentTools(), user, parent, onError: assert.fail, onUnexpectedUser: assert.fail }
+  const gate = {
+    host: on.host,
+    list: agentTools(),
+    hasOtherUsers: user !== undefined,
+    parent,
+    onError: assert.fail,
+    onUnexpectedUser: assert.fail,
+  }
   const sockets = new RunSockets(gate)
   t.after(() => sockets.close())
-  const socket = await sockets.open('team', { id: turn.id, fence: turn.fence, reach: 'all' })
+  const socket = await sockets.open('team', { id: turn.id, fence: turn.fence, reach: 'all' }, user)
   t.after(() => socket.close())
   const initialize = (wire: RpcConnection, meta?: object): void => {
     const clientInfo = { name: 'test', version: '1' }

@@ -1,11 +1,11 @@
 // Files for agents in tests. If root runs the tests, agents run as another user.
 import { chownSync, mkdirSync } from 'node:fs'
-import { agentUser } from '../../src/core/agent-user.ts'
+import { agentUsers } from '../../src/core/agent-user.ts'
 import { type CleanupScope, tempDir } from './temp.ts'
 
 /** Makes the user of the agents the owner, if there is one. */
 export function giveToAgents(...paths: string[]): void {
-  const user = agentUser(undefined)
+  const user = agentUsers({ AGENT_UIDS: 1 }, undefined)
   if (user) for (const path of paths) chownSync(path, user.uid, user.gid)
 }
 

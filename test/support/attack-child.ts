@@ -4,7 +4,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import type { ChatDirectory } from '../../src/cell/cell.ts'
 import type { Network } from '../../src/cell/network.ts'
-import { agentUser } from '../../src/core/agent-user.ts'
+import { agentUsers } from '../../src/core/agent-user.ts'
 import { makeChatHome } from '../../src/core/chats/chat-home.ts'
 import { securePrivateDirectories } from '../../src/core/groups/private-directories.ts'
 import { setUpFolder } from '../../src/core/groups/products.ts'
@@ -21,7 +21,7 @@ import { giveToAgents } from './agent-files.ts'
 import type { AttackOrder, AttackOutcome, AttackSetup } from './attack.ts'
 
 const setup: AttackSetup = JSON.parse(process.argv[2] ?? '')
-const places = layout(setup.root, agentUser(undefined))
+const places = layout(setup.root, agentUsers({ AGENT_UIDS: 1 }, setup.root))
 for (const folder of setup.folders) await setUpFolder(places, folder)
 await securePrivateDirectories(places)
 

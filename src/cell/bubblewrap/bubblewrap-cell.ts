@@ -55,7 +55,8 @@ export class BubblewrapCell implements Cell {
   readonly #paths: CellPaths
   readonly #filter: AnonymousFile | undefined
   readonly #settings: ReadonlyMap<string, AnonymousFile>
-  readonly #users: Readonly<Record<'own' | 'chat', AnonymousFile>>
+  /** /etc/passwd by user and HOME. */
+  readonly #users = new Map<string, AnonymousFile>()
   readonly #fixed: readonly string[]
 
   constructor(options: BubblewrapOptions) {
@@ -71,10 +72,6 @@ export class BubblewrapCell implements Cell {
       ...Object.entries(etcFiles(options.user, options.isNetworkOpen)),
     ]
     this.#settings = new Map(texts.map(([path, text]) => [path, new AnonymousFile(text)]))
-    this.#users = {
-      own: new AnonymousFile(passwdFile(options.user, INNER_HOME)),
-      chat: new AnonymousFile(passwdFile(options.user, CHAT_HOME)),
-    }
     this.#fixed = this.#fixedArguments()
   }
 
@@ -101,6 +98,7 @@ export class BubblewrapCell implements Cell {
   ): Promise<SpawnSpec> {
     mustBeWithoutNul([...argv, ...Object.entries(env).flat(), ...Object.keys(resources.texts ?? {})])
     const { bwrap, perl, limits } = this.#options
+    const { user = this.user } = resources
     const opensListener = resources.handover !== undefined
     const command =
       initCommand({ perl, limits: resourceLimits(limits), opensListener }, argv) ??
@@ -132,9 +130,10 @@ export class BubblewrapCell implements Cell {
       const args = [
         ...this.#fixed,
         ...(this.#filter ? ['--seccomp', reopen(this.#filter)] : []),
-        ...[...this.#settings, ['/etc/passwd', this.#users[resources.chat ? 'chat' : 'own']] as const].flatMap(
-          ([path, file]) => ['--perms', '0444', '--file', reopen(file), path],
-        ),
+        ...[
+          ...this.#settings,
+          ['/etc/passwd', this.#passwd(user, resources.chat ? CHAT_HOME : INNER_HOME)] as const,
+        ].flatMap(([path, file]) => ['--perms', '0444', '--file', reopen(file), path]),
         ...Object.entries(resources.texts ?? {}).flatMap(([path, text]) => [
           '--perms',
           '0444',
@@ -151,9 +150,9 @@ export class BubblewrapCell implements Cell {
       const { view } = this.#options
       const bwrapCommand = [bwrap, '--args', argsFd, '--', ...command]
       const entry = { env: { PATH: readEnvironment('PATH') ?? '' }, cwd: '/', wrappers: WRAPPERS, descriptors, release }
-      return view && this.user
-        ? { ...entry, argv: view.commandInView(this.user, bwrapCommand) }
-        : { ...entry, argv: bwrapCommand, user: this.user }
+      return view && user
+        ? { ...entry, argv: view.commandInView(user, bwrapCommand) }
+        : { ...entry, argv: bwrapCommand, user }
     } catch (error) {
       await release()
       throw error
@@ -163,7 +162,14 @@ export class BubblewrapCell implements Cell {
   async close(): Promise<void> {
     this.#options.view?.close()
     this.#filter?.close()
-    for (const file of [...this.#settings.values(), ...Object.values(this.#users)]) file.close()
+    for (const file of [...this.#settings.values(), ...this.#users.values()]) file.close()
+  }
+
+  #passwd(user: AgentUser | undefined, home: string): AnonymousFile {
+    const key = `${user?.uid} ${home}`
+    const file = this.#users.get(key) ?? new AnonymousFile(passwdFile(user, home))
+    this.#users.set(key, file)
+    return file
   }
 
   /** Opens the directory through the view and verifies that an agent has not replaced it meanwhile. */

@@ -98,7 +98,8 @@ export class ContainerCell implements Cell {
     const order = this.#order(resources, argv, env)
     const plan = await openMountPlan(resources)
     try {
-      const container = (await this.#pool.take(plan.key)) ?? (await this.#create(resources.folder, plan))
+      const { folder, user = this.user } = resources
+      const container = (await this.#pool.take(plan.key)) ?? (await this.#create(folder, plan, user))
       const socket = basename(INNER_SOCKET)
       if (resources.socket !== '') container.directory.showSocket(resources.socket, socket)
       const process = container.start(order, resources.handover)
@@ -148,14 +149,14 @@ export class ContainerCell implements Cell {
     return `${fields.map((field) => `${field}\0`).join('')}${environmentText(env)}${end.join('')}`
   }
 
-  async #create(folder: string, plan: MountPlan): Promise<AgentContainer> {
+  async #create(folder: string, plan: MountPlan, user: AgentUser | undefined): Promise<AgentContainer> {
     const { engine, sender, owner, image, limits, isNetworkOpen, hostRoot, seccomp, onError } = this.#options
-    const directory = owner.makeDirectory()
+    const directory = owner.makeDirectory(user)
     if (plan.kind === 'chat') directory.writeView(plan.entries, isDirectoryEntry)
     const own = {
       ...(plan.kind === 'chat' ? { [INNER_HOME]: directory.view } : {}),
       [INNER_SOCKETS]: directory.sockets,
-      ...owner.etcMounts(plan.kind, isNetworkOpen),
+      ...owner.etcMounts(plan.kind, user, isNetworkOpen),
     }
     const mounts = [
       ...Object.entries(own).map(([target, source]) => ({ source, target, isReadOnly: true })),
@@ -166,7 +167,7 @@ export class ContainerCell implements Cell {
       command:
         containerCommand(plan.mounts.map(({ target }) => target)) ??
         refuse('unsupported', `agents' containers do not support the processor architecture ${process.arch}`),
-      user: cellUser(this.user),
+      user: cellUser(user),
       limits,
       isNetworkOpen,
       labels: { [INSTANCE_LABEL]: hostRoot, [OWNER_LABEL]: owner.id, [FOLDER_LABEL]: folder },

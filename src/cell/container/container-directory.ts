@@ -13,18 +13,15 @@ import { CONTROL_SOCKET } from './init-program.ts'
 
 export class ContainerOwner {
   readonly #directory: LiveDirectory
-  readonly #user: AgentUser | undefined
+  readonly #passwdFiles = new Set<string>()
   #count = 0
 
-  private constructor(directory: LiveDirectory, user: AgentUser | undefined) {
+  private constructor(directory: LiveDirectory) {
     this.#directory = directory
-    this.#user = user
   }
 
   static async open(cells: string, user: AgentUser | undefined): Promise<ContainerOwner> {
-    const owner = new ContainerOwner(await LiveDirectory.open(cells), user)
-    owner.writeFile('passwd-own', passwdFile(user, INNER_HOME))
-    owner.writeFile('passwd-chat', passwdFile(user, CHAT_HOME))
+    const owner = new ContainerOwner(await LiveDirectory.open(cells))
     owner.writeFile('resolv.conf', '')
     for (const [path, text] of Object.entries(etcFiles(user))) owner.writeFile(path.slice('/etc/'.length), text)
     return owner
@@ -35,9 +32,17 @@ export class ContainerOwner {
   }
 
   /** Sources of mounts, by their path inside. */
-  etcMounts(kind: 'own' | 'chat', isNetworkOpen: boolean): Readonly<Record<string, string>> {
+  etcMounts(
+    kind: 'own' | 'chat',
+    user: AgentUser | undefined,
+    isNetworkOpen: boolean,
+  ): Readonly<Record<string, string>> {
     const at = (name: string): string => join(this.#directory.path, name)
-    const users = { '/etc/passwd': at(`passwd-${kind}`), '/etc/group': at('group') }
+    const passwd = `passwd-${kind}-${user?.uid}`
+    if (!this.#passwdFiles.has(passwd))
+      this.writeFile(passwd, passwdFile(user, kind === 'own' ? INNER_HOME : CHAT_HOME))
+    this.#passwdFiles.add(passwd)
+    const users = { '/etc/passwd': at(passwd), '/etc/group': at('group') }
     return isNetworkOpen ? users : { ...users, '/etc/hosts': at('hosts'), '/etc/resolv.conf': at('resolv.conf') }
   }
 
@@ -48,9 +53,10 @@ export class ContainerOwner {
     return path
   }
 
-  makeDirectory(): ContainerDirectory {
+  /** `user` is the user of the container. */
+  makeDirectory(user: AgentUser | undefined): ContainerDirectory {
     const name = String(++this.#count)
-    return new ContainerDirectory(`svc-${this.id}-${name}`, join(this.#directory.path, name), this.#user)
+    return new ContainerDirectory(`svc-${this.id}-${name}`, join(this.#directory.path, name), user)
   }
 
   close(): void {

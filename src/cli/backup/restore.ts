@@ -1,8 +1,7 @@
 // Restores an instance from a backup: reads the whole archive once to verify it and once more to write it.
-import { CELL_SETTINGS } from '../../cell/settings.ts'
-import { agentUser } from '../../core/agent-user.ts'
+import { AGENT_USER_SETTINGS } from '../../cell/settings.ts'
+import { agentUsers } from '../../core/agent-user.ts'
 import { securePrivateDirectories } from '../../core/groups/private-directories.ts'
-import { chownWorkspaces } from '../../core/groups/workspace-owner.ts'
 import { layout } from '../../core/layout.ts'
 import { INSTANCE_SETTINGS } from '../../daemons/settings.ts'
 import { PRODUCT_TABLES } from '../../daemons/tables.ts'
@@ -72,7 +71,7 @@ export async function restore(options: RestoreOptions): Promise<RestoreResult> {
   const env = editEnv(verified, options)
   const sources = [sourceOf(`${archive.path}: .env`, parseDotenv(env ?? '', archive.path)), options.environment]
   const url = resolveDatabaseUrl(sources, verified, options)
-  const { AGENT_UID } = readSettings({ AGENT_UID: CELL_SETTINGS.AGENT_UID }, sources)
+  const userSettings = readSettings(AGENT_USER_SETTINGS, sources)
   await mustHaveDiskSpace(root, bytes)
   await using directory = await RestoreDirectory.create(root)
   await directory.write('store', makeDirectoryEntry('', 0))
@@ -81,9 +80,8 @@ export async function restore(options: RestoreOptions): Promise<RestoreResult> {
   const counts = await writeAll(archive, { directory, load, header, env, onProgress })
   await load.finish(header.counters)
   await directory.finish()
-  const restored = layout(root, agentUser(AGENT_UID))
-  await securePrivateDirectories(restored)
-  await chownWorkspaces(restored)
+  // Workspaces get their owners when the instance is served: by the restored rows, see `WorldOwners`.
+  await securePrivateDirectories(layout(root, agentUsers(userSettings, root)))
   return { header, root, engine: url === undefined ? 'sqlite' : 'postgres', missing: header.left_out, ...counts }
 }
 

@@ -382,7 +382,8 @@ suite('svc doctor about agents', () => {
 
   test('reports their user, files and network', needs('bubblewrap'), async (t) => {
     const cli = await demoCli(t)
-    const who = process.getuid?.() === 0 ? 'uid 60000' : `the user of svc (uid ${process.getuid?.()})`
+    const who =
+      process.getuid?.() === 0 ? 'uids 60000 to 60999, one per world' : `the user of svc (uid ${process.getuid?.()})`
     const { status, detail } = (await checkAgents(cli)) ?? {}
     const files = 'their own workspace, programs of the machine (read-only)'
     assert.equal(detail, `run as ${who}; see ${files}; reach the hosts allowed by svc network, and their own model`)

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import {
   chmodSync,
+  chownSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -215,12 +216,17 @@ suite('the .env of an instance', () => {
       assert.match(stderr, /^svc: WEB_LISTEN in \S+\.env must be host:port such as .*, not "nowhere"\n$/)
     }
   })
-  test('sets the user that owns the workspaces, who is never root', { skip: process.getuid?.() !== 0 }, async (t) => {
-    const cli = await withEnv(t, (text) => `${text}AGENT_UID=60123\n`)
+  test('sets the users of agents, who are never root', { skip: process.getuid?.() !== 0 }, async (t) => {
+    const cli = await withEnv(t, (text) => `${text}AGENT_UID=60123\nAGENT_UIDS=1\n`)
     await cli.ok('group demo add slack:1 team')
-    const ownerOf = (name: string): number => statSync(join(cli.root, 'groups', name)).uid
-    // main was created before the setting.
-    assert.deepEqual(['main', 'team', 'team/PERSONA.md'].map(ownerOf), [60_000, 60_123, 60_123])
+    const ownersOf = (...names: string[]) => names.map((name) => statSync(join(cli.root, 'groups', name)).uid)
+    // main was created before the settings; svc serve gives it to its agents.
+    assert.deepEqual(ownersOf('main', 'team', 'team/PERSONA.md'), [0, 60_123, 60_123])
+    // Agents are the owner of the data directory, not the caller.
+    chownSync(cli.root, 1234, 1234)
+    await cli.ok('group demo add slack:2 theirs')
+    await cli.ok('group demo add slack:3 team/child')
+    assert.deepEqual(ownersOf('theirs', 'theirs/PERSONA.md', 'team/child'), [1234, 1234, 60_123])
     writeFileSync(join(cli.root, '.env'), 'AGENT_UID=0\n')
     const { code, stderr } = await cli.run('group demo list')
     assert.equal(code, 1)

@@ -3,8 +3,8 @@
 import { statSync } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { CELL_SETTINGS } from '../../cell/settings.ts'
-import { agentUser } from '../../core/agent-user.ts'
+import { AGENT_USER_SETTINGS } from '../../cell/settings.ts'
+import { agentUsers } from '../../core/agent-user.ts'
 import type { SpeechSynthesizer } from '../../core/delivery/speech.ts'
 import { type DataRootVariables, dataDir, dataRoot, instanceNameOf, type Layout, layout } from '../../core/layout.ts'
 import { type OpenHost, openHost } from '../../daemons/process/host.ts'
@@ -145,9 +145,10 @@ export async function loadInstanceConfig(
   const entries = await readEnv(env)
   const sources = [sourceOf(env, entries), environment]
   const settings = readSettings(INSTANCE_SETTINGS, sources)
-  const { AGENT_UID } = readSettings({ AGENT_UID: CELL_SETTINGS.AGENT_UID }, sources)
   const warnings = [...(await permissionWarnings(env)), ...(await unknownKeyWarnings(location.layout, entries))]
-  return { ...location, layout: layout(location.layout.root, agentUser(AGENT_UID)), settings, sources, warnings }
+  const { root } = location.layout
+  const agents = agentUsers(readSettings(AGENT_USER_SETTINGS, sources), root)
+  return { ...location, layout: layout(root, agents), settings, sources, warnings }
 }
 
 /** Returns a function that reads the current sources. It returns the same array until .env changes. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { chownSync, mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { isRefusal } from '../../../test/support/host.ts'
@@ -41,7 +41,12 @@ test('gives a home, also an existing one, to the user of agents if svc runs as r
   const path = chatDir(layout(root), 'team', 'web:team')
   await (await makeChatHome(layout(root), 'team', 'web:team')).close()
   writeFileSync(join(path, 'note'), 'x')
-  const places = layout(root, { uid: 60_001, gid: 60_002 })
+  const places = layout(root, { uid: 60_000, gid: 60_002, count: 2 })
+  await (await makeChatHome(places, 'team', 'web:team')).close()
+  assert.equal(statSync(path).uid, 0)
+  // The owner of the folder's world.
+  mkdirSync(join(places.groups, 'team'), { recursive: true })
+  chownSync(join(places.groups, 'team'), 60_001, 60_002)
   await (await makeChatHome(places, 'team', 'web:team')).close()
   assert.deepEqual(
     [path, join(path, 'note'), dirname(path)].map((each) => statSync(each).uid),

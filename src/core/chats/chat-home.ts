@@ -3,22 +3,27 @@
 import { dirname } from 'node:path'
 import { Directory } from '../../lib/files/directory.ts'
 import { chownTree } from '../../lib/files/directory-tree.ts'
+import { openWorld } from '../groups/workspace-home.ts'
 import { chatDir, type Layout } from '../layout.ts'
 
 /** Its path inside the cell, and the HOME of such a run. */
 export const CHAT_HOME = '/home/chat'
 
-/** Opens the directory and creates it if it is missing. */
+/** Opens the directory and creates it if it is missing. It has the owner of the folder's workspace. */
 export async function makeChatHome(layout: Layout, folder: string, jid: string): Promise<Directory> {
   const path = chatDir(layout, folder, jid)
   await (await Directory.make(layout.chats, 0o700, { follow: true })).close()
   // Agents may enter the directory of their folder, but neither list it nor write to it.
   await using parent = await Directory.make(dirname(path), 0o700)
-  if (layout.agent) await parent.setMode(0o711)
-  const home = await Directory.make(path, 0o700, { owner: layout.agent })
+  if (!layout.agents) return Directory.make(path, 0o700)
+  await parent.setMode(0o711)
+  await using world = await openWorld(layout, folder)
+  const owner = await world?.stat()
+  const home = await Directory.make(path, 0o700, { owner })
   try {
+    const from = (await home.stat()).uid
     // The user of agents has changed.
-    if (layout.agent && (await home.stat()).uid !== layout.agent.uid) await chownTree(home, layout.agent)
+    if (owner && from !== owner.uid) await chownTree(home, { owner, mayCopy: ({ uid }) => uid !== 0 && uid === from })
     return home
   } catch (error) {
     await home.close()

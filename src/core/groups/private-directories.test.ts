@@ -43,7 +43,7 @@ test('creates workspaces that other users cannot enter', async (t) => {
 })
 
 test('lets only the agents’ group enter workspaces when svc runs as root', needs('root'), async (t) => {
-  const dirs = layout(tempDir(t), { uid: 60_001, gid: 60_002 })
+  const dirs = layout(tempDir(t), { uid: 60_001, gid: 60_002, count: 3 })
   await securePrivateDirectories(dirs)
   for (const path of [dirs.groups, dirs.chats]) {
     const { uid, gid } = statSync(path)

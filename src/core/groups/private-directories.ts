@@ -3,7 +3,7 @@
 import { dirname } from 'node:path'
 import { Directory } from '../../lib/files/directory.ts'
 import { Refusal } from '../../lib/refusal.ts'
-import type { AgentUser } from '../agent-user.ts'
+import type { AgentUsers } from '../agent-user.ts'
 import type { Layout } from '../layout.ts'
 
 const FOR_OTHERS = 0o077
@@ -25,7 +25,7 @@ export async function isOpenToOthers(layout: Layout, path: string): Promise<bool
   await using directory = await Directory.open(path, { follow: true })
   if (!directory) return undefined
   const { mode, gid } = await directory.stat()
-  const isOwnGroup = mountedDirectories(layout).includes(path) && gid === layout.agent?.gid
+  const isOwnGroup = mountedDirectories(layout).includes(path) && gid === layout.agents?.gid
   return (mode & FOR_OTHERS & ~(isOwnGroup ? GROUP_EXECUTE : 0)) !== 0
 }
 
@@ -33,14 +33,14 @@ export async function isOpenToOthers(layout: Layout, path: string): Promise<bool
 export async function securePrivateDirectories(layout: Layout): Promise<void> {
   const required = [...mountedDirectories(layout), layout.logs]
   for (const path of privateDirectories(layout)) await secure(path, required.includes(path))
-  if (layout.agent) for (const path of mountedDirectories(layout)) await allowAgentGroup(layout.agent, path)
+  if (layout.agents) for (const path of mountedDirectories(layout)) await allowAgentGroup(layout.agents, path)
 }
 
-async function allowAgentGroup(agent: AgentUser, path: string): Promise<void> {
+async function allowAgentGroup({ gid }: AgentUsers, path: string): Promise<void> {
   await using directory = await Directory.open(path, { follow: true })
   const { uid, mode } = (await directory?.stat()) ?? {}
   if (!directory || uid === undefined || mode === undefined) return
-  await directory.setOwner({ uid, gid: agent.gid })
+  await directory.setOwner({ uid, gid })
   await directory.setMode((mode & 0o700) | GROUP_EXECUTE)
 }
 

@@ -10,12 +10,13 @@ import { groupDirs, type Layout } from '../layout.ts'
 /** Path of the workspace as agents see it. See docs/decisions.md#workspace-path-and-output-style. */
 export const AGENT_HOME = '/home/node'
 
+/** Mode of a world's directory where agents have several users: those of other worlds must not enter. */
+export const WORLD_MODE = 0o700
+
 /** Undefined if it does not exist. Refuses a workspace that is a link. */
 export async function openHome(layout: Layout, folder: string): Promise<Directory | undefined> {
-  const { world, below } = pathsOf(layout, folder)
-  // The world's directory may be a link that the operator created: agents cannot write in `groups/`.
-  const options = { follow: true, owner: layout.agent }
-  let directory = await Directory.open(world, options).catch((error) => refuseLink(folder, error))
+  const { below } = pathsOf(layout, folder)
+  let directory = await openWorld(layout, folder).catch((error) => refuseLink(folder, error))
   for (const name of below) {
     if (!directory) break
     await using parent: Directory = directory
@@ -43,8 +44,18 @@ export async function makeHome(layout: Layout, folder: string): Promise<Director
   await (await Directory.make(layout.groups, 0o700, { follow: true })).close()
   // A new world must not take over the target of a link; the directory of an existing world may be a link.
   const follow = below.length > 0
-  await using top = await Directory.make(world, 0o755, { follow, owner: layout.agent })
+  const { agents } = layout
+  // Where agents have several users, a new world belongs to root until its first turn, see `WorldOwners`.
+  const owner = agents?.count === 1 ? agents : undefined
+  await (await Directory.make(world, agents ? WORLD_MODE : 0o755, { follow, owner })).close()
+  await using top = (await openWorld(layout, folder)) ?? refuse('not_found', `${folder} has no workspace`)
   return await top.makePath(below.join('/'))
+}
+
+/** Opens the directory of a folder's world; what is created in it gets its owner. */
+export function openWorld(layout: Layout, folder: string): Promise<Directory | undefined> {
+  // It may be a link that the operator created: agents cannot write in `groups/`.
+  return Directory.open(pathsOf(layout, folder).world, { follow: true, inheritsOwner: layout.agents !== undefined })
 }
 
 export async function removeHome(layout: Layout, folder: string): Promise<void> {

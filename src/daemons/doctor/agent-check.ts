@@ -24,7 +24,7 @@ export async function checkAgents({ layout, sources }: AgentCheckOptions): Promi
     const status = settings.AGENT_RUNTIME === 'demo' ? 'note' : 'wrong'
     return { check: 'agents', status, detail: `agents cannot run in cells: ${error.message}`, next: error.hint ?? '' }
   }
-  const { user, files, network } = describeCells(settings)
+  const { user, files, network } = describeCells(settings, layout.agents)
   const detail = `run as ${user}; see ${files}; reach ${network}`
   if (settings.SANDBOX !== 'none' && settings.NETWORK === 'rules') return { check: 'agents', status: 'ok', detail }
   return { check: 'agents', status: 'note', detail, next: 'remove SANDBOX=none and NETWORK=open from .env' }

@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import { ROOT_FOLDER } from '../../core/access/tiers.ts'
 import { openHome } from '../../core/groups/workspace-home.ts'
+import { WorldOwners } from '../../core/groups/workspace-owner.ts'
 import { groupDirs, type Layout } from '../../core/layout.ts'
 import { makeProcessDirectory, removeProcessDirectory } from '../../lib/files/process-directory.ts'
 import { openLog } from '../../lib/log/log.ts'
@@ -57,11 +58,12 @@ async function runAgentProgram(
   const { groups, chats } = layout
   const runtimes = await openRuntimes({ settings, clock: host.clock, groups, chats, network, warn: () => undefined })
   cleanup.defer(() => runtimes.close())
+  const user = await new WorldOwners({ engine: host.engine, layout }).userOf(folder)
   const startedMs = performance.now()
   try {
     const runtime = await runtimes.runtimeFor({ ...config.config, runtime: config.runtime })
     const { result = '' } = await runtime.run(
-      makeTestJob(host, layout, config, { logFile: join(temporary, 'log'), timeoutMs }),
+      makeTestJob(host, layout, config, { user, logFile: join(temporary, 'log'), timeoutMs }),
     )
     return { answer: result || '(nothing)', ms: Math.round(performance.now() - startedMs) }
   } catch (error) {
@@ -75,13 +77,14 @@ function makeTestJob(
   host: InstanceHost,
   layout: Layout,
   { folder = ROOT_FOLDER, env, config }: ModelConfig,
-  { logFile, timeoutMs }: { readonly logFile: string; readonly timeoutMs: number },
+  { user, logFile, timeoutMs }: Pick<Job, 'user' | 'logFile'> & { readonly timeoutMs: number },
 ): Job {
   const jid = `web:${folder}`
   return {
     turnId: 'model-test',
     fence: 1,
     folder,
+    user,
     topic: '',
     jid,
     sender: 'cli',

@@ -3,6 +3,7 @@ import { describeCells } from '../../cell/describe.ts'
 import { defineDaemon } from '../daemon.ts'
 import { RETENTION_SETTINGS } from '../settings.ts'
 import { EXECUTION_METRICS, EXECUTION_SETTINGS, leaseOf } from './execution-settings.ts'
+import { startOwnerChange } from './owner-log.ts'
 import { startRetention } from './retention.ts'
 import { requestRunner } from './runner-request.ts'
 import { startTurnLogRetention } from './turn-logs.ts'
@@ -18,7 +19,8 @@ export const runed = defineDaemon({
     const { layout } = host
     // Without a data directory there are no workspaces.
     if (!layout) return
-    log.info(describeCells(settings), 'agents')
+    log.info(describeCells(settings, layout.agents), 'agents')
+    defer(startOwnerChange(host, layout, log))
     if (settings.SANDBOX === 'none') log.warn('agents run without a sandbox: SANDBOX=none')
     else if (settings.NETWORK === 'open') log.warn('network rules do not apply to agents: NETWORK=open')
     if (runner) defer(requestRunner(host, runner, leaseOf(settings)))

@@ -9,6 +9,7 @@ import { openTools } from '../../../test/support/socket-client.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 import { RunSockets } from '../../agent-socket/run-socket.ts'
 import { groups } from '../../core/groups/groups.ts'
+import { WorldOwners } from '../../core/groups/workspace-owner.ts'
 import { chatDir } from '../../core/layout.ts'
 import { conversations } from '../../core/turns/conversations.ts'
 import type { ClaimedTurn } from '../../core/turns/turn-claim.ts'
@@ -44,9 +45,10 @@ async function open(
   const warnings: string[] = []
   const gate = { host, list, onError: assert.fail, onUnexpectedUser: assert.fail }
   const sockets = new RunSockets(gate)
+  const owners = new WorldOwners({ engine: host.engine, layout })
   t.after(() => sockets.close())
   const warn = (sentence: string): void => void warnings.push(sentence)
-  const prepare = turnPreparation({ host, layout, runtimes, sockets, settings, assistantName: 'svc', warn })
+  const prepare = turnPreparation({ host, layout, owners, runtimes, sockets, settings, assistantName: 'svc', warn })
   return {
     ...on,
     warnings,

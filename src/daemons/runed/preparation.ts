@@ -6,6 +6,7 @@ import { configFingerprint } from '../../core/groups/config-fingerprint.ts'
 import { launchConfig, offeredTools } from '../../core/groups/group-config.ts'
 import { childNames, groups } from '../../core/groups/groups.ts'
 import { openHome } from '../../core/groups/workspace-home.ts'
+import type { WorldOwners } from '../../core/groups/workspace-owner.ts'
 import { readWorkspaceTexts } from '../../core/groups/workspace-texts.ts'
 import { chatDir, groupDirs, type Layout } from '../../core/layout.ts'
 import { decodeContent } from '../../core/messages/messages.ts'
@@ -36,6 +37,7 @@ import { workspaceFiles } from './workspace-files.ts'
 export interface PreparationOptions {
   readonly host: InstanceHost
   readonly layout: Layout
+  readonly owners: Pick<WorldOwners, 'userOf'>
   readonly runtimes: Runtimes
   readonly sockets: RunSockets
   readonly settings: Pick<CurrentSettings, 'read'>
@@ -50,9 +52,10 @@ const SESSION_IDLE_MS = 2 * 24 * 3_600_000
 const FILE_BYTES_MAX = 256 * 1024
 
 export function turnPreparation(options: PreparationOptions): (claimed: ClaimedTurn) => Promise<PreparedTurn> {
-  const { host, layout, runtimes, sockets, assistantName, warn } = options
+  const { host, layout, owners, runtimes, sockets, assistantName, warn } = options
   const { engine, clock, keyring, instance, timeZone, rules } = host
   return async (unprepared) => {
+    const user = await owners.userOf(unprepared.turn.folder)
     const claimed = await saveAttachments(host, layout, unprepared)
     const { turn, messages } = claimed
     const { folder, id, jid } = turn
@@ -94,7 +97,8 @@ export function turnPreparation(options: PreparationOptions): (claimed: ClaimedT
     const fault = new AbortController()
     let isClosed = false
     const onFault = (error: unknown): void => (isClosed ? host.faults.report('turn', error) : fault.abort(error))
-    const socket = await sockets.open(folder, { id, fence: turn.fence, reach, offered, onOutage, onCall, onFault })
+    const bound = { id, fence: turn.fence, reach, offered, onOutage, onCall, onFault }
+    const socket = await sockets.open(folder, bound, user)
     return {
       runtime,
       configMark: configFingerprint(gathered.groupConfig, gathered.levels, mark),
@@ -109,6 +113,7 @@ export function turnPreparation(options: PreparationOptions): (claimed: ClaimedT
         turnId: id,
         fence: turn.fence,
         folder,
+        user,
         topic: displayTopic(turn.topic),
         jid,
         sender: turn.sender,

@@ -2,10 +2,7 @@
 // that the runner process does.
 import type { ChildProcess } from 'node:child_process'
 import { RunSockets } from '../../agent-socket/run-socket.ts'
-import { agentUser } from '../../core/agent-user.ts'
-import { chownWorkspaces } from '../../core/groups/workspace-owner.ts'
 import type { Layout } from '../../core/layout.ts'
-import type { Log } from '../../lib/log/log.ts'
 import { openRuntimes } from '../../runtimes/index.ts'
 import { agentTools } from '../agents/agent-tools.ts'
 import { RunNetworks } from '../agents/run-network.ts'
@@ -15,10 +12,9 @@ import { CurrentSettings } from './current-settings.ts'
 import { type ExecutionSettings, leaseOf } from './execution-settings.ts'
 import { IsolatedTurns } from './isolated-turns.ts'
 import { LocalWorkspaces } from './local-workspaces.ts'
+import { openWorldOwners } from './owner-log.ts'
 import { turnPreparation } from './preparation.ts'
 import { TurnRunner } from './turn-runner.ts'
-
-const PROGRESS_MS = 3000
 
 export interface ExecutionContext extends Pick<DaemonContext, 'host' | 'log' | 'defer' | 'currentSources'> {
   /** Starts a runner of one turn; undefined where suspects run in this process. */
@@ -32,14 +28,15 @@ export async function executeTurns(
   layout: Layout,
   settings: ExecutionSettings,
 ): Promise<void> {
-  await giveWorkspacesToAgentUser(layout, log)
+  const owners = openWorldOwners(host, layout, log)
+  defer(() => owners.close())
   const warn = (message: string): void => log.warn(message)
   const network = new RunNetworks({ host, log, denyPrivate: settings.NETWORK_DENY_PRIVATE })
   defer(() => network.close())
   const sockets = new RunSockets({
     host,
     list: agentTools(),
-    user: agentUser(settings.AGENT_UID),
+    hasOtherUsers: layout.agents !== undefined,
     parent: settings.SANDBOX === 'container' ? layout.cells : undefined,
     onError: (error, folder, tool) => {
       host.faults.count('tool')
@@ -62,7 +59,7 @@ export async function executeTurns(
   defer(() => runtimes.close())
   const current = new CurrentSettings({ host, initial: settings, sources: currentSources, warn })
   const { ASSISTANT_NAME: assistantName } = settings
-  const prepare = turnPreparation({ host, layout, runtimes, sockets, settings: current, assistantName, warn })
+  const prepare = turnPreparation({ host, layout, owners, runtimes, sockets, settings: current, assistantName, warn })
   const entry = await enterProcess(host)
   defer(() => entry.leave())
   const [leaseMs, workspaces] = [leaseOf(settings), new LocalWorkspaces(layout, log)]
@@ -81,24 +78,4 @@ export async function executeTurns(
   if (!spawnRunner || only) return
   const isolated = new IsolatedTurns({ host, log, entry, leaseMs, workspaces, spawn: spawnRunner })
   defer(() => isolated.close())
-}
-
-/** Logs progress, because a large tree takes a while and no turn starts before. */
-async function giveWorkspacesToAgentUser(layout: Layout, log: Log): Promise<void> {
-  let loggedAt = performance.now()
-  const onProgress = (done: number): void => {
-    if (performance.now() - loggedAt < PROGRESS_MS) return
-    loggedAt = performance.now()
-    log.info({ done }, 'changing the owner of the workspaces')
-  }
-  try {
-    const count = await chownWorkspaces(layout, onProgress)
-    if (count > 0) log.info({ count }, `workspaces now belong to uid ${layout.agent?.uid}`)
-  } catch (error) {
-    // The agents of other workspaces can run.
-    log.error(
-      { err: error },
-      `some workspaces do not belong to uid ${layout.agent?.uid}: their agents cannot write there`,
-    )
-  }
 }

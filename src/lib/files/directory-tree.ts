@@ -1,5 +1,7 @@
 // Removes and chowns everything below an open directory, deepest entries first. Only one directory is open at a time, however
 // deep the tree: it returns through "..", which must still be the directory it came from.
+import type { Stats } from 'node:fs'
+import { join } from 'node:path'
 import type { Directory, FileOwner } from './directory.ts'
 
 /** Entries of one directory processed at once. */
@@ -24,20 +26,65 @@ export async function removeTree(parent: Directory, name: string): Promise<void>
   await parent.removeDirectory(name)
 }
 
-/** Gives everything below `top`, and then `top`, to `owner`; returns the number of entries. Does not close `top`. */
-export async function chownTree(
-  top: Directory,
-  owner: FileOwner,
-  onProgress?: (done: number) => void,
-): Promise<number> {
+export interface OwnerChange {
+  readonly owner: FileOwner
+  /** Whether the tree's users own such a file, so that a copy of it gives nothing away. */
+  mayCopy(file: Stats): boolean
+  onProgress?(done: number): void
+  /** Called with the path of an entry that keeps its owner, because it has a name outside of the tree. */
+  onKept?(path: string): void
+  readonly signal?: AbortSignal | undefined
+}
+
+/**
+ * Gives everything below `top`, and then `top`, to an owner; returns the number of entries. Does not close `top`. Whoever can
+ * write in the tree may have made a second name (a hard link) for a file elsewhere, whose owner must not change: such a file is
+ * replaced by a copy, or keeps its owner.
+ */
+export async function chownTree(top: Directory, change: OwnerChange): Promise<number> {
+  const { owner, mayCopy, onProgress, onKept, signal } = change
+  const inside = await findFilesInside(top, signal)
+  const isInside = (entry: Stats): boolean =>
+    entry.isDirectory() || entry.nlink === 1 || entry.nlink === inside.get(identityOf(entry))
   let done = 0
   await visitBelow(await top.reopen(), async (directory, name) => {
-    await directory.setOwnerOf(name, owner)
+    signal?.throwIfAborted()
+    let outside: Stats | undefined
+    const isChanged = await directory.setOwnerOf(name, owner, (entry) => {
+      if (isInside(entry)) return true
+      outside = entry
+      return false
+    })
+    // A file that already belongs to the owner is the copy of an interrupted run, or was made since.
+    if (!isChanged && outside && outside.uid !== owner.uid) {
+      if (outside.isFile() && mayCopy(outside)) await directory.replaceByCopy(name, owner)
+      else onKept?.(join(directory.path, name))
+    }
     onProgress?.(++done)
   })
   await top.setOwner(owner)
   onProgress?.(++done)
   return done
+}
+
+/** The files that have several names, all of them in the tree, with their number. */
+async function findFilesInside(top: Directory, signal: AbortSignal | undefined): Promise<ReadonlyMap<string, number>> {
+  const files = new Map<string, { count: number; readonly nlink: number }>()
+  await visitBelow(await top.reopen(), async (directory, name, isDirectory) => {
+    signal?.throwIfAborted()
+    const entry = isDirectory ? undefined : await directory.statOf(name)
+    if (!entry || entry.isDirectory() || entry.nlink === 1) return
+    const file = files.get(identityOf(entry)) ?? { count: 0, nlink: entry.nlink }
+    file.count++
+    files.set(identityOf(entry), file)
+  })
+  return new Map(
+    [...files].filter(([, { count, nlink }]) => count === nlink).map(([identity, { nlink }]) => [identity, nlink]),
+  )
+}
+
+function identityOf({ dev, ino }: Stats): string {
+  return `${dev}:${ino}`
 }
 
 /** Calls `visit` for every entry below `top`, for a directory after its contents. Closes `top`. */

@@ -4,6 +4,8 @@
 import { randomBytes } from 'node:crypto'
 import { constants, type Dirent, existsSync, type Stats } from 'node:fs'
 import {
+  chown,
+  copyFile,
   type FileHandle,
   lchown,
   link,
@@ -21,7 +23,21 @@ import { dirname, join } from 'node:path'
 import { refuse } from '../refusal.ts'
 import { errnoCode, refuseDisk } from './atomic-file.ts'
 
-const { O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants
+const {
+  COPYFILE_FICLONE,
+  O_APPEND,
+  O_CREAT,
+  O_DIRECTORY,
+  O_EXCL,
+  O_NOCTTY,
+  O_NOFOLLOW,
+  O_NONBLOCK,
+  O_RDONLY,
+  O_WRONLY,
+} = constants
+
+/** Refers to an entry of any kind without opening it. Node does not name this flag of Linux. */
+const O_PATH = 0o10000000
 
 const HAS_DESCRIPTOR_PATHS = existsSync('/proc/self/fd')
 
@@ -33,6 +49,8 @@ export interface FileOwner {
 export interface DirectoryOptions {
   /** Owner of everything created below; by default the user of this process. */
   readonly owner?: FileOwner | undefined
+  /** Everything created below gets the owner of this directory. */
+  readonly inheritsOwner?: boolean | undefined
   /** Whether the last segment of the opened path may be a symbolic link. */
   readonly follow?: boolean | undefined
   /**
@@ -84,7 +102,10 @@ export class Directory implements AsyncDisposable {
 
   static async #openAt(address: string, path: string, options: DirectoryOptions): Promise<Directory> {
     const flags = O_RDONLY | O_DIRECTORY | (options.follow ? 0 : O_NOFOLLOW)
-    return new Directory(await open(address, flags), path, options)
+    const handle = await open(address, flags)
+    if (!options.inheritsOwner || options.owner) return new Directory(handle, path, options)
+    const { uid, gid } = await handle.stat()
+    return new Directory(handle, path, { ...options, owner: { uid, gid } })
   }
 
   static async #makeAt(address: string, path: string, mode: number, options: DirectoryOptions): Promise<Directory> {
@@ -306,11 +327,58 @@ export class Directory implements AsyncDisposable {
     })
   }
 
-  /** Changes the owner of the entry itself, whatever its kind, if it exists. */
-  async setOwnerOf(name: string, { uid, gid }: FileOwner): Promise<void> {
-    await lchown(this.#address(name), uid, gid).catch((error) => {
-      if (errnoCode(error) !== 'ENOENT') refuseDisk(error, 'change the owner of', this.#named(name))
-    })
+  /** Of the entry itself, whatever its kind; undefined if nothing has this name. */
+  async statOf(name: string): Promise<Stats | undefined> {
+    try {
+      return await lstat(this.#address(name))
+    } catch (error) {
+      return errnoCode(error) === 'ENOENT' ? undefined : refuseDisk(error, 'read', this.#named(name))
+    }
+  }
+
+  /**
+   * Changes the owner of the entry itself, whatever its kind, if it exists and `mayChange` agrees. The entry that is changed is
+   * the one that `mayChange` saw, even if another gets its name meanwhile. Returns false if `mayChange` did not agree.
+   */
+  async setOwnerOf(
+    name: string,
+    { uid, gid }: FileOwner,
+    mayChange: (entry: Stats) => boolean = () => true,
+  ): Promise<boolean> {
+    try {
+      if (this.#options.byPath) {
+        if (!mayChange(await lstat(this.#address(name)))) return false
+        await lchown(this.#address(name), uid, gid)
+        return true
+      }
+      await using entry = await open(this.#address(name), O_PATH | O_NOFOLLOW)
+      const found = await entry.stat()
+      if (!mayChange(found)) return false
+      if (found.uid !== uid || found.gid !== gid) await chown(`/proc/self/fd/${entry.fd}`, uid, gid)
+      return true
+    } catch (error) {
+      return errnoCode(error) === 'ENOENT' || refuseDisk(error, 'change the owner of', this.#named(name))
+    }
+  }
+
+  /** Replaces a regular file, if it exists, by a copy with another owner. Other names of the file keep the original. */
+  async replaceByCopy(name: string, { uid, gid }: FileOwner): Promise<void> {
+    const temporary = temporaryName()
+    try {
+      await using file = await this.openFile(name)
+      if (!file) return
+      const { mode, atime, mtime } = await file.stat()
+      await using copy = await open(this.#address(temporary), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
+      const target = this.#options.byPath ? this.#address(temporary) : `/proc/self/fd/${copy.fd}`
+      await copyFile(this.#options.byPath ? this.#address(name) : `/proc/self/fd/${file.fd}`, target, COPYFILE_FICLONE)
+      await copy.chmod(mode & 0o777)
+      await copy.utimes(atime, mtime)
+      await copy.chown(uid, gid)
+      await rename(this.#address(temporary), this.#address(name))
+    } catch (error) {
+      await this.removeFile(temporary)
+      refuseDisk(error, 'copy', this.#named(name))
+    }
   }
 
   /** The parent directory, if it is the expected one: this directory may have been moved. */

@@ -79,7 +79,7 @@ interface BridgeConfig {
 async function prepareBridge(cell: Cell, job: Job): Promise<BridgeConfig> {
   const env = { SVC_TURN: job.turnId, SVC_FENCE: String(job.fence) }
   const { socket } = cell.visiblePaths(job)
-  if (cell.kind === 'none') return { texts: {}, ...(await writeMcpConfigFile(socket, env, cell.user)) }
+  if (cell.kind === 'none') return { texts: {}, ...(await writeMcpConfigFile(socket, env, job.user ?? cell.user)) }
   const text = buildMcpConfig(socket, env, (path) => cell.pathInside(path))
   return { path: CELL_CONFIG_PATH, texts: { [CELL_CONFIG_PATH]: text }, remove: async () => undefined }
 }

@@ -11,7 +11,7 @@ test('writes its compile cache, which only the user of svc can write', (t) => {
   const cache = tempDir(t)
   chmodSync(cache, 0o700)
   const isRoot = process.getuid?.() === 0
-  const args = [AGENT, ...(isRoot ? ['60000'] : [])]
+  const args = [AGENT, ...(isRoot ? ['60000', '60000'] : [])]
   const { status, stderr } = spawnSync(process.execPath, args, {
     env: { NODE_COMPILE_CACHE: cache },
     input: '',

@@ -5,7 +5,7 @@ import { TextLineSplitter } from '../text-line-splitter.ts'
 import type { DemoTask } from './task.ts'
 import { runDemoTask } from './turn.ts'
 
-becomeUser(process.argv[2])
+becomeUser(process.argv[2], process.argv[3])
 
 const lines = new TextLineSplitter((line) => {
   const task: DemoTask = JSON.parse(line)
@@ -16,12 +16,12 @@ process.stdin.on('data', (text: string) => lines.push(text))
 process.stdin.on('end', () => process.exit(0))
 
 /** Drops root privileges permanently. */
-function becomeUser(uid: string | undefined): void {
+function becomeUser(uid: string | undefined, gid: string | undefined): void {
   if (uid === undefined) return
   // Before the switch: only the user of svc can write the cache.
   flushCompileCache()
   process.setgroups?.([])
-  process.setgid?.(Number(uid))
+  process.setgid?.(Number(gid))
   process.setuid?.(Number(uid))
   if (process.getuid?.() === 0) refuse('forbidden', 'the demo must not run as root')
 }

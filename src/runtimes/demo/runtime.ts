@@ -1,5 +1,5 @@
 // A small scripted agent for trials and tests. It needs no model. It starts no program and opens no file of a workspace, so
-// it runs without a cell; started by root, it switches to the agents' user before its first turn.
+// it runs without a cell; started by root, it switches to the user of a folder's agents before its first turn.
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { readEnvironment } from '../../lib/environment.ts'
@@ -16,10 +16,11 @@ export async function openRuntime({
   user,
   onBackgroundError: onFault = throwUncaught,
 }: RuntimeContext): Promise<Runtime> {
-  const argv = [process.execPath, AGENT, ...(user ? [String(user.uid)] : [])]
+  const argv = [process.execPath, AGENT]
   // Without the compile cache each process would load the TypeScript compiler, which needs more memory than the agent.
   const cache = readEnvironment('NODE_COMPILE_CACHE')
-  const pool = new WarmPool({ clock, argv, env: cache === undefined ? {} : { NODE_COMPILE_CACHE: cache }, onFault })
+  const env = cache === undefined ? {} : { NODE_COMPILE_CACHE: cache }
+  const pool = new WarmPool({ clock, argv, user, env, onFault })
   await pool.warm()
   return { name: 'demo', run: (job) => pool.run(job, toTask(job, clock.now())), close: () => pool.close() }
 }
