@@ -4,6 +4,7 @@ import { StringDecoder } from 'node:string_decoder'
 import type { CellProcess, CellProcessExit } from '../cell/cell.ts'
 import type { ModelAddress, RunNetwork } from '../cell/network.ts'
 import { guard, throwUncaught } from '../lib/fault-boundary.ts'
+import { isHostFault } from '../lib/host-fault.ts'
 import { Refusal } from '../lib/refusal.ts'
 import { buildEnvironment } from './environment.ts'
 import { RunWatchdog, toAbortFault } from './run-watchdog.ts'
@@ -65,6 +66,7 @@ async function awaitStart(starting: Promise<CellProcess>, network: RunNetwork | 
   try {
     return await starting
   } catch (error) {
+    if (isHostFault(error) && error instanceof Error) throw new RunFault('unavailable', error.message)
     if (!(error instanceof Refusal)) throw error
     throw new RunFault('terminal', error.message)
   } finally {
@@ -136,11 +138,13 @@ function readExit(
   { code, signal, error, isCellReady, startFault, cellFault }: CellProcessExit,
   lastError: string,
 ): ProgramExit {
+  // The program was not started, so this is no deed of the agent.
   if (!isCellReady) {
-    const cause = startFault ?? (lastError || error?.message)
-    throw new RunFault('retryable', cause ? `its cell could not be set up: ${cause}` : 'its cell could not be set up')
+    const cause = startFault ?? cellFault ?? (lastError || error?.message)
+    throw new RunFault('unavailable', cause ? `its cell could not be set up: ${cause}` : 'its cell could not be set up')
   }
   if (cellFault !== undefined) throw new RunFault('retryable', cellFault)
+  if (error && isHostFault(error)) throw new RunFault('unavailable', `${name} could not be started: ${error.message}`)
   if (error) throw new RunFault('terminal', `${name} could not be started: ${describeSpawnError(error)}`)
   if (startFault !== undefined)
     throw new RunFault('terminal', `${name} could not be started: ${startFault.toLowerCase()}`)

@@ -163,7 +163,7 @@ class SharedCell {
       const message = `agents cannot run: ${error.message}; ${error.hint ?? 'run svc doctor for details'}`
       if (message !== this.#lastWarning) this.#warn(message)
       this.#lastWarning = message
-      throw new RunFault('terminal', message)
+      throw new RunFault('unavailable', message)
     }
   }
 }

@@ -80,8 +80,8 @@ export interface Runtime {
 
 /**
  * A failed run. The message is for operators; the chat gets the text of `failure`. A `retryable` fault may not recur, a
- * `terminal` one would. `session`: the session cannot be resumed, but a new one may work. `unavailable`: the socket failed,
- * not the agent, so the attempt does not count.
+ * `terminal` one would. `session`: the session cannot be resumed, but a new one may work. `unavailable`: the host
+ * failed, not the agent, so the attempt does not count; only svc itself decides this, never a program in a cell.
  */
 export class RunFault extends Error {
   readonly kind: 'retryable' | 'terminal' | 'session' | 'unavailable'

@@ -4,6 +4,7 @@ import type { CellProcess, CellProcessExit } from '../cell/cell.ts'
 import { parseFailure, type TurnFailure } from '../core/turns/turn-failures.ts'
 import type { Clock } from '../lib/clock.ts'
 import { type FaultHandler, guard } from '../lib/fault-boundary.ts'
+import { isHostFault } from '../lib/host-fault.ts'
 import { tryParseJson } from '../lib/text/json.ts'
 import { RunWatchdog } from './run-watchdog.ts'
 import { type AgentRunResult, type Job, RunFault } from './runtime.ts'
@@ -80,7 +81,8 @@ export class WarmChild {
     })
     const onExit = ({ error, signal, code }: CellProcessExit): void => {
       const cause = this.#lastError || (error?.message ?? signal ?? `exit code ${code}`)
-      reject(killedFor ?? new RunFault('retryable', `its process exited early (${cause})`))
+      const kind = isHostFault(error) ? 'unavailable' : 'retryable'
+      reject(killedFor ?? new RunFault(kind, `its process exited early (${cause})`))
     }
     this.#current = { log, watchdog, onOutcome: resolve, onExit, onFault: reject }
     if (this.isGone) this.#process.ended.then(onExit).catch(reject)

@@ -173,7 +173,7 @@ suite('a process in a cell', needs('bubblewrap', 'kernel'), () => {
   test('reports a failed setup to the operator but not to visitors', async (t) => {
     const { shell } = await openCellFixture(t)
     await assert.rejects(shell('ls', { socket: '/no/such/socket' }), (error) => {
-      assert.ok(isRunFault('retryable', /^its cell could not be set up: .*\/no\/such\/socket/)(error))
+      assert.ok(isRunFault('unavailable', /^its cell could not be set up: .*\/no\/such\/socket/)(error))
       assert.equal(Reflect.get(Object(error), 'failure'), 'failed')
       return true
     })
@@ -305,7 +305,7 @@ suite('without working cells', () => {
       { warn: (sentence) => warnings.push(sentence) },
     )
     const running = runtime.run(socket.job({ config: { command: 'true' } }))
-    await assert.rejects(running, isRunFault('terminal', /^agents cannot run: /))
+    await assert.rejects(running, isRunFault('unavailable', /^agents cannot run: /))
     assert.deepEqual(warnings, [
       'agents cannot run: bubblewrap is not installed; apt-get install bubblewrap perl-base, or set SANDBOX=none in .env to run agents without a sandbox',
     ])

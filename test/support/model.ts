@@ -5,6 +5,7 @@ import type { InboxOutcome, InboxState } from '../../src/core/messages/inbox.ts'
 export const LEASE_MS = 10_000
 const ENGAGED_MS = 30 * 60_000
 const BREAK_MS = 60_000
+const POSTPONE_MAX_MS = 300_000
 
 /** A message that arrived. */
 export interface ModelMessage {
@@ -281,7 +282,7 @@ export class Model {
   }
 
   #isDue(turn: OpenTurn, now: number): boolean {
-    if (turn.state === 'retrying') return !isAhead(turn.runAfter, now)
+    if (turn.state === 'retrying') return !isAhead(turn.runAfter, now, POSTPONE_MAX_MS)
     return turn.leasedUntil + 1000 * turn.deaths ** 2 <= now
   }
 
@@ -355,7 +356,7 @@ export class Model {
   }
 
   isBroken(folder: string, now: number): boolean {
-    return isAhead(this.#failures.get(folder)?.openUntil ?? 0, now)
+    return isAhead(this.#failures.get(folder)?.openUntil ?? 0, now, BREAK_MS)
   }
 
   #reservedBy(conversation: Conversation, now: number): BudgetCap['by'] | undefined {
@@ -514,7 +515,7 @@ function conversationOf({ jid, sender }: ModelMessage, topic: string): string {
   return jid.startsWith('web:') && sender.startsWith('anon:') ? `visitor:${jid}#${topic}` : topic
 }
 
-/** Nothing is postponed for longer than a minute, except if the clock was set back. */
-function isAhead(at: number, now: number): boolean {
-  return at > now && at <= now + BREAK_MS
+/** Nothing is postponed for longer than its maximum, except if the clock was set back. */
+function isAhead(at: number, now: number, maxMs: number): boolean {
+  return at > now && at <= now + maxMs
 }

@@ -155,7 +155,7 @@ export class AgentContainer implements PooledContainer {
       onLost: () => {
         this.#current = undefined
         for (const stream of [status, stdin, stdout, stderr]) stream.destroy()
-        resolve({ code: null, signal: null, isCellReady: true, cellFault: 'its container ended' })
+        resolve({ code: null, signal: null, ...readStartStatus(startStatus), cellFault: 'its container ended' })
       },
     }
     if (!isSent || this.#control.destroyed) this.#lose()

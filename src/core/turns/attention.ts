@@ -11,6 +11,7 @@ import { IS_UNSUCCESSFUL } from '../messages/inbox.ts'
 import { contentStart, decodeContent } from '../messages/messages.ts'
 import { firstInboxSeqSince } from './day-activity.ts'
 import { listNearBudgets, NearBudget, type SpendScope } from './spend.ts'
+import { IS_OPEN } from './turn-rules.ts'
 
 const DAY_MS = 24 * 3_600_000
 /** Entries of a list. */
@@ -45,6 +46,7 @@ export const Attention = z.object({
   admissions: z.array(Fault).describe('Requests for a folder on which an operator decides'),
   denied_hosts: z.array(DeniedHost).describe('Hosts that agents could not reach, of the last 24 hours'),
   budgets: z.array(NearBudget),
+  postponed_turns: z.array(Fault).describe('Turns that the host cannot run at present, oldest first'),
   paused_folders: z.array(Fault).describe('Folders that pause after failed turns'),
   adapters: z.array(Fault).describe('Adapters that do not answer health checks'),
 })
@@ -68,6 +70,7 @@ export async function readAttention(tx: Tx, scope: SpendScope, now: number): Pro
     admissions: folders === undefined ? await listAdmissions(tx) : [],
     denied_hosts: await listDeniedHosts(tx, folders, timestamp(since)),
     budgets: await listNearBudgets(tx, scope, timestamp(now)),
+    postponed_turns: await listPostponedTurns(tx, folders),
     paused_folders: await listPausedFolders(tx, folders, now),
     adapters: folders === undefined ? await listFailingAdapters(tx) : [],
   }
@@ -214,6 +217,18 @@ async function listPausedFolders(tx: Tx, folders: Folders, now: number): Promise
     at: timestamp(open_until),
     text: `${failures} turns in a row failed`,
   }))
+}
+
+/** Also for the doctor. */
+export async function listPostponedTurns(tx: Tx, folders: Folders): Promise<Fault[]> {
+  return query(
+    tx,
+    { id: text, folder: text, at: text, text, reason: optional(text) },
+    `select id, folder, started_at as at, jid as text, reason from turns
+     where ${IS_OPEN} and state = 'retrying' and postponed > 0${within('folder', folders, 0)}
+     order by first_seq limit ${ATTENTION_MAX}`,
+    [...(folders ?? [])],
+  )
 }
 
 async function listFailingAdapters(tx: Tx): Promise<Fault[]> {

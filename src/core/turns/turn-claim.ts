@@ -15,7 +15,7 @@ import { checkBudget, recheckBudget } from './budget.ts'
 import { conversations, folderTurns } from './conversations.ts'
 import { countBatch, type WaitingMessage } from './message-batch.ts'
 import type { TurnRules } from './turn-rules.ts'
-import { engagesChat, TURN_PAUSE_MAX_MS, type Turn, type TurnLease, turns } from './turns.ts'
+import { engagesChat, FOLDER_PAUSE_MS, TURN_PAUSE_MAX_MS, type Turn, type TurnLease, turns } from './turns.ts'
 
 export interface ClaimedMessage {
   readonly row: InboxRow
@@ -61,25 +61,21 @@ export const ATTEMPTS_MAX = 3
 /** Limit on reclaiming a turn after its process died, for turns that kill the process. */
 export const DEATHS_MAX = 20
 
-/** Whether the time is in the future. A time further ahead than the longest pause is ignored: the clock was set back. */
-const isPendingSql = (column: string): string => `(${column} > $1 and ${column} <= $2)`
+/** Whether the time is after `$1`. A time further ahead than the longest pause is ignored: the clock was set back. */
+const isPendingSql = (column: string, maxMs: number): string => `(${column} > $1 and ${column} <= $1 + ${maxMs})`
 
 /** Written so that the index `turns_open` is used. */
 const IS_RUNNING = `t.state <> 'done' and t.state = 'running'`
 
 /** A retry that is due, or a turn whose process died. The pause grows with each death. */
-const DUE = `((t.state = 'retrying' and not ${isPendingSql('t.run_after')})
+const DUE = `((t.state = 'retrying' and not ${isPendingSql('t.run_after', TURN_PAUSE_MAX_MS)})
   or (t.state = 'running' and t.leased_until + 1000 * coalesce(t.deaths * t.deaths, 0) <= $1))`
 
 /** Its process has ended unexpectedly once. */
 const IS_SUSPECT = 'coalesce(t.crashes, 0) = 1'
 
 /** The circuit breaker of a folder opens after repeated failures. */
-const IS_BREAKER_CLOSED = `(f.open_until is null or not ${isPendingSql('f.open_until')})`
-
-/** Values of `$1` and `$2` in these statements. */
-const claimTimes = (now: number): number[] => [now, now + TURN_PAUSE_MAX_MS]
-const CLAIM_TIMES = 2
+const IS_BREAKER_CLOSED = `(f.open_until is null or not ${isPendingSql('f.open_until', FOLDER_PAUSE_MS)})`
 
 interface ClaimAvailability {
   /** Whether a turn may be claimed or a lease must be corrected. */
@@ -92,7 +88,7 @@ interface ClaimAvailability {
 export async function checkClaimable(tx: Tx, options: ClaimOptions): Promise<ClaimAvailability> {
   const { now, leaseMs, workspaces, choice } = options
   const missing = workspaces?.missing() ?? []
-  const notMissing = (alias: string): string => excludeSql(`${alias}.folder`, missing.length, CLAIM_TIMES + 1)
+  const notMissing = (alias: string): string => excludeSql(`${alias}.folder`, missing.length, 2)
   const ready = await queryOne(
     tx,
     { is_ready: flag, is_broken: flag },
@@ -101,9 +97,9 @@ export async function checkClaimable(tx: Tx, options: ClaimOptions): Promise<Cla
        or exists (select 1 from turns t left join folder_turns f on f.folder = t.folder
          where t.state <> 'done' and ${DUE} and ${IS_BREAKER_CLOSED} ${notMissing('t')}
            ${choice?.kind === 'innocent' ? `and not (${IS_SUSPECT})` : ''})
-       or exists (select 1 from turns t where ${IS_RUNNING} and t.leased_until > $3) as is_ready,
-     exists (select 1 from folder_turns f where f.open_until > 0 and ${isPendingSql('f.open_until')}) as is_broken`,
-    [...claimTimes(now), now + leaseMs, ...missing],
+       or exists (select 1 from turns t where ${IS_RUNNING} and t.leased_until > $2) as is_ready,
+     exists (select 1 from folder_turns f where f.open_until > 0 and ${isPendingSql('f.open_until', FOLDER_PAUSE_MS)}) as is_broken`,
+    [now, now + leaseMs, ...missing],
   )
   return { hasClaimable: ready.is_ready, hasOpenBreaker: ready.is_broken }
 }
@@ -112,8 +108,8 @@ export async function listFoldersWithOpenBreaker(tx: Tx, now: number): Promise<s
   const rows = await query(
     tx,
     { folder: text },
-    `select folder from folder_turns where open_until > 0 and ${isPendingSql('open_until')}`,
-    claimTimes(now),
+    `select folder from folder_turns where open_until > 0 and ${isPendingSql('open_until', FOLDER_PAUSE_MS)}`,
+    [now],
   )
   return rows.map(({ folder }) => folder)
 }
@@ -240,15 +236,15 @@ async function findReclaimable(
     const chosenSql = {
       all: '',
       innocent: `and not (${IS_SUSPECT})`,
-      turn: `and t.id = $${CLAIM_TIMES + own.length + folders.length + 1}`,
+      turn: `and t.id = $${1 + own.length + folders.length + 1}`,
     }[choice?.kind ?? 'all']
     const [next] = await query(
       tx,
       { id: text, folder: text },
       `select t.id, t.folder from turns t left join folder_turns f on f.folder = t.folder
-       where t.state <> 'done' and ${DUE} and ${IS_BREAKER_CLOSED} ${excludeSql('t.id', own.length, CLAIM_TIMES)}
-         ${excludeSql('t.folder', folders.length, CLAIM_TIMES + own.length)} ${chosenSql} order by t.first_seq limit 1`,
-      [...claimTimes(now), ...own, ...folders, ...chosen],
+       where t.state <> 'done' and ${DUE} and ${IS_BREAKER_CLOSED} ${excludeSql('t.id', own.length, 1)}
+         ${excludeSql('t.folder', folders.length, 1 + own.length)} ${chosenSql} order by t.first_seq limit 1`,
+      [now, ...own, ...folders, ...chosen],
     )
     if (!next) return undefined
     if (workspaces?.has(next.folder) ?? true) return next.id
@@ -265,7 +261,7 @@ export async function listDueSuspects(tx: Tx, rules: TurnRules, options: ClaimOp
     `select t.id, t.folder, (${running} and r.folder = t.folder) as in_folder, (${running}) as in_all
      from turns t left join folder_turns f on f.folder = t.folder
      where t.state <> 'done' and ${DUE} and ${IS_BREAKER_CLOSED} and ${IS_SUSPECT} order by t.first_seq`,
-    claimTimes(options.now),
+    [options.now],
   )
   const { workspaces } = options
   return rows
@@ -286,12 +282,12 @@ async function findNextConversation(
   skippedFolders: ReadonlySet<string>,
   skipped: readonly ConversationKey[],
 ): Promise<ConversationKey | undefined> {
-  const values = [...claimTimes(now), ...skippedFolders, ...skipped.flatMap(({ folder, topic }) => [folder, topic])]
+  const values = [now, ...skippedFolders, ...skipped.flatMap(({ folder, topic }) => [folder, topic])]
   const skippedSql = skipped.map((_, at) => {
-    const index = CLAIM_TIMES + skippedFolders.size + 2 * at + 1
+    const index = 2 + skippedFolders.size + 2 * at
     return `and not (c.folder = $${index} and c.topic = $${index + 1})`
   })
-  const exclusions = [excludeSql('c.folder', skippedFolders.size, CLAIM_TIMES), ...skippedSql].join(' ')
+  const exclusions = [excludeSql('c.folder', skippedFolders.size, 1), ...skippedSql].join(' ')
   const [next] = await query(
     tx,
     { folder: text },

@@ -55,6 +55,7 @@ export const Turn = z.object({
   deaths: z.int().optional().describe('Number of times its process died or lost the store for too long'),
   process: z.string().optional().describe('The process that runs it, or was the last to'),
   crashes: z.int().optional().describe('Number of times the process that ran it ended unexpectedly'),
+  postponed: z.int().optional().describe('Number of times in a row that the host could not run it'),
 })
 export type Turn = z.output<typeof Turn>
 
@@ -86,6 +87,7 @@ export const turns = new Table({
     `create index turns_newest on turns ((folder || ''), id)`,
     'alter table turns add column process text',
     'alter table turns add column crashes integer',
+    'alter table turns add column postponed integer',
   ],
 })
 
@@ -137,7 +139,19 @@ export async function releaseTurn(tx: Tx, { id, fence }: TurnLease): Promise<voi
 
 /** Schedules another attempt. The conversation waits for it, so that messages are answered in order. */
 export async function retryTurn(tx: Tx, { id, fence }: TurnLease, at: number, reason: string): Promise<boolean> {
-  const patch = { state: 'retrying' as const, run_after: at, leased_until: 0, reason }
+  const patch = { state: 'retrying' as const, run_after: at, leased_until: 0, reason, postponed: undefined }
+  return (await turns.update(tx, { id, fence, state: 'running' }, patch)) > 0
+}
+
+/** Delay of a turn that the host cannot run yet; it doubles up to the maximum. */
+const POSTPONE_MS = 2000
+
+/** Schedules another attempt of a turn that the host could not run. This one does not count. */
+export async function postponeTurn(tx: Tx, turn: Turn, now: number, reason: string): Promise<boolean> {
+  const { id, fence, attempts } = turn
+  const postponed = (turn.postponed ?? 0) + 1
+  const run_after = now + Math.min(POSTPONE_MS * 2 ** Math.min(postponed - 1, 30), TURN_PAUSE_MAX_MS)
+  const patch = { state: 'retrying' as const, run_after, leased_until: 0, reason, attempts: attempts - 1, postponed }
   return (await turns.update(tx, { id, fence, state: 'running' }, patch)) > 0
 }
 
@@ -162,8 +176,10 @@ export interface TurnEnd {
 }
 
 const SUCCESSES: readonly InboxOutcome[] = ['answered', 'silent', 'observed']
-/** Longest pause before a retry, and of a folder after failures. */
-export const TURN_PAUSE_MAX_MS = 60_000
+/** Longest pause before a retry. */
+export const TURN_PAUSE_MAX_MS = 300_000
+/** Pause of a folder after failures. */
+export const FOLDER_PAUSE_MS = 60_000
 /** After this many consecutive failures the folder pauses. */
 const FAILURES_MAX = 3
 
@@ -284,7 +300,7 @@ async function countFailures(tx: Tx, folder: string, { outcome, configMark }: Tu
   const known = await folderTurns.find(tx, { folder })
   // Failures with another configuration do not count.
   const failures = (known && known.config_mark === configMark ? known.failures : 0) + 1
-  const open_until = failures >= FAILURES_MAX ? now + TURN_PAUSE_MAX_MS : 0
+  const open_until = failures >= FAILURES_MAX ? now + FOLDER_PAUSE_MS : 0
   await folderTurns.update(tx, { folder }, { failures, open_until, config_mark: configMark })
 }
 

@@ -6,6 +6,7 @@ import { acl, aclMembership } from '../../core/access/acl.ts'
 import { OPERATOR_ROLE, unmatchableReason } from '../../core/access/policy.ts'
 import { folderBaseName, parentFolderOf } from '../../core/access/tiers.ts'
 import { describeReferences, findOrphanedReferences } from '../../core/groups/folder-references.ts'
+import { worldUsers } from '../../core/groups/world-users.ts'
 import { groupDirs, type Layout } from '../../core/layout.ts'
 import { verifyContext } from '../../core/links/route-tokens.ts'
 import { findNearlyFull, QUOTA_SETTINGS, type StorageQuotas } from '../../core/links/storage-use.ts'
@@ -15,6 +16,7 @@ import { parseRouteTarget, routes } from '../../core/routing/routes.ts'
 import { scheduledTasks } from '../../core/schedule/tasks.ts'
 import { type Keyring, openKeyring } from '../../core/secrets/keyring.ts'
 import { secretContext } from '../../core/secrets/secrets.ts'
+import { listPostponedTurns } from '../../core/turns/attention.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { audit } from '../../registry/audit.ts'
 import { secretsResource } from '../../resources/secrets.ts'
@@ -42,6 +44,10 @@ interface StoreContents {
   readonly unfinishedCounts: ReadonlyMap<string, number>
   /** Whether other machines may use the store; they may have workspaces that this one lacks. */
   readonly isShared: boolean
+  /** Turns that the host could not run so far. */
+  readonly postponedTurns: Awaited<ReturnType<typeof listPostponedTurns>>
+  /** Number of worlds that were given a user of their own. */
+  readonly worldCount: number
   readonly newestAuditAt: string | undefined
   readonly secretsKey: string | undefined
   readonly nowMs: number
@@ -68,6 +74,8 @@ export async function readStoreContents(tx: Tx, quotas: StorageQuotas): Promise<
     nearlyFull: await findNearlyFull(tx, quotas, NEARLY_FULL),
     leftovers: await findOrphanedReferences(tx),
     unfinishedCounts: await countUnfinished(tx),
+    postponedTurns: await listPostponedTurns(tx, undefined),
+    worldCount: await worldUsers.count(tx),
     newestAuditAt: last?.created_at,
   }
 }
@@ -107,6 +115,8 @@ export async function checkStoreContents(contents: StoreContents): Promise<Docto
     checkTasks(contents),
     checkLeftovers(contents),
     await checkFolders(contents),
+    await checkOwners(contents),
+    checkPostponedTurns(contents),
     checkSecrets(contents),
     checkStorage(contents),
     checkClock(contents),
@@ -227,6 +237,41 @@ async function checkFolders({
   const next = `restore ${layout.groups}/${missing[0]}, or create an empty one: ${create}`
   const finding = makeFinding('groups', faults, `all have a directory (${folders.size})`, next)
   return isShared ? asNote(finding) : finding
+}
+
+/** Agents cannot write in a workspace of another user. Workspaces of root get their users when the instance is served. */
+async function checkOwners({ layout, worldCount, instance }: StoreContents): Promise<DoctorFinding> {
+  const { agents } = layout
+  const first = agents?.uid ?? process.getuid?.() ?? 0
+  const last = first + (agents?.count ?? 1) - 1
+  const others: { readonly name: string; readonly uid: number }[] = []
+  for (const name of await listDirectories(layout.groups)) {
+    const { uid } = await stat(join(layout.groups, name))
+    if ((uid < first || uid > last) && !(agents && uid === 0)) others.push({ name, uid })
+  }
+  const users = first === last ? `uid ${first}` : `a uid of their own from ${first} to ${last}`
+  const wrong = makeFinding(
+    'owners',
+    others.map(({ name, uid }) => `${name} belongs to uid ${uid}, but agents run as ${users}`),
+    `workspaces belong to ${users}`,
+    first !== last
+      ? `svc serve ${instance} gives them to their agents`
+      : `sudo chown -hR ${first}:${agents?.gid ?? process.getgid?.()} ${others.map(({ name }) => join(layout.groups, name)).join(' ')}`,
+  )
+  const count = agents?.count ?? 1
+  if (others.length > 0 || count === 1 || worldCount <= count) return wrong
+  return {
+    check: 'owners',
+    status: 'note',
+    detail: `${worldCount} worlds (first segments of folders) share ${count} uids: their agents can use up limits of each other`,
+    next: `set AGENT_UIDS=${worldCount} or more in .env and restart`,
+  }
+}
+
+function checkPostponedTurns({ postponedTurns, instance }: StoreContents): DoctorFinding {
+  const faults = postponedTurns.map(({ id, folder, reason }) => `turn ${id} of ${folder} cannot run: ${reason}`)
+  const next = `svc turns ${instance} show ${postponedTurns[0]?.id}`
+  return makeFinding('waiting turns', faults, 'the host can run all turns', next)
 }
 
 async function listDirectories(path: string): Promise<ReadonlySet<string>> {

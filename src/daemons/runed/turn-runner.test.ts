@@ -11,7 +11,7 @@ import { decodeContent, messages } from '../../core/messages/messages.ts'
 import { secrets } from '../../core/secrets/secrets.ts'
 import { conversations } from '../../core/turns/conversations.ts'
 import { costLog } from '../../core/turns/costs.ts'
-import type { ClaimedTurn, WorkspaceAvailability } from '../../core/turns/turn-claim.ts'
+import { type ClaimedTurn, checkClaimable, type WorkspaceAvailability } from '../../core/turns/turn-claim.ts'
 import { FAILURE_MESSAGES } from '../../core/turns/turn-failures.ts'
 import { stopTurns, type Turn, turns } from '../../core/turns/turns.ts'
 import { FAULTS } from '../../lib/fault-boundary.ts'
@@ -238,17 +238,79 @@ onEveryEngine('the runner', (engine) => {
     assert.equal(notes[1], 'The previous session could not be resumed; this is a new one.')
   })
 
-  test('a missing prerequisite does not count as a failure of the agent', async (t) => {
+  test('a fault of the host costs no attempt, and the pause doubles up to five minutes, also across restarts', async (t) => {
     const on = await open(t, engine)
+    const full = Object.assign(new Error('write: no space left on device'), { code: 'ENOSPC' })
+    const faults = [
+      new RunFault('unavailable', 'its cell could not be set up: hand over: Too many references'),
+      new Refusal('unavailable', 'cannot write /x: the disk is full'),
+      new TransientRefusal('the store does not answer'),
+      full,
+    ]
     let runs = 0
-    await on.start(async () => {
-      if (++runs <= 5) throw new RunFault('unavailable', 'the socket does not answer')
+    const run = async () => {
+      if (++runs <= 10) throw faults[(runs - 1) % faults.length]
       return { result: 'now' }
+    }
+    let runner = await on.start(run)
+    const id = await on.ask()
+    const turn = () => on.read((tx) => turns.find(tx, { id }))
+    const isClaimable = (now: number) => on.read(async (tx) => checkClaimable(tx, { now, leaseMs: LEASE_MS }))
+    const pauses: number[] = []
+    for (let at = 0; at < 10; at++) {
+      await until(async () => {
+        const { postponed, state } = (await turn()) ?? {}
+        return postponed === at + 1 && state === 'retrying'
+      })
+      const { run_after = 0, attempts, reason } = (await turn()) ?? {}
+      const fault = faults[at % faults.length]
+      assert.deepEqual([attempts, reason], [0, fault?.message])
+      pauses.push(run_after - on.clock.now())
+      if (at === 6) {
+        await runner.close()
+        runner = await on.start(run)
+      }
+      // A time further ahead than the longest pause means that the clock was set back.
+      for (const [now, expected] of [
+        [run_after - 300_001, true],
+        [run_after - 300_000, false],
+        [run_after - 1, false],
+        [run_after, true],
+      ] as const)
+        assert.equal((await isClaimable(now)).hasClaimable, expected)
+      on.clock.advance(run_after - on.clock.now())
+      on.host.signals.emit()
+    }
+    assert.deepEqual(
+      pauses,
+      [2, 4, 8, 16, 32, 64, 128, 256, 300, 300].map((seconds) => seconds * 1000),
+    )
+    const end = await on.ended(id)
+    assert.deepEqual([end.status, end.said, runs], ['success', ['now'], 11])
+    assert.ok(on.logged.some((line) => line.includes('turn cannot run yet') && line.includes('Too many references')))
+    assert.ok(!on.logged.some((line) => line.includes('internal error')))
+  })
+
+  test('a failure of the agent counts after a fault of the host, whose pause starts anew', async (t) => {
+    const on = await open(t, engine)
+    const kinds = ['unavailable', 'retryable', 'unavailable', 'retryable', 'unavailable', 'retryable'] as const
+    const seen: unknown[] = []
+    await on.start(async ({ turn }) => {
+      const kind = kinds[seen.length] ?? assert.fail('it ran too often')
+      seen.push([turn.attempts, turn.postponed])
+      throw new RunFault(kind, kind)
     })
     const id = await on.ask()
     await on.passing(id)
-    const end = await on.ended(id)
-    assert.deepEqual([end.status, end.said, runs], ['success', ['now'], 6])
+    assert.deepEqual((await on.ended(id)).status, 'failed')
+    assert.deepEqual(seen, [
+      [1, undefined],
+      [1, 1],
+      [2, undefined],
+      [2, 1],
+      [3, undefined],
+      [3, 1],
+    ])
   })
 
   test('a turn whose process died is run again with its attempts left; after twenty deaths it fails', async (t) => {

@@ -25,6 +25,7 @@ import {
   endTurn,
   listRunningTurns,
   type ModelCost,
+  postponeTurn,
   releaseTurn,
   resetFailures,
   retryTurn,
@@ -34,6 +35,7 @@ import {
   turns,
 } from '../../core/turns/turns.ts'
 import { timestamp } from '../../lib/clock.ts'
+import { isHostFault } from '../../lib/host-fault.ts'
 import type { Log } from '../../lib/log/log.ts'
 import { reading } from '../../lib/log/metric-registry.ts'
 import { redact } from '../../lib/log/redact.ts'
@@ -50,8 +52,6 @@ const LEASE_MS = 30_000
 const RETRY_MS = 2000
 /** How long aborted turns may take when the daemon stops. */
 const STOP_MS = 4000
-/** Delay of a turn that cannot run yet; such a retry does not count as an attempt. */
-const POSTPONE_MS = 2000
 
 const WRITE_RETRY_MS = 100
 const WRITE_RETRY_MAX_MS = 2000
@@ -320,7 +320,8 @@ export class TurnRunner {
       }
     }
     const fault = error instanceof RunFault ? error : undefined
-    const isExpected = fault !== undefined || error instanceof Refusal
+    const isHost = fault?.kind === 'unavailable' || isHostFault(error)
+    const isExpected = fault !== undefined || isHost || error instanceof Refusal
     if (!isExpected) {
       host.faults.count('turn')
       log.error({ turn: turn.id, place: 'turn', err: error }, 'internal error')
@@ -334,7 +335,7 @@ export class TurnRunner {
     }
     const { workspaces } = this.#options
     const isWorkspaceMissing = workspaces !== undefined && !workspaces.has(turn.folder)
-    if (fault?.kind === 'unavailable' || error instanceof TransientRefusal || isWorkspaceMissing) {
+    if (isHost || isWorkspaceMissing) {
       report.attempt('postponed')
       return this.#postpone(turn, reason)
     }
@@ -379,15 +380,11 @@ export class TurnRunner {
     return undefined
   }
 
-  /** Not a failure of the agent: retries later without counting the attempt. */
+  /** The fault of the host, not of the agent: retries later without counting the attempt. */
   async #postpone(turn: Turn, reason: string): Promise<TurnEnd | undefined> {
     const { host, log } = this.#options
     log.warn({ turn: turn.id, folder: turn.folder, reason }, 'turn cannot run yet')
-    const at = host.clock.now() + POSTPONE_MS
-    await this.#write(async (tx) => {
-      await turns.update(tx, { id: turn.id, fence: turn.fence, state: 'running' }, { attempts: turn.attempts - 1 })
-      await retryTurn(tx, turn, at, reason)
-    })
+    await this.#write((tx) => postponeTurn(tx, turn, host.clock.now(), reason))
     return undefined
   }
 

@@ -49,5 +49,12 @@ async function runOpenai(context: RuntimeContext, job: Job): Promise<AgentRunRes
     requireSuccess(exit)
     throw new RunFault('retryable', 'it ended without a result')
   }
-  return requireResult(outcome)
+  return requireResult(withoutHostFault(outcome))
+}
+
+/** The agent can write to the output of its process, and must not be able to ask for attempts that do not count. */
+function withoutHostFault({ fault, ...outcome }: AgentOutcome): AgentOutcome {
+  if (!fault) return outcome
+  const isClaimable = fault.kind === 'terminal' || fault.kind === 'session'
+  return { ...outcome, fault: { ...fault, kind: isClaimable ? fault.kind : 'retryable' } }
 }

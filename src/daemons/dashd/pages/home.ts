@@ -154,6 +154,11 @@ async function attentionItems(view: PageView, found: Attention): Promise<Attenti
       action: by === 'folder' ? buttonLink(folderPath(name, 'budget'), 'Budget') : buttonLink('/dash/costs', 'Costs'),
     })),
     ...(await deniedItems(view, found.denied_hosts)),
+    ...found.postponed_turns.map(({ id, folder, at, text, reason }) => ({
+      ...{ id: `postponed-${id}`, tone: 'fault' as const, kind: 'cannot run', folder, at, reason },
+      what: visibleText(text),
+      action: buttonLink(`/dash/turns/${encodeURIComponent(id)}`, 'Turn'),
+    })),
     ...found.paused_folders.map(({ folder, at, text }) => ({
       ...{ id: `paused-${folder}`, tone: 'fault' as const, kind: 'paused', folder, at },
       what: text,
