@@ -48,6 +48,14 @@ suite('the pool of warm processes', () => {
     assert.equal(new Set(await Promise.all([run(), run(), run()])).size, 3)
   })
 
+  test('runs turns of different users in different processes', async (t) => {
+    const { pool, job } = await open(t)
+    const run = async (uid: number) => (await pool.run({ ...job(), user: { uid, gid: uid } }, {})).result
+    const [one, other] = [await run(60_001), await run(60_002)]
+    assert.notEqual(one, other)
+    assert.deepEqual([await run(60_001), await run(60_002)], [one, other])
+  })
+
   test('runs a turn in a process that was started in advance', async (t) => {
     const { pool, run } = await open(t)
     await pool.warm()

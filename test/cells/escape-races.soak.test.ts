@@ -1,12 +1,13 @@
 // Race attacks: while the host works in a workspace, an agent exchanges directories with links to the outside.
 import assert from 'node:assert/strict'
-import { existsSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { attackHost, ENV_SECRET, FailedAttack, forEachUser, openFifoGate } from '../support/attack.ts'
 import { type AttackInstance, attackInstance, type ServedInstance } from '../support/attack-instance.ts'
 import { numberOf, perl } from '../support/attack-programs.ts'
 import { contentsOf } from '../support/entry-swapper.ts'
+import { until } from '../support/until.ts'
 
 const EXCHANGES_MIN = 5_000
 const STARTS = 100
@@ -104,6 +105,8 @@ forEachUser('the work file of a workspace exchanged with a link', ['python'], (u
     const { home, root } = instance
     // Through a link the host would write to the work file of `other` and show it to `team/child`.
     const outside = home('other')
+    // The last change of owners after the start.
+    await until(() => statSync(outside).uid !== 0)
     writeFileSync(join(outside, 'work.md'), 'theirs')
     const before = contentsOf(outside)
     symlinkSync(outside, join(home('team'), 'trap'))

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { suite, test } from 'node:test'
@@ -85,6 +85,56 @@ test('notes routes that never match and chats that two routes match', async (t) 
     find('chats')?.detail ?? '',
     /^routes 11 \(platform=slack, to team\) and 13 \(room=9, to main\) match the same chats/,
   )
+})
+
+test('reports turns that the host cannot run, with the reason', async (t) => {
+  const cli = await demoCli(t)
+  const db = new DatabaseSync(join(cli.root, 'store/svc.db'))
+  db.exec(`insert into turns (id, folder, topic, jid, chat_topic, sender, first_seq, last_seq, message_count, state, reason, attempts,
+      fence, leased_until, run_after, replies, depth, is_isolated, is_timed, is_guest, is_stopping, started_at, postponed)
+    values ('t1', 'main', '', 'web:x', '', 's', 1, 1, 1, 'retrying', 'its cell could not be set up', 0, 1, 0, 0, 0, 0, 0, 0, 0, 0,
+      '2026-01-01T00:00:00.000Z', 3)`)
+  db.close()
+  const { wrong } = await runDoctor(cli)
+  const { detail, next } = wrong.find(({ check }) => check === 'waiting turns') ?? assert.fail('it is not reported')
+  assert.equal(detail, 'turn t1 of main cannot run: its cell could not be set up')
+  assert.equal(next, 'svc turns demo show t1')
+})
+
+test('reports workspaces of another user and worlds that share users', needs('root'), async (t) => {
+  const cli = await demoCli(t)
+  const findOwners = async (env: Readonly<Record<string, string>> = {}) =>
+    (JSON.parse((await cli.run('doctor demo --json', { env })).stdout) as Finding[]).find(
+      ({ check }) => check === 'owners',
+    )
+  const shared = { AGENT_UIDS: '2' }
+  assert.equal((await findOwners(shared))?.detail, 'workspaces belong to a uid of their own from 60000 to 60001')
+  const db = new DatabaseSync(join(cli.root, 'store/svc.db'))
+  db.exec(`insert into world_users values ('main', 0), ('a', 1)`)
+  assert.equal((await findOwners(shared))?.status, 'ok')
+  db.exec(`insert into world_users values ('b', 2)`)
+  db.close()
+  assert.deepEqual(await findOwners(shared), {
+    check: 'owners',
+    status: 'note',
+    detail: '3 worlds (first segments of folders) share 2 uids: their agents can use up limits of each other',
+    next: 'set AGENT_UIDS=3 or more in .env and restart',
+  })
+  const home = join(cli.root, 'groups/main')
+  chownSync(home, 1234, 1234)
+  assert.match(
+    (await findOwners())?.detail ?? '',
+    /^main belongs to uid 1234, but agents run as a uid of their own from 60000/,
+  )
+  assert.equal((await findOwners())?.next, 'svc serve demo gives them to their agents')
+  // An instance of an ordinary user, whose workspace a command of root gave away.
+  chownSync(cli.root, 4321, 4322)
+  assert.deepEqual(await findOwners(), {
+    check: 'owners',
+    status: 'wrong',
+    detail: 'main belongs to uid 1234, but agents run as uid 4321',
+    next: `sudo chown -hR 4321:4322 ${home}`,
+  })
 })
 
 test('--online calls each model once and reports the ones that fail', async (t) => {

@@ -8,6 +8,7 @@ import { run } from '../../../../test/support/sql.ts'
 import { networkRules } from '../../../core/access/allowlist.ts'
 import { holdForApproval, pendingActions } from '../../../core/access/approvals.ts'
 import { recordDenials } from '../../../core/access/network-denials.ts'
+import { postponeTurn, turns } from '../../../core/turns/turns.ts'
 import { groupsResource } from '../../../resources/groups.ts'
 
 const SCRIPT = '<script>alert(1)</script>'
@@ -95,6 +96,21 @@ async function press(
 }
 
 suite('Home, Turns, Approvals and Costs', () => {
+  test('name turns that the host cannot run, with the reason', async (t) => {
+    const dash = await openBusyDashboard(t)
+    const now = dash.clock.now()
+    await dash.on.write(async (tx) => {
+      for (const { id } of [{ id: dash.team.running }, { id: dash.other.running }]) {
+        const turn = (await turns.find(tx, { id })) ?? assert.fail('it runs')
+        assert.ok(await postponeTurn(tx, turn, now, `no <b>cell</b> for ${turn.folder}`))
+      }
+    })
+    const [all, own] = [await read(dash.operator, '/dash/'), await read(dash.admin, '/dash/')]
+    assert.ok(all.includes('no &lt;b&gt;cell&lt;/b&gt; for other') && !own.includes('for other'))
+    assert.ok(own.includes('cannot run') && own.includes('no &lt;b&gt;cell&lt;/b&gt; for team'))
+    assert.match(await read(dash.admin, `/dash/turns/${dash.team.running}`), /no &lt;b&gt;cell.*Next try/s)
+  })
+
   test('show an operator everything, an administrator only their folders, and a stranger nothing', async (t) => {
     const dash = await openBusyDashboard(t)
     const { team, other } = dash
