@@ -51,16 +51,19 @@ export interface CellResources {
   readonly handover?: number | undefined
 }
 
-/** A descriptor of the new process: an inherited one, a text to read, or the pipe for its start status. */
-export type Descriptor = number | { readonly text: string } | 'status'
+/**
+ * A descriptor of the new process: an inherited one, a text to read, the pipe for its start status, or the one by which svc
+ * controls its init program.
+ */
+export type Descriptor = number | { readonly text: string } | 'status' | 'control'
 
 export interface SpawnSpec {
   readonly argv: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
   readonly user?: AgentUser | undefined
-  /** Number of wrapper processes around the program. */
-  readonly wrappers: number
+  /** Owns its pipes, if it is not the user of svc. */
+  readonly owner?: AgentUser | undefined
   /** Numbered from 3. */
   readonly descriptors: readonly Descriptor[]
   /** Closes the descriptors that were opened for the start. */
@@ -72,7 +75,10 @@ export interface CellProcess {
   readonly stdin: Writable
   readonly stdout: Readable
   readonly stderr: Readable
-  /** Resolves when the process exited and its output was read, or when it could not be started. Never rejects. */
+  /**
+   * Resolves when the process exited and its output was read, or when it could not be started. Then no process of a sandbox
+   * is left. Never rejects.
+   */
   readonly ended: Promise<CellProcessExit>
   /** Sends SIGTERM to all its processes, then SIGKILL. Resolves when they ended. */
   stop(): Promise<CellProcessExit>

@@ -28,6 +28,13 @@ export function callNumbers(arch: string = process.arch): CallNumbers | undefine
   return Object.fromEntries(Object.entries(CALLS).map(([name, numbers]) => [name, numbers[column]])) as CallNumbers
 }
 
+/** As `INIT_PARTS` reads them from `$numbers`. */
+export function callsText(calls: CallNumbers): string {
+  return Object.entries(calls)
+    .map(([name, number]) => `${name}=${number}`)
+    .join(',')
+}
+
 /** Hard and soft limits by resource number, as `set_limits` reads them. */
 export function limitsText(limits: ReadonlyMap<number, number>): string {
   return [...limits].map(([resource, value]) => `${resource}=${value}`).join(',')
@@ -44,28 +51,41 @@ export function environmentText(env: Readonly<Record<string, string>>): string {
 }
 
 /**
- * Sets limits of processes, hands the proxy's listener to svc, and executes the agent's program. The message that passes the
- * descriptor is a struct msghdr with one byte of text and a struct cmsghdr (20 bytes, SOL_SOCKET, SCM_RIGHTS). In a
- * container that is used again, svc may not have closed the previous listener yet (98 is EADDRINUSE).
+ * Needs `$numbers`, `$status` and `%call`. Hands the proxy's listener to svc, sets limits and executes the agent's program. The
+ * message that passes the descriptor is a struct msghdr with one byte of text and a struct cmsghdr (20 bytes, SOL_SOCKET,
+ * SCM_RIGHTS). In a container that is used again, svc may not have closed the previous listener yet (98 is EADDRINUSE).
+ *
+ * Numbers: prctl 4 is PR_SET_DUMPABLE, without which nobody may open /proc/<pid>/mem; SIGCHLD is 17, so bit 16; 0x80800 are
+ * SFD_CLOEXEC and SFD_NONBLOCK.
  */
 export const INIT_PARTS = `
+%call = map { my ($name, $number) = split /=/; ($name, $number + 0) } split /,/, $numbers;
 sub fail { syswrite $status, "$_[0]: $!"; exit 126 }
+sub hide_memory { syscall $call{prctl}, 4, 0, 0, 0, 0 }
+sub watch_children {
+  my $set = pack 'Q', 1 << 16;
+  syscall $call{sigmask}, 0, $set, 0, 8;
+  my $signals = syscall $call{signalfd}, -1, $set, 8, 0x80800;
+  open my $events, '<&=', $signals or fail 'signals';
+  ($signals, $events);
+}
+sub unwatch_children {
+  my $none = pack 'Q', 0;
+  syscall $call{sigmask}, 2, $none, 0, 8;
+}
 sub set_limits {
-  my ($prlimit, $limits, @pids) = @_;
-  for my $pid (@pids) {
-    for (split /,/, $limits) {
-      my ($resource, $limit) = split /=/;
-      my $now = pack 'QQ', 0, 0;
-      syscall $prlimit + 0, $pid, $resource + 0, 0, $now;
-      my $hard = (unpack 'QQ', $now)[1];
-      my $value = $hard < $limit ? $hard : $limit;
-      my $pair = pack 'QQ', $value, $value;
-      syscall($prlimit + 0, $pid, $resource + 0, $pair, 0) == 0 or fail "limit $resource";
-    }
+  for (split /,/, $_[0]) {
+    my ($resource, $limit) = split /=/;
+    my $now = pack 'QQ', 0, 0;
+    syscall $call{prlimit}, 0, $resource + 0, 0, $now;
+    my $hard = (unpack 'QQ', $now)[1];
+    my $value = $hard < $limit ? $hard : $limit;
+    my $pair = pack 'QQ', $value, $value;
+    syscall($call{prlimit}, 0, $resource + 0, $pair, 0) == 0 or fail "limit $resource";
   }
 }
 sub hand_over_listener {
-  my ($sendmsg, $port, $handover) = @_;
+  my ($port, $handover) = @_;
   socket my $listener, 2, 1, 0 or fail 'socket';
   setsockopt $listener, 1, 2, 1;
   my $address = pack 'SnC4x8', 2, $port, 127, 0, 0, 1;
@@ -78,7 +98,7 @@ sub hand_over_listener {
   my $vector = pack 'PQ', $text, 1;
   my $control = pack 'Qllll', 20, 1, 1, fileno $listener, 0;
   my $message = pack 'QLx4PQPQlx4', 0, 0, $vector, 1, $control, 24, 0;
-  syscall($sendmsg + 0, $handover + 0, $message, 0) == 1 or fail 'hand over';
+  syscall($call{sendmsg}, $handover + 0, $message, 0) == 1 or fail 'hand over';
 }
 sub run_program {
   my ($environment, @command) = @_;

@@ -1,17 +1,18 @@
 // Creates the sandbox that the settings select, or explains why it does not work on this machine and how to fix it.
 import { spawn } from 'node:child_process'
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { dirname } from 'node:path'
 import { type AgentUser, agentUsers } from '../core/agent-user.ts'
+import { readEnvironment } from '../lib/environment.ts'
 import { Directory } from '../lib/files/directory.ts'
 import { refuse } from '../lib/refusal.ts'
-import { readEnvironment } from '../lib/environment.ts'
 import { BubblewrapCell } from './bubblewrap/bubblewrap-cell.ts'
 import { MountView } from './bubblewrap/mount-view.ts'
 import type { Cell } from './cell.ts'
 import { CellPaths } from './cell-paths.ts'
-import { isExecutable } from './executable.ts'
+import { findOnPath } from './executable.ts'
 import { runLimits } from './limits.ts'
+import { canOpenPipes } from './pipe.ts'
 import type { CellSettings } from './settings.ts'
 import { UnconfinedCell } from './unconfined-cell.ts'
 
@@ -44,9 +45,14 @@ export async function openCell({
     return openContainerCell({ settings, user, root, groups, onError: (error) => onError?.(error) })
   }
   if (process.platform !== 'linux') refuse('unavailable', 'agent sandboxes need Linux', ALTERNATIVE.slice(3))
+  if (!canOpenPipes())
+    refuse('unavailable', 'agent sandboxes need a Node with node:ffi', `start svc with its own command, ${ALTERNATIVE}`)
   const bwrap =
-    findProgram('bwrap') ?? refuse('unavailable', 'bubblewrap is not installed', `${INSTALL}, ${ALTERNATIVE}`)
-  const perl = findProgram('perl') ?? refuse('unavailable', 'perl is not installed', `${INSTALL}, ${ALTERNATIVE}`)
+    findOnPath('bwrap') ?? refuse('unavailable', 'bubblewrap is not installed', `${INSTALL}, ${ALTERNATIVE}`)
+  // In a directory that the sandbox can see.
+  const isVisible = (path: string): boolean => path.startsWith('/usr/') || path.startsWith('/bin/')
+  const perl =
+    findOnPath('perl', isVisible) ?? refuse('unavailable', 'perl is not installed', `${INSTALL}, ${ALTERNATIVE}`)
   if (!existsSync(groups))
     refuse('unavailable', `directory ${groups} does not exist`, 'create the instance with svc create')
   const paths = new CellPaths(settings.SANDBOX_PATHS)
@@ -146,14 +152,4 @@ function canEnter({ uid, gid }: AgentUser, directory: string): Promise<boolean> 
     child.on('error', () => resolve(false))
     child.on('close', (code) => resolve(code === 0))
   })
-}
-
-/** Perl must be in a directory that the sandbox can see. */
-function findProgram(name: string): string | undefined {
-  const folders = (readEnvironment('PATH') ?? '/usr/bin:/bin').split(':')
-  const isVisible = (path: string): boolean => name === 'bwrap' || path.startsWith('/usr/') || path.startsWith('/bin/')
-  return folders
-    .filter(Boolean)
-    .map((folder) => join(folder, name))
-    .find((path) => isVisible(path) && isExecutable(path))
 }

@@ -57,7 +57,7 @@ export class UnconfinedCell implements Cell {
       env,
       cwd: resources.home,
       user: resources.user ?? this.user,
-      wrappers: 0,
+      owner: resources.user ?? this.user,
       descriptors: [],
       release,
     }

@@ -7,7 +7,15 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { type TestContext, test } from 'node:test'
 import { processTree } from '../../src/cell/resource-usage.ts'
-import { agentUidOf, attackHost, FailedAttack, forEachUser, openFifoGate, type SvcUser } from '../support/attack.ts'
+import {
+  agentUidOf,
+  attackHost,
+  FailedAttack,
+  forEachUser,
+  openAttackHost,
+  openFifoGate,
+  type SvcUser,
+} from '../support/attack.ts'
 import { perl, perlCall, python } from '../support/attack-programs.ts'
 import { until } from '../support/until.ts'
 
@@ -52,6 +60,16 @@ function processesWith(text: string): string[] {
       return false
     }
   })
+}
+
+function markOf(run: number): string {
+  return `svc-test-${process.pid}-${Math.trunc(performance.now())}-${run}`
+}
+
+/** A shell command that starts processes outside of its session and group, which ignore signals. */
+function daemonize(mark: string, count: number): string {
+  const sleep = `(trap "" TERM HUP INT; exec perl -e "sleep 1000" ${mark}) > /dev/null 2>&1 < /dev/null &`
+  return `for n in $(seq ${count}); do setsid sh -c '${sleep}'; done; until [ $(grep -la ${mark} /proc/[0-9]*/cmdline 2>/dev/null | wc -l) -gt ${count} ]; do :; done`
 }
 
 function statusOf(pid: number): Record<string, string> {
@@ -148,30 +166,60 @@ forEachUser('processes', ['python'], (user) => {
     assert.equal(await victim.signals(), 0)
   })
 
-  test('gain nothing by taking over the first process of the cell', async () => {
-    // Its memory can be written, so it must not have more privileges than any other process.
-    const program = `
-status = open('/proc/1/status').read()
-fields = dict(line.split(':', 1) for line in status.splitlines() if ':' in line)
-print(fields['Uid'].split()[0], fields['CapEff'].strip(), fields['CapBnd'].strip(), fields['NoNewPrivs'].strip(), fields['Seccomp'].strip())
+  test('cannot read, write, trace or end the first process of the cell', async () => {
+    const look = `
 import os
-print(sorted(name for name in os.listdir('/proc/1/ns') if os.readlink('/proc/1/ns/' + name) != os.readlink('/proc/self/ns/' + name)))
-print([os.readlink('/proc/1/fd/' + fd) for fd in os.listdir('/proc/1/fd') if int(fd) > 2])
-print(open('/proc/1/environ').read().replace(chr(0), ' ').split('=')[0])`
-    assert.deepEqual((await host().attack(python(program))).split('\n'), [
-      `${agentUidOf(user)} ${'0'.repeat(16)} ${'0'.repeat(16)} 1 2`,
-      '[]',
-      "['anon_inode:[eventfd]']",
-      'PATH',
-    ])
+def attempt(name, work):
+    try:
+        work('/proc/1/' + name)
+        print('opened', name)
+    except PermissionError: pass
+for name in ('fd', 'ns', 'task/1/fd'): attempt(name, os.listdir)
+for name in ('root', 'cwd', 'exe'): attempt(name, os.readlink)
+for name in ('environ', 'maps', 'auxv', 'mem', 'task/1/mem'): attempt(name, lambda path: open(path, 'rb').read(1))
+for name in ('mem', 'oom_score_adj', 'clear_refs'): attempt(name, lambda path: open(path, 'r+b'))
+for number in range(1, 65): os.kill(1, number)
+print('alive')`
+    assert.equal(await host().attack(python(look)), 'alive')
+    const calls = [perlCall('ptrace', 16, 1, 0, 0), perlCall('process_vm_writev', 1, 0, 0, 0, 0, 0)]
+    const refused = 'Operation not permitted'
+    assert.deepEqual((await host().attack(perl(calls.join('\n')))).split('\n'), [refused, refused])
   })
 
-  test('that daemonize end with the run', async () => {
-    const mark = `svc-test-${process.pid}-${Math.trunc(performance.now())}`
-    const daemon = `setsid sh -c '(trap "" TERM HUP INT; exec perl -e "sleep 1000" ${mark}) > /dev/null 2>&1 &' < /dev/null`
-    const running = `until pgrep -f "sleep 1000 ${mark}|perl -e sleep" > /dev/null || grep -laq ${mark} /proc/[0-9]*/cmdline; do :; done`
-    assert.equal(await host().attack(`${daemon}; ${running}; echo started`), 'started')
+  test('that daemonize have ended when the run has', async () => {
+    for (let run = 0; run < 5; run++) {
+      const mark = markOf(run)
+      assert.equal(await host().attack(`${daemonize(mark, 20)}; echo started`), 'started')
+      assert.deepEqual(processesWith(mark), [])
+    }
+  })
+
+  test('end with the program that svc starts them with, before the run counts as ended', async (t) => {
+    const { attack, home, pid } = host()
+    const mark = markOf(0)
+    const gate = openFifoGate(join(home(), 'gate'))
+    t.after(() => rmSync(join(home(), 'gate')))
+    const attacking = attack(`${daemonize(mark, 20)}; cat gate > /dev/null`)
+    await gate.reached()
+    const outer = (await processTree(pid)).find((each) => statusOf(each).Name === 'bwrap')
+    assert.ok(outer !== undefined)
+    process.kill(outer, 'SIGKILL')
+    await assert.rejects(attacking, FailedAttack)
+    assert.deepEqual(processesWith(mark), [])
+    await gate.open()
+  })
+
+  test('end when svc is killed', async (t) => {
+    const other = await openAttackHost(t, user)
+    const mark = markOf(0)
+    const gate = openFifoGate(join(other.home(), 'gate'))
+    const attacking = other.attack(`${daemonize(mark, 20)}; cat gate > /dev/null`)
+    await gate.reached()
+    assert.ok(processesWith(mark).length >= 20)
+    process.kill(other.pid, 'SIGKILL')
+    await assert.rejects(attacking)
     await until(() => processesWith(mark).length === 0)
+    await gate.open()
   })
 
   test('cannot exceed the process limit', async () => {

@@ -5,9 +5,9 @@
 import { closeSync, fstatSync, readlinkSync } from 'node:fs'
 import type { AgentUser } from '../../core/agent-user.ts'
 import { CHAT_HOME } from '../../core/chats/chat-home.ts'
+import { readEnvironment } from '../../lib/environment.ts'
 import { Directory } from '../../lib/files/directory.ts'
 import { refuse } from '../../lib/refusal.ts'
-import { readEnvironment } from '../../lib/environment.ts'
 import {
   type Cell,
   type CellProcess,
@@ -42,9 +42,6 @@ export interface BubblewrapOptions {
 }
 
 const NAMESPACES = ['user', 'pid', 'ipc', 'uts', 'cgroup-try'].map((name) => `--unshare-${name}`)
-
-/** Bubblewrap itself and its first process inside. */
-const WRAPPERS = 2
 
 export class BubblewrapCell implements Cell {
   readonly kind = 'bwrap'
@@ -104,7 +101,12 @@ export class BubblewrapCell implements Cell {
       initCommand({ perl, limits: resourceLimits(limits), opensListener }, argv) ??
       refuse('unsupported', `the agents' sandbox does not support the processor architecture ${process.arch}`)
     const opened: OpenDirectory[] = []
-    const descriptors: Descriptor[] = ['status', resources.handover ?? { text: '' }, { text: environmentText(env) }]
+    const descriptors: Descriptor[] = [
+      'status',
+      resources.handover ?? { text: '' },
+      { text: environmentText(env) },
+      'control',
+    ]
     const pass = (descriptor: Descriptor): string => String(STATUS_FD + descriptors.push(descriptor) - 1)
     const reopen = (file: AnonymousFile): string => {
       const fd = file.reopen()
@@ -149,7 +151,8 @@ export class BubblewrapCell implements Cell {
       const argsFd = pass({ text: args.map((arg) => `${arg}\0`).join('') })
       const { view } = this.#options
       const bwrapCommand = [bwrap, '--args', argsFd, '--', ...command]
-      const entry = { env: { PATH: readEnvironment('PATH') ?? '' }, cwd: '/', wrappers: WRAPPERS, descriptors, release }
+      const path = readEnvironment('PATH') ?? ''
+      const entry = { env: { PATH: path }, cwd: '/', owner: user, descriptors, release }
       return view && user
         ? { ...entry, argv: view.commandInView(user, bwrapCommand) }
         : { ...entry, argv: bwrapCommand, user }
@@ -194,7 +197,16 @@ export class BubblewrapCell implements Cell {
     return [
       ...NAMESPACES,
       ...(this.isNetworkOpen ? [] : ['--unshare-net']),
-      ...['--disable-userns', '--die-with-parent', '--new-session', '--cap-drop', 'ALL', '--hostname', 'svc'],
+      ...[
+        '--as-pid-1',
+        '--disable-userns',
+        '--die-with-parent',
+        '--new-session',
+        '--cap-drop',
+        'ALL',
+        '--hostname',
+        'svc',
+      ],
       // The kernel checks writes to /proc/sys by user, not by capability.
       ...['--proc', '/proc', '--ro-bind', '/proc/sys', '/proc/sys'],
       ...['--dev', '/dev', '--size', size, '--tmpfs', '/dev/shm', '--remount-ro', '/dev'],

@@ -1,14 +1,15 @@
 // One container and its first process, which runs one program at a time.
-import { Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { constants } from 'node:os'
-import type { Readable } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
+import type { AgentUser } from '../../core/agent-user.ts'
 import { guard } from '../../lib/fault-boundary.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { formatDuration } from '../../lib/text/duration.ts'
 import type { CellProcess, CellProcessExit } from '../cell.ts'
-import { DRAIN_MS, readStartStatus, STATUS_MAX, STOP_GRACE_MS, setRef } from '../launch.ts'
+import { drain, readStartStatus, STATUS_MAX, STOP_GRACE_MS, setRef } from '../launch.ts'
 import type { RunLimits } from '../limits.ts'
+import { openPipe, type Pipe } from '../pipe.ts'
 import type { ContainerDirectory } from './container-directory.ts'
 import type { PooledContainer } from './container-pool.ts'
 import { closeAll, type DescriptorSender } from './descriptor-sender.ts'
@@ -50,6 +51,8 @@ export interface ContainerOptions {
   readonly sender: DescriptorSender
   readonly directory: ContainerDirectory
   readonly body: object
+  /** The user of its processes, if it is not the user of svc. */
+  readonly user: AgentUser | undefined
   readonly limits: RunLimits
   onError(error: unknown): void
 }
@@ -119,19 +122,18 @@ export class AgentContainer implements PooledContainer {
   start(order: string, handover: number | undefined): CellProcess {
     const { sender, limits } = this.#options
     this.#clean = Promise.withResolvers()
-    const pairs = [sender.openPair(), sender.openPair(), sender.openPair(), sender.openPair()] as const
-    const theirs = [...pairs.map(([, fd]) => fd), ...(handover === undefined ? [] : [handover])]
+    const pipes = this.#openPipes()
+    const theirs = [...pipes.map((pipe) => pipe.theirs), ...(handover === undefined ? [] : [handover])]
     const isSent = sender.send(descriptorOf(this.#control), RUN, theirs)
-    closeAll(pairs.map(([, fd]) => fd))
-    const [status, stdin, stdout, stderr] = pairs.map(([fd]) => new Socket({ fd, allowHalfOpen: true })) as [
+    closeAll(pipes.map((pipe) => pipe.theirs))
+    const [fields, status, stdin, stdout, stderr] = pipes.map(({ ours }) => ours) as [
+      Socket,
       Socket,
       Socket,
       Socket,
       Socket,
     ]
-    for (const stream of [status, stdin, stdout, stderr]) stream.on('error', () => undefined)
-    for (const output of [stdout, stderr]) output.end()
-    status.end(order)
+    fields.end(order)
     let startStatus = ''
     status.setEncoding('utf8').on('data', (text: string) => {
       startStatus = (startStatus + text).slice(0, STATUS_MAX)
@@ -140,7 +142,7 @@ export class AgentContainer implements PooledContainer {
     const watchers = new Set<(usage: UsageReport) => void>()
     const finish = async (exit: Omit<CellProcessExit, 'isCellReady'>): Promise<void> => {
       this.#current = undefined
-      stdin.destroy()
+      for (const input of [fields, stdin]) input.destroy()
       await drain([status, stdout, stderr])
       resolve({ ...exit, ...readStartStatus(startStatus) })
     }
@@ -154,7 +156,7 @@ export class AgentContainer implements PooledContainer {
       },
       onLost: () => {
         this.#current = undefined
-        for (const stream of [status, stdin, stdout, stderr]) stream.destroy()
+        for (const { ours } of pipes) ours.destroy()
         resolve({ code: null, signal: null, ...readStartStatus(startStatus), cellFault: 'its container ended' })
       },
     }
@@ -174,7 +176,7 @@ export class AgentContainer implements PooledContainer {
         watchers.add(watcher)
         return () => watchers.delete(watcher)
       },
-      setRef: (isReferenced) => setRef([this.#control, status, stdin, stdout, stderr], isReferenced),
+      setRef: (isReferenced) => setRef([this.#control, ...pipes.map(({ ours }) => ours)], isReferenced),
     }
   }
 
@@ -208,6 +210,20 @@ export class AgentContainer implements PooledContainer {
     await engine.remove(this.#id).catch(onError)
     this.directory.remove()
     this.#onRemoved()
+  }
+
+  /** For the order and the status of a program, and its standard input, output and error. */
+  #openPipes(): Pipe[] {
+    const opened: Pipe[] = []
+    try {
+      for (const direction of ['input', 'output', 'input', 'output', 'output'] as const)
+        opened.push(openPipe(direction, this.#options.user))
+      return opened
+    } catch (error) {
+      closeAll(opened.map((pipe) => pipe.theirs))
+      for (const { ours } of opened) ours.destroy()
+      throw error
+    }
   }
 
   async #stop(ended: Promise<CellProcessExit>): Promise<CellProcessExit> {
@@ -271,18 +287,6 @@ async function readReport(lines: AsyncGenerator<readonly string[], void>): Promi
   const [, svc = '', node = '', code = ''] = (await lines.next()).value ?? []
   if (kind !== 'm') refuse('unavailable', 'its first process ended')
   return { identities, svc, node, code }
-}
-
-/** Waits until all output is read, but not for a process that left the container's sight. */
-async function drain(streams: readonly Readable[]): Promise<void> {
-  const ends = streams.map((stream) => new Promise((resolve) => void stream.once('close', resolve)))
-  for (const stream of streams) if (!stream.readableFlowing) stream.resume()
-  const open = streams.map((stream, at) => (stream.closed ? undefined : ends[at]))
-  const stopping = new AbortController()
-  const late = pause(DRAIN_MS, undefined, { ref: false, signal: stopping.signal }).catch(() => undefined)
-  await Promise.race([Promise.all(open), late])
-  stopping.abort()
-  for (const stream of streams) stream.destroy()
 }
 
 const SIGNALS = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name as NodeJS.Signals]))

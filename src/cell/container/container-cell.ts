@@ -2,7 +2,6 @@
 // when it has ended, the container waits for the next run of the same folder with the same mounts. See
 // docs/decisions.md#agents-in-containers.
 import { basename, dirname, join, normalize, relative, resolve, sep } from 'node:path'
-import { PassThrough } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { AgentUser } from '../../core/agent-user.ts'
@@ -12,6 +11,7 @@ import { type Cell, type CellProcess, type CellResources, mustBeWithoutNul, type
 import { INNER_HOME, INNER_SOCKET } from '../cell-paths.ts'
 import { cellUser } from '../etc-files.ts'
 import { environmentText, limitsText, PROXY_PORT } from '../init-perl.ts'
+import { failedProcess } from '../launch.ts'
 import { RLIMIT_NPROC, type RunLimits, resourceLimits } from '../limits.ts'
 import { AgentContainer } from './agent-container.ts'
 import type { ContainerOwner } from './container-directory.ts'
@@ -102,7 +102,7 @@ export class ContainerCell implements Cell {
       const container = (await this.#pool.take(plan.key)) ?? (await this.#create(folder, plan, user))
       const socket = basename(INNER_SOCKET)
       if (resources.socket !== '') container.directory.showSocket(resources.socket, socket)
-      const process = container.start(order, resources.handover)
+      const process = this.#startIn(container, order, resources.handover)
       process.ended
         .then(() => {
           container.directory.hideSocket(socket)
@@ -133,6 +133,15 @@ export class ContainerCell implements Cell {
     await Promise.race([removing, pause(CLOSE_MS, undefined, { ref: false })])
     engine.close()
     owner.close()
+  }
+
+  #startIn(container: AgentContainer, order: string, handover: number | undefined): CellProcess {
+    try {
+      return container.start(order, handover)
+    } catch (error) {
+      void container.remove()
+      throw error
+    }
   }
 
   /** Fields that end with a NUL, as the first process of a container reads them. */
@@ -175,7 +184,7 @@ export class ContainerCell implements Cell {
       seccomp,
       usernsMode: usernsMode(engine),
     })
-    const container = await AgentContainer.open({ engine, sender, directory, body, limits, onError })
+    const container = await AgentContainer.open({ engine, sender, directory, body, user, limits, onError })
     this.#open.add(container)
     container.onRemoved(() => this.#open.delete(container))
     const { identities, svc, node, code } = container.report
@@ -201,20 +210,4 @@ export class ContainerCell implements Cell {
 function usernsMode({ kind, isRootless, mapsUsers }: EngineClient): string | undefined {
   if (kind === 'podman' && isRootless) return 'keep-id'
   return mapsUsers ? 'host' : undefined
-}
-
-/** A run whose container could not be made. */
-function failedProcess(startFault: string): CellProcess {
-  const ended = Promise.resolve({ code: null, signal: null, isCellReady: false, startFault })
-  const stdin = new PassThrough()
-  stdin.resume()
-  return {
-    stdin,
-    stdout: new PassThrough().end(),
-    stderr: new PassThrough().end(),
-    ended,
-    stop: () => ended,
-    watchUsage: () => () => undefined,
-    setRef: () => undefined,
-  }
 }

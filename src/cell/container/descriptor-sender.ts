@@ -4,9 +4,6 @@ import { closeSync } from 'node:fs'
 import { endianness } from 'node:os'
 import { loadFfi } from '../../lib/ffi.ts'
 
-const AF_UNIX = 1
-const SOCK_STREAM = 1
-const SOCK_CLOEXEC = 0o2000000
 const SOL_SOCKET = 1
 const SCM_RIGHTS = 1
 const MSG_NOSIGNAL = 0x4000
@@ -15,13 +12,10 @@ const HEADER_BYTES = 56
 const CONTROL_HEADER_BYTES = 16
 
 const FUNCTIONS = {
-  socketpair: { arguments: ['int32', 'int32', 'int32', 'pointer'], return: 'int32' },
   sendmsg: { arguments: ['int32', 'pointer', 'int32'], return: 'int32' },
 } as const
 
 export interface DescriptorSender {
-  /** Two connected sockets: one for this process, one to send. */
-  openPair(): readonly [number, number]
   /** Sends one byte with these descriptors, and returns whether it was sent. */
   send(socket: number, letter: string, descriptors: readonly number[]): boolean
 }
@@ -34,13 +28,6 @@ export function openDescriptorSender(): DescriptorSender | undefined {
   const { functions } = ffi.dlopen(null, FUNCTIONS)
   const pointerTo = (bytes: Uint8Array): bigint => ffi.getRawPointer(bytes)
   return {
-    openPair: () => {
-      const fds = new Int32Array(2)
-      const at = pointerTo(new Uint8Array(fds.buffer))
-      if (functions.socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, at) !== 0)
-        throw new Error('cannot open a socket pair: too many open files')
-      return [fds[0] ?? -1, fds[1] ?? -1]
-    },
     send: (socket, letter, descriptors) => {
       const payload = Buffer.from(letter)
       const iovec = Buffer.alloc(16)

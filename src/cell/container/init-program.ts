@@ -1,7 +1,7 @@
 // The first process of an agent's container. It reports what is mounted, then runs one program after another for svc. After
 // each it kills every other process and removes what the program left in memory, so that nothing of a turn is left for the
 // next one. Agents cannot read its memory, nor signal or trace it.
-import { callNumbers, INIT_PARTS } from '../init-perl.ts'
+import { callNumbers, callsText, INIT_PARTS } from '../init-perl.ts'
 
 /** In the directory of sockets; removed before the first program starts. */
 export const CONTROL_SOCKET = 'control'
@@ -21,8 +21,7 @@ export const KILL = 'K'
 export function containerCommand(targets: readonly string[]): readonly string[] | undefined {
   const calls = callNumbers()
   if (!calls) return undefined
-  const numbers = Object.entries(calls).map(([name, number]) => `${name}=${number}`)
-  return ['perl', '-e', PROGRAM, numbers.join(','), ...targets]
+  return ['perl', '-e', PROGRAM, callsText(calls), ...targets]
 }
 
 /**
@@ -30,15 +29,14 @@ export function containerCommand(targets: readonly string[]): readonly string[] 
  * milliseconds and the number of processes killed for memory, once a second; `x` with the wait status and that number when
  * no process is left; then `c` when everything is clean, or `d` if not.
  *
- * Numbers: prctl 4 is PR_SET_DUMPABLE; SIGCHLD is 17, so bit 16; 0x40000000 is MSG_CMSG_CLOEXEC; 0x80800 are SFD_CLOEXEC
- * and SFD_NONBLOCK. The order of a program arrives on its first descriptor and is read by the new
- * process, so that this one never has its secrets. `vec` makes buffers that no constant shares. Engines differ in what they
- * keep in memory, so all such file systems are found and emptied, except below mounts of svc.
+ * 0x40000000 is MSG_CMSG_CLOEXEC, 436 is close_range. The descriptors of a program are its order, its status, its standard
+ * input, output and error, and the one over which it passes its listener. The new process reads the order, so that this one
+ * never has its secrets. `vec` makes buffers that no constant shares. Engines differ in what they keep in memory, so all such
+ * file systems are found and emptied, except below mounts of svc.
  */
 const PROGRAM = `
 my ($numbers, @targets) = @ARGV;
-our %call = map { my ($name, $number) = split /=/; ($name, $number + 0) } split /,/, $numbers;
-our $status;
+our ($status, %call);
 ${INIT_PARTS}
 my $path = $ENV{PATH};
 %ENV = ();
@@ -53,7 +51,7 @@ while (<$table>) {
   push @memory, $point if !grep { index("$point/", "$_/") == 0 } @targets, '/home', '/etc', '${INNER_SOCKETS}';
 }
 close $table;
-syscall $call{prctl}, 4, 0, 0, 0, 0;
+hide_memory;
 socket my $svc, 1, 1, 0 or exit 1;
 connect $svc, pack 'Sa*x', 1, '${INNER_SOCKETS}/${CONTROL_SOCKET}' or exit 1;
 my $tell = sub { syswrite $svc, join("\\t", @_) . "\\n" };
@@ -68,10 +66,7 @@ my $program = sub {
 $tell->('m', map { my @found = stat; @found ? "$found[0]:$found[1]" : '-' } @targets);
 my $svc_path = $program->('svc');
 $tell->('p', $svc_path, $program->('node'), -d ($svc_path =~ s{[^/]*/[^/]*$}{src}r) ? 'src' : 'dist');
-my $child_signal = pack 'Q', 1 << 16;
-syscall $call{sigmask}, 0, $child_signal, 0, 8;
-my $signals = syscall $call{signalfd}, -1, $child_signal, 8, 0x80800;
-open my $events, '<&=', $signals or exit 1;
+my ($signals, $events) = watch_children;
 
 my $value = sub {
   my ($pattern, @paths) = @_;
@@ -103,15 +98,15 @@ sub receive {
 }
 
 sub run {
-  my ($order, $in, $out, $err, $handover) = @_;
-  open $status, '+<&=', $order or exit 126;
+  my ($order, $report, $in, $out, $err, $handover) = @_;
+  open $status, '>&=', $report or exit 126;
+  open my $fields, '<&=', $order or fail 'order';
   syscall $call{prctl}, 4, 1, 0, 0, 0;
   if (open my $score, '>', '/proc/self/oom_score_adj') { syswrite $score, '500' }
-  my $none = pack 'Q', 0;
-  syscall $call{sigmask}, 2, $none, 0, 8;
+  unwatch_children;
   syscall $call{setsid};
   my $text = '';
-  1 while sysread $status, $text, 65536, length $text;
+  1 while sysread $fields, $text, 65536, length $text;
   my ($limits, $port, $home, $arguments, $variables, $texts, @rest) = split /\\0/, $text, -1;
   pop @rest;
   my @command = splice @rest, 0, $arguments;
@@ -127,8 +122,8 @@ sub run {
   }
   my $number = 0;
   for ($in, $out, $err) { syscall $call{dup3}, $_, $number++, 0 }
-  set_limits $call{prlimit}, $limits, 0;
-  hand_over_listener $call{sendmsg}, $port, $handover if $port;
+  hand_over_listener $port, $handover if $port;
+  set_limits $limits;
   chdir $home or fail $home;
   $ENV{PWD} = $home;
   run_program $environment, @command;
@@ -182,13 +177,13 @@ for (;;) {
       $main = fork // -1;
       run @descriptors if $main == 0;
       if ($main < 0) {
-        open $status, '+<&=', $descriptors[0];
-        syswrite $status, "fork: $!";
+        my $fault = $!;
+        open $status, '>&=', splice @descriptors, 1, 1;
+        syswrite $status, "fork: $fault";
         close $status;
-        shift @descriptors;
         $result = 126 << 8;
       }
-      for (@descriptors) { open my $held, '<&=', $_ }
+      for (@descriptors) { syscall 436, $_, $_, 0 }
     }
   }
   if (vec $ready, $signals, 1) {
