@@ -1,10 +1,11 @@
 // The tool socket of one run. It is bound to the turn and fence of the run and removed with it; no other run can open it.
 import { randomBytes } from 'node:crypto'
-import { chmodSync, chownSync, existsSync } from 'node:fs'
-import { join } from 'node:path'
+import { chmodSync, chownSync, existsSync, rmSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import type { AgentUser } from '../core/agent-user.ts'
 import { LiveDirectory } from '../lib/files/live-directory.ts'
 import { makeProcessDirectory, removeProcessDirectory } from '../lib/files/process-directory.ts'
+import { ByteRelay } from './byte-relay.ts'
 import type { BoundTurn, ToolSocketContext } from './connection.ts'
 import { ToolListener } from './tool-listener.ts'
 
@@ -18,12 +19,15 @@ export interface RunSocketsOptions extends ToolSocketContext {
   readonly hasOtherUsers?: boolean | undefined
   /** Where to make the directory of the sockets; default the directory for temporary files. */
   readonly parent?: string | undefined
+  /** Keeps descriptors from this process by another one, for kernels that cannot refuse them. */
+  readonly isRelayed?: boolean | undefined
   onUnexpectedUser(folder: string, uid: number): void
 }
 
 interface PreparedSocket {
   readonly listener: ToolListener
   readonly path: string
+  close(): Promise<void>
 }
 
 /**
@@ -48,21 +52,21 @@ export class RunSockets {
   /** `user` is the user of the agent, if it is not the user of svc. */
   async open(folder: string, bound: BoundTurn, user?: AgentUser): Promise<RunSocket> {
     const { onUnexpectedUser } = this.#options
-    const { listener, path } = (await this.#takeSpare()) ?? (await this.#listen())
+    const { listener, path, close } = (await this.#takeSpare()) ?? (await this.#listen())
     if (user) chownSync(path, user.uid, user.gid)
     listener.bind({ folder, bound, agentUid: user?.uid, onUnexpectedUser })
     return {
       path,
       close: () => {
         this.prepare()
-        return listener.close()
+        return close()
       },
     }
   }
 
   async close(): Promise<void> {
     this.#isClosed = true
-    await (await this.#takeSpare())?.listener.close()
+    await (await this.#takeSpare())?.close()
     this.#directory?.close()
     this.#directory = undefined
   }
@@ -73,30 +77,42 @@ export class RunSockets {
     this.#spare = undefined
     const spare = await taken
     if (!spare || existsSync(spare.path)) return spare
-    await spare.listener.close()
+    await spare.close()
     return undefined
   }
 
   async #listen(): Promise<PreparedSocket> {
+    const { isRelayed = false } = this.#options
     const listener = new ToolListener(this.#options)
     const name = randomBytes(9).toString('base64url')
-    const listen = async (): Promise<string> => {
+    const ownName = isRelayed ? `${name}.svc` : name
+    let relay: ByteRelay | undefined
+    let path = ''
+    const listen = async (): Promise<void> => {
       const { path: directory } = await this.#socketDirectory()
-      const path = join(directory, name)
-      if (this.#options.parent === undefined) await listener.listen(path)
-      else await listener.listenIn(directory, name)
-      return path
+      if (this.#options.parent === undefined) await listener.listen(join(directory, ownName))
+      else await listener.listenIn(directory, ownName)
+      path = join(directory, name)
+    }
+    const close = async (): Promise<void> => {
+      await listener.close()
+      relay?.close()
+      if (relay) rmSync(path, { force: true })
     }
     try {
       // The system may have cleaned up the directory.
-      const path = await listen().catch(() => {
+      await listen().catch(() => {
         this.#directory = undefined
         return listen()
       })
+      if (isRelayed) {
+        chmodSync(join(dirname(path), ownName), 0o600)
+        relay = await ByteRelay.open(dirname(path), name, ownName)
+      }
       chmodSync(path, 0o600)
-      return { listener, path }
+      return { listener, path, close }
     } catch (error) {
-      await listener.close()
+      await close()
       throw error
     }
   }

@@ -5,7 +5,7 @@ import { CallRateLimiter } from '../core/access/call-rate-limit.ts'
 import { listenByDescriptor } from '../lib/files/live-directory.ts'
 import type { AgentConnection, AgentConnectionOptions, ToolSocketContext } from './connection.ts'
 import { closeGracefully } from './graceful-close.ts'
-import { peerUid } from './peer.ts'
+import { peerUid, refuseDescriptors } from './socket-options.ts'
 
 const CONNECTIONS_MAX = 8
 /** Refused connections that may still be reading the error. */
@@ -50,11 +50,13 @@ export class ToolListener {
   async listen(path: string): Promise<void> {
     this.#server.listen(path)
     await once(this.#server, 'listening')
+    refuseDescriptors(this.#server)
   }
 
   /** However long the path of the directory is. */
   async listenIn(directory: string, name: string): Promise<void> {
     await listenByDescriptor(this.#server, directory, name)
+    refuseDescriptors(this.#server)
   }
 
   /** Waits for pending requests of its connections. */

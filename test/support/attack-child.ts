@@ -2,6 +2,10 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { setTimeout as pause } from 'node:timers/promises'
+import { ByteRelay } from '../../src/agent-socket/byte-relay.ts'
+import { refuseDescriptors } from '../../src/agent-socket/socket-options.ts'
 import type { ChatDirectory } from '../../src/cell/cell.ts'
 import type { Network } from '../../src/cell/network.ts'
 import { agentUsers } from '../../src/core/agent-user.ts'
@@ -25,10 +29,16 @@ const places = layout(setup.root, agentUsers({ AGENT_UIDS: 1 }, setup.root))
 for (const folder of setup.folders) await setUpFolder(places, folder)
 await securePrivateDirectories(places)
 
-/** Accepts connections and sends nothing: these attacks use no tools. */
+/** Reads from connections and sends nothing: these attacks use no tools. Guarded like the socket of a run. */
 const socket = join(setup.root, 'run.sock')
-createServer((connection) => connection.on('error', () => undefined)).listen(socket)
+const server = createServer((connection) => connection.on('error', () => undefined).resume())
+server.listen(setup.isRelayed ? `${socket}.svc` : socket)
+await once(server, 'listening')
+const relay = setup.isRelayed ? await ByteRelay.open(setup.root, 'run.sock', 'run.sock.svc') : undefined
+if (!relay) refuseDescriptors(server)
 giveToAgents(socket)
+const delay = monitorEventLoopDelay({ resolution: 10 })
+delay.enable()
 
 let proxy: Promise<EgressProxy> | undefined
 const network: Network = {
@@ -58,6 +68,15 @@ function chatPlace(folder: string, jid: string): ChatDirectory {
   }
 }
 
+/** Resets it. */
+async function measureStall(): Promise<number> {
+  // The sample after a stall comes with the next tick of its timer.
+  await pause(50)
+  const stallMs = delay.max / 1e6
+  delay.reset()
+  return stallMs
+}
+
 async function run({
   folder,
   command,
@@ -67,7 +86,7 @@ async function run({
   reach,
   sessionId,
   hangMs,
-}: AttackOrder): Promise<Omit<AttackOutcome, 'id'>> {
+}: AttackOrder): Promise<Omit<AttackOutcome, 'id' | 'stallMs'>> {
   try {
     const { result = '' } = await runtime.run({
       ...{ turnId: 't1', fence: 1, folder, topic, jid, sessionId, sender: 'anon:1', prompt: 'attack', messages: [] },
@@ -88,10 +107,13 @@ async function run({
 }
 
 process.on('message', (order: AttackOrder) => {
-  void run(order).then((outcome) => process.send?.({ id: order.id, ...outcome }))
+  void run(order).then(async (outcome) => {
+    process.send?.({ id: order.id, stallMs: await measureStall(), ...outcome } satisfies AttackOutcome)
+  })
 })
 process.send?.('ready')
 await once(process, 'disconnect')
+relay?.close()
 await runtimes.close()
 await (await proxy)?.close()
 process.exit()

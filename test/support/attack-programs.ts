@@ -41,3 +41,41 @@ export function perl(program: string): readonly string[] {
 export function python(program: string): readonly string[] {
   return ['python3', '-c', program]
 }
+
+/** How long `STUCK` sockets make a close() wait, in seconds. */
+export const LINGER_SECONDS = 30
+
+/**
+ * Python: `stuck()` returns a socket with unsent data, whose last close() waits for `LINGER_SECONDS`; `send(link, text,
+ * files)` sends descriptors, closes its own in a thread, and returns the result; `tools()` connects to the tool socket.
+ */
+export const STUCK = `
+import array, os, socket, struct, sys, threading
+kept = []
+def stuck():
+    listener = socket.socket()
+    listener.bind(('127.0.0.1', 0))
+    listener.listen()
+    client = socket.socket()
+    client.connect(listener.getsockname())
+    kept.extend([listener, listener.accept()[0]])
+    client.setblocking(False)
+    try:
+        while True: client.send(b'x' * 65536)
+    except BlockingIOError: pass
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, ${LINGER_SECONDS}))
+    return client
+def send(link, text, files):
+    try:
+        rights = array.array('i', [each.fileno() for each in files])
+        link.sendmsg([text], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+        return 'sent'
+    except OSError as error:
+        return error.strerror
+    finally:
+        threading.Thread(target=lambda: [each.close() for each in files], daemon=True).start()
+def tools(path='/run/ipc/gated.sock'):
+    link = socket.socket(socket.AF_UNIX)
+    link.connect(path)
+    return link
+`

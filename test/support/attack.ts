@@ -14,6 +14,8 @@ export interface AttackSetup {
   readonly root: string
   readonly folders: readonly string[]
   readonly settings: Readonly<Record<string, string>>
+  /** Whether the tool socket is that of a relay, as on kernels that cannot refuse descriptors. */
+  readonly isRelayed: boolean
 }
 
 export interface AttackOrder {
@@ -32,6 +34,8 @@ export interface AttackOrder {
 
 export interface AttackOutcome {
   readonly id: number
+  /** The longest time since the previous outcome in which the event loop of svc did not run. */
+  readonly stallMs: number
   readonly result?: string
   readonly fault?: { readonly kind: string; readonly message: string }
 }
@@ -85,17 +89,27 @@ export interface AttackHost {
   home(folder?: string): string
   /** Returns the output, including standard error. Rejects with a `FailedAttack` if the run fails. */
   attack(command: string | readonly string[], options?: AttackOptions): Promise<string>
+  /** The longest time in which svc did nothing, until the last attack that ended. */
+  stallMs(): number
+}
+
+export interface AttackHostOptions {
+  readonly isRelayed?: boolean
 }
 
 export const ENV_SECRET = 'svc-secret-of-the-host'
 export const OTHER_SECRET = 'svc-secret-of-another-folder'
 
 /** Opens an instance with the folders `team`, `team/child` and `other`, for a suite. */
-export function attackHost(user: SvcUser, settings: Readonly<Record<string, string>> = {}): () => AttackHost {
+export function attackHost(
+  user: SvcUser,
+  settings: Readonly<Record<string, string>> = {},
+  options: AttackHostOptions = {},
+): () => AttackHost {
   const endings: (() => void | Promise<void>)[] = []
   let host: AttackHost | undefined
   before(async () => {
-    host = await openAttackHost({ after: (work) => void endings.unshift(work) }, user, settings)
+    host = await openAttackHost({ after: (work) => void endings.unshift(work) }, user, settings, options)
   })
   after(async () => {
     for (const work of endings) await work()
@@ -111,11 +125,12 @@ export async function openAttackHost(
   cleanup: Cleanup,
   user: SvcUser,
   settings: Readonly<Record<string, string>> = {},
+  { isRelayed = false }: AttackHostOptions = {},
 ): Promise<AttackHost> {
   const root = tempDir(cleanup)
   const identity = identityOf(user)
   if (identity.uid !== undefined && identity.gid !== undefined) chownSync(root, identity.uid, identity.gid)
-  const setup: AttackSetup = { root, folders: ['team', 'team/child', 'other'], settings }
+  const setup: AttackSetup = { root, folders: ['team', 'team/child', 'other'], settings, isRelayed }
   const child = fork(join(import.meta.dirname, 'attack-child.ts'), [JSON.stringify(setup)], {
     ...identity,
     env: { PATH: process.env.PATH, HOME: root },
@@ -128,6 +143,7 @@ export async function openAttackHost(
   const home = (folder = 'team'): string => join(root, 'groups', folder)
   writeFileSync(join(home('other'), 'secret'), OTHER_SECRET)
   const order = orderer(child)
+  let longestMs = 0
   return {
     root,
     pid: child.pid ?? raise('the process that runs attacks has no id'),
@@ -135,10 +151,12 @@ export async function openAttackHost(
     attack: async (command, { silent = false, ...options } = {}) => {
       const wrapped = typeof command === 'string' ? `(${command}\n) ${silent ? '2>/dev/null' : '2>&1'}; true` : command
       const given = { folder: 'team', env: {}, topic: '', jid: 'web:team', hangMs: 60_000, ...options }
-      const { result, fault } = await order({ ...given, command: wrapped })
+      const { result, fault, stallMs } = await order({ ...given, command: wrapped })
+      longestMs = Math.max(longestMs, stallMs)
       if (fault) throw new FailedAttack(fault)
       return result ?? ''
     },
+    stallMs: () => longestMs,
   }
 }
 

@@ -2,6 +2,8 @@
 // that the runner process does.
 import type { ChildProcess } from 'node:child_process'
 import { RunSockets } from '../../agent-socket/run-socket.ts'
+import { canRefuseDescriptors } from '../../agent-socket/socket-options.ts'
+import { findOnPath } from '../../cell/executable.ts'
 import type { Layout } from '../../core/layout.ts'
 import { openRuntimes } from '../../runtimes/index.ts'
 import { agentTools } from '../agents/agent-tools.ts'
@@ -38,6 +40,7 @@ export async function executeTurns(
     list: agentTools(),
     hasOtherUsers: layout.agents !== undefined,
     parent: settings.SANDBOX === 'container' ? layout.cells : undefined,
+    isRelayed: needsRelay(settings.SANDBOX),
     onError: (error, folder, tool) => {
       host.faults.count('tool')
       log.error({ folder, tool, err: error }, 'internal error')
@@ -78,4 +81,9 @@ export async function executeTurns(
   if (!spawnRunner || only) return
   const isolated = new IsolatedTurns({ host, log, entry, leaseMs, workspaces, spawn: spawnRunner })
   defer(() => isolated.close())
+}
+
+/** Without Perl there are no cells of bubblewrap, and the demo needs none. */
+function needsRelay(sandbox: 'bwrap' | 'container' | 'none'): boolean {
+  return sandbox !== 'none' && !canRefuseDescriptors() && (sandbox === 'container' || findOnPath('perl') !== undefined)
 }
