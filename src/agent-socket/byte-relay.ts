@@ -14,7 +14,8 @@ const LINGER_SECONDS = 2
 /**
  * Each connection has a process for each direction, which ends with its input. Arguments: a directory, the name of the
  * socket to open there, and the one to connect to. Names are relative, because paths of sockets are short. The process ends
- * with svc, which holds the other end of its input.
+ * with svc, which holds the other end of its input. 66 is
+ * MSG_PEEK and MSG_DONTWAIT: the agent has closed its side if it is ready and has nothing to read.
  */
 const PROGRAM = `
 my ($directory, $name, $target) = @ARGV;
@@ -30,7 +31,11 @@ sub copy {
     for (my $at = 0; $at < length $bytes;) { $at += syswrite($to, $bytes, 65536, $at) || exit }
   }
   shutdown $to, 1;
-  select undef, undef, undef, $linger;
+  for (1 .. $linger * 20) {
+    my $ready = '';
+    vec($ready, fileno $to, 1) = 1;
+    last if select $ready, undef, undef, 0.05 and defined recv $to, my $byte, 1, 66 and $byte eq '';
+  }
   shutdown $to, 2 if $linger;
   exit;
 }

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { after, before, suite, type TestContext, test } from 'node:test'
+import { canRefuseDescriptors } from '../../src/agent-socket/socket-options.ts'
 import { openCell } from '../../src/cell/open-cell.ts'
 import { CELL_SETTINGS } from '../../src/cell/settings.ts'
 import { Directory } from '../../src/lib/files/directory.ts'
@@ -73,6 +74,23 @@ suite('agents in containers', needs('root', 'kernel', 'engine'), () => {
       const mounts = await attack('cat /proc/self/mountinfo')
       for (const secret of [ENV_SECRET, OTHER_SECRET]) assert.ok(!mounts.includes(secret))
       assert.doesNotMatch(mounts, /docker\.sock/)
+    })
+
+    test('has pipes of its own as standard streams, which it can open by name', async () => {
+      assert.equal(await host.attack('echo one > /dev/stdout; echo two > /dev/stderr'), 'one\ntwo')
+      assert.equal(await host.attack(['/bin/sh', '-c', 'cat /dev/stdin']), 'attack')
+      assert.equal(
+        await host.attack(perl(`for (*STDIN, *STDOUT, *STDERR) { print -p $_, (stat $_)[4], "\\n" }`)),
+        `1${agentUidOf('root')}\n`.repeat(3).trim(),
+      )
+    })
+
+    test('cannot send descriptors to svc', async () => {
+      const send = `socket my $link, 1, 1, 0; connect $link, pack 'Sa*x', 1, '/run/ipc/gated.sock' or die $!;
+        my $text = 'x'; my $vector = pack 'PQ', $text, 1; my $control = pack 'Qllll', 20, 1, 1, 0, 0;
+        my $message = pack 'QLx4PQPQlx4', 0, 0, $vector, 1, $control, 24, 0;
+        ${perlCall('sendmsg', 'fileno $link', '$message', 0)}`
+      assert.equal(await host.attack(perl(send)), canRefuseDescriptors() ? 'Operation not permitted' : 'done')
     })
 
     test('has no capability, cannot gain one, and refuses the calls that cells refuse', async () => {

@@ -5,8 +5,17 @@ import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { canRefuseDescriptors } from '../../src/agent-socket/socket-options.ts'
-import { type AttackHost, agentUidOf, attackHost, forEachUser, openFifoGate } from '../support/attack.ts'
+import {
+  type AttackHost,
+  agentUidOf,
+  attackHost,
+  forEachUser,
+  openAttackHost,
+  openFifoGate,
+} from '../support/attack.ts'
 import { LINGER_SECONDS, python, STUCK } from '../support/attack-programs.ts'
+import { processesWith } from '../support/processes.ts'
+import { until } from '../support/until.ts'
 
 const NOT_A_SOCKET = 'Socket operation on non-socket'
 
@@ -102,6 +111,19 @@ for link in links: link.close()
 print(results)`
       assert.equal(await attackSuspended(t, host(), prepare, attempt), `{'${answer}'}`)
     })
+
+    if (isRelayed)
+      test('has no process left when svc was killed', async (t) => {
+        const other = await openAttackHost(t, user, {}, { isRelayed })
+        const gate = openFifoGate(join(other.home(), 'gate'))
+        const attacking = other.attack(python(`${STUCK}\nlinks = [tools() for _ in range(3)]\nopen('gate').read()`))
+        await gate.reached()
+        await until(() => processesWith(other.root).length === 1 + 1 + 2 * 3)
+        process.kill(other.pid, 'SIGKILL')
+        await assert.rejects(attacking)
+        await until(() => processesWith(other.root).length === 0)
+        await gate.open()
+      })
 
     test('takes no part of thousands of descriptors', async (t) => {
       const attempt = `print({send(tools(), b'x', [open('/dev/null') for _ in range(200)]) for _ in range(20)})`

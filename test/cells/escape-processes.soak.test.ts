@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { globSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { globSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { type TestContext, test } from 'node:test'
@@ -17,6 +17,7 @@ import {
   type SvcUser,
 } from '../support/attack.ts'
 import { perl, perlCall, python } from '../support/attack-programs.ts'
+import { processesWith } from '../support/processes.ts'
 import { until } from '../support/until.ts'
 
 /** Signals that are ignored without a handler, so that a leaking cell would not end processes of the machine. */
@@ -49,17 +50,6 @@ async function startVictim(t: TestContext, user: SvcUser): Promise<Victim> {
       return Number((await lines.next()).value)
     },
   }
-}
-
-/** Processes of the machine with this text on their command line. */
-function processesWith(text: string): string[] {
-  return readdirSync('/proc').filter((name) => {
-    try {
-      return /^\d+$/.test(name) && readFileSync(`/proc/${name}/cmdline`, 'utf8').includes(text)
-    } catch {
-      return false
-    }
-  })
 }
 
 function markOf(run: number): string {

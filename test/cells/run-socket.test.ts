@@ -17,19 +17,12 @@ import { tempDir } from '../support/temp.ts'
 import { startTurn } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
-async function open(t: TestContext, user?: AgentUser, parent?: string) {
+async function open(t: TestContext, user?: AgentUser, parent?: string, isRelayed = false) {
   const on = await testHost(t)
   await on.groups('main', 'team')
   const turn = await startTurn(t, on, { folder: 'team', content: 'hello', jid: 'web:team' })
-  const gate = {
-    host: on.host,
-    list: agentTools(),
-    hasOtherUsers: user !== undefined,
-    parent,
-    onError: assert.fail,
-    onUnexpectedUser: assert.fail,
-  }
-  const sockets = new RunSockets(gate)
+  const gate = { host: on.host, list: agentTools(), hasOtherUsers: user !== undefined, parent, isRelayed }
+  const sockets = new RunSockets({ ...gate, onError: assert.fail, onUnexpectedUser: assert.fail })
   t.after(() => sockets.close())
   const socket = await sockets.open('team', { id: turn.id, fence: turn.fence, reach: 'all' }, user)
   t.after(() => socket.close())
@@ -186,5 +179,53 @@ suite('the socket of a run', () => {
     assert.ok(!existsSync(left))
     await open(t)
     assert.ok(existsSync(first.socket.path))
+  })
+})
+
+suite('the socket of a run on a kernel that cannot refuse descriptors', () => {
+  const openRelayed = (t: TestContext, user?: AgentUser, parent?: string) => open(t, user, parent, true)
+
+  test('acts for its turn, and is removed with it', async (t) => {
+    const { turn, socket, sockets } = await openRelayed(t)
+    const session = await openTools(t, socket.path)
+    assert.equal((await session.call('reply', { chatJid: turn.jid, text: 'hi' })).text, 'ok')
+    const directory = dirname(socket.path)
+    await socket.close()
+    await sockets.close()
+    assert.ok(!existsSync(socket.path) && !existsSync(directory))
+  })
+
+  test('can be in a directory with a long path', async (t) => {
+    const parent = join(tempDir(t), 'x'.repeat(120))
+    const { turn, socket } = await openRelayed(t, undefined, parent)
+    const shown = join(tempDir(t), 'gated.sock')
+    linkSync(socket.path, shown)
+    const session = await openTools(t, shown)
+    assert.equal((await session.call('reply', { chatJid: turn.jid, text: 'hi' })).text, 'ok')
+    await socket.close()
+    assert.deepEqual(
+      readdirSync(dirname(socket.path)).filter((name) => name.includes(basename(socket.path))),
+      [],
+    )
+  })
+
+  test('belongs to the user of the agents, unlike the one that it leads to', needs('root'), async (t) => {
+    const { socket } = await openRelayed(t, { uid: 60_000, gid: 60_000 })
+    const [shown, own] = [socket.path, `${socket.path}.svc`].map((path) => statSync(path))
+    assert.deepEqual([shown?.uid, (shown?.mode ?? 0) & 0o777], [60_000, 0o600])
+    assert.deepEqual([own?.uid, (own?.mode ?? 0) & 0o777], [0, 0o600])
+  })
+
+  test('still limits the number of connections', async (t) => {
+    const { socket, initialize } = await openRelayed(t)
+    const wires: RpcConnection[] = []
+    for (let at = 0; at < 8; at++) {
+      const wire = await openRpcConnection(t, socket.path)
+      initialize(wire)
+      assert.ok((await wire.next())?.result)
+      wires.push(wire)
+    }
+    const ninth = await openRpcConnection(t, socket.path)
+    assert.match((await ninth.next())?.error?.message ?? '', /^too many connections/)
   })
 })

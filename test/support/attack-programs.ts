@@ -14,7 +14,7 @@ const NUMBERS = {
   ...{ syslog: [103, 116], reboot: [169, 142], kexec_load: [246, 104], init_module: [175, 105], swapon: [167, 224] },
   ...{ acct: [163, 89], quotactl: [179, 60], mknodat: [259, 33], setuid: [105, 146], setgroups: [116, 159] },
   ...{ capset: [126, 91], prlimit64: [302, 261], ioprio_set: [251, 30], setpriority: [141, 140] },
-  ...{ renameat2: [316, 276], pidfd_open: [434, 434] },
+  ...{ renameat2: [316, 276], pidfd_open: [434, 434], sendmsg: [46, 211] },
 } as const satisfies Record<string, readonly [number, number]>
 
 export type SystemCall = keyof typeof NUMBERS
