@@ -53,7 +53,9 @@ export function environmentText(env: Readonly<Record<string, string>>): string {
 /**
  * Needs `$numbers`, `$status` and `%call`. Hands the proxy's listener to svc, sets limits and executes the agent's program. The
  * message that passes the descriptor is a struct msghdr with one byte of text and a struct cmsghdr (20 bytes, SOL_SOCKET,
- * SCM_RIGHTS). In a container that is used again, svc may not have closed the previous listener yet (98 is EADDRINUSE).
+ * SCM_RIGHTS). Before, the limit of open files (7) is raised: the kernel compares it with the number of descriptors that all
+ * processes of this user have in flight, so that other runs could use it up. In a container that is used again, svc may not
+ * have closed the previous listener yet (98 is EADDRINUSE).
  *
  * Numbers: prctl 4 is PR_SET_DUMPABLE, without which nobody may open /proc/<pid>/mem; SIGCHLD is 17, so bit 16; 0x80800 are
  * SFD_CLOEXEC and SFD_NONBLOCK.
@@ -86,6 +88,10 @@ sub set_limits {
 }
 sub hand_over_listener {
   my ($port, $handover) = @_;
+  my $files = pack 'QQ', 0, 0;
+  syscall $call{prlimit}, 0, 7, 0, $files;
+  $files = pack 'QQ', ((unpack 'QQ', $files)[1]) x 2;
+  syscall $call{prlimit}, 0, 7, $files, 0;
   socket my $listener, 2, 1, 0 or fail 'socket';
   setsockopt $listener, 1, 2, 1;
   my $address = pack 'SnC4x8', 2, $port, 127, 0, 0, 1;

@@ -19,6 +19,7 @@ import {
   FailedAttack,
   OTHER_SECRET,
   openAttackHost,
+  openFifoGate,
 } from '../support/attack.ts'
 import { type AttackInstance, attackInstance, type ServedInstance } from '../support/attack-instance.ts'
 import { perl, perlCall } from '../support/attack-programs.ts'
@@ -28,6 +29,13 @@ import { isRunFault, openRuntime } from '../support/runtimes.ts'
 import { tempDir } from '../support/temp.ts'
 import { toolSocket } from '../support/tool-socket.ts'
 import { until } from '../support/until.ts'
+
+/** Perl that sends descriptor 0 over a socket and prints the result. */
+function sendDescriptor(socket: string): string {
+  return `{ my $text = 'x'; my $vector = pack 'PQ', $text, 1; my $control = pack 'Qllll', 20, 1, 1, 0, 0;
+    my $message = pack 'QLx4PQPQlx4', 0, 0, $vector, 1, $control, 24, 0;
+    ${perlCall('sendmsg', `fileno ${socket}`, '$message', 0)} }`
+}
 
 suite('agents in containers', needs('root', 'kernel', 'engine'), () => {
   const endings: (() => void | Promise<void>)[] = []
@@ -86,11 +94,21 @@ suite('agents in containers', needs('root', 'kernel', 'engine'), () => {
     })
 
     test('cannot send descriptors to svc', async () => {
-      const send = `socket my $link, 1, 1, 0; connect $link, pack 'Sa*x', 1, '/run/ipc/gated.sock' or die $!;
-        my $text = 'x'; my $vector = pack 'PQ', $text, 1; my $control = pack 'Qllll', 20, 1, 1, 0, 0;
-        my $message = pack 'QLx4PQPQlx4', 0, 0, $vector, 1, $control, 24, 0;
-        ${perlCall('sendmsg', 'fileno $link', '$message', 0)}`
+      const send = `socket my $link, 1, 1, 0; connect $link, pack 'Sa*x', 1, '/run/ipc/gated.sock' or die $!; ${sendDescriptor('$link')}`
       assert.equal(await host.attack(perl(send)), canRefuseDescriptors() ? 'Operation not permitted' : 'done')
+    })
+
+    test('starts while another has as many descriptors in flight as it may', async (t) => {
+      const gate = openFifoGate(join(host.home(), 'gate'))
+      t.after(() => rmSync(join(host.home(), 'gate')))
+      const program = `my @kept; for (1 .. 10) { socketpair my $from, my $to, 1, 1, 0; push @kept, $from, $to; for (1 .. 50) { ${sendDescriptor('$from')} } }
+        open my $gate, '<', 'gate'; <$gate>;`
+      const attacking = host.attack(perl(program))
+      await gate.reached()
+      const alive = await host.attack('echo alive', { folder: 'other' }).catch(String)
+      await gate.open()
+      assert.match(await attacking, /^(done\n)+(Too many references: cannot splice\n?)+$/)
+      assert.equal(alive, 'alive')
     })
 
     test('has no capability, cannot gain one, and refuses the calls that cells refuse', async () => {

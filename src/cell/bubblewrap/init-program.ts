@@ -26,10 +26,9 @@ export function initCommand(options: InitOptions, argv: readonly string[]): read
 }
 
 /**
- * 436 is close_range on every architecture. The listener is passed on before the limits are set: the kernel compares the
- * number of descriptors that all processes of this user have in flight with the limit of open files. The new process reads
- * the environment, so that this one never has its secrets. Any byte on the control descriptor asks to terminate all
- * processes; its end means that svc has ended.
+ * 436 is close_range on every architecture. The listener is passed on before the limits are set. The new process reads the
+ * environment, so that this one never has its secrets. Any byte on the control descriptor asks to terminate all processes;
+ * its end means that svc has ended.
  */
 const PROGRAM = `
 my ($numbers, $limits, $port, @command) = @ARGV;

@@ -81,7 +81,8 @@ export function containerBody(spec: ContainerSpec): object {
       // No swap besides.
       MemorySwap: memory,
       ...(Number.isFinite(limits.processes) ? { PidsLimit: limits.processes + OWN_PROCESSES } : {}),
-      Ulimits: [limitOf('core', 0), ...(Number.isFinite(limits.files) ? [limitOf('nofile', limits.files)] : [])],
+      // The first process sets the limits of a run, after it has passed on the listener.
+      Ulimits: [{ Name: 'core', Soft: 0, Hard: 0 }],
       ShmSize: size,
       Tmpfs: Object.fromEntries(MEMORY_DIRECTORIES.map((path) => [path, tmpfs])),
       Mounts: mounts.map(({ source, target, isReadOnly }) => ({
@@ -96,8 +97,4 @@ export function containerBody(spec: ContainerSpec): object {
       RestartPolicy: { Name: 'no' },
     },
   }
-}
-
-function limitOf(name: string, value: number): object {
-  return { Name: name, Soft: value, Hard: value }
 }
