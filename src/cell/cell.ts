@@ -19,7 +19,7 @@ export interface ChatDirectory {
   open(): Promise<OpenDirectory>
   /** Top-level directories of the workspace that contain workspaces of child groups. They are hidden. */
   readonly children: ReadonlySet<string>
-  /** Called with the number of entries that are hidden because there are too many. */
+  /** Called with the least number of entries that are hidden because there are too many. */
   onOmitted?(count: number): void
 }
 

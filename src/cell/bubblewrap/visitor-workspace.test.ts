@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { createHook } from 'node:async_hooks'
 import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -9,6 +10,8 @@ import { openVisitorWorkspace } from './visitor-workspace.ts'
 const COPY_BYTES = 64 * 1024
 const MOUNTS = 64
 const ENTRIES = 256
+const NAMES = 1024
+const OPENED = 512
 
 interface Shown {
   /** In order, such as `--file PERSONA.md`. */
@@ -80,4 +83,66 @@ test(`mounts at most ${MOUNTS} entries and still copies small files`, async (t) 
 
 test('shows an empty workspace', async (t) => {
   assert.deepEqual(await shownOf(tempDir(t)), { entries: [], leftOut: 0 })
+})
+
+/** Counts requests to the file system and opened files while `work` runs. */
+async function countWork<T>(work: () => Promise<T>): Promise<{ result: T; requests: number; opened: number }> {
+  let [requests, opened] = [0, 0]
+  const hook = createHook({
+    init: (_id, type) => {
+      if (type === 'FSREQPROMISE' || type === 'FSREQCALLBACK') requests++
+      if (type === 'FILEHANDLE') opened++
+    },
+  }).enable()
+  try {
+    return { result: await work(), requests, opened }
+  } finally {
+    hook.disable()
+  }
+}
+
+const writePrivate = (path: string): void => writeFileSync(path, 'x', { mode: 0o600 })
+
+test('the work for a workspace does not grow with its number of entries', async (t) => {
+  const measured = []
+  for (const count of [NAMES + 100, 2 * NAMES]) {
+    const home = filled(t, 'a', count, writePrivate)
+    mkdirSync(join(home, '.claude'))
+    writeText(join(home, '.claude', 'CLAUDE.md'))
+    for (const name of ['facts', 'public']) mkdirSync(join(home, name))
+    writeText(join(home, 'PERSONA.md'))
+    const { result, requests, opened } = await countWork(() => shownOf(home))
+    assert.deepEqual(result.entries.slice(0, 4), [
+      '--file .claude/CLAUDE.md',
+      '--file PERSONA.md',
+      '--ro-bind-fd facts',
+      '--ro-bind-fd public',
+    ])
+    assert.equal(result.entries.length, MOUNTS + 2)
+    // The workspace itself and its `.claude` are opened too.
+    assert.ok(opened > OPENED / 2 && opened <= OPENED + 3, `${opened} files were opened`)
+    measured.push([requests, opened])
+  }
+  assert.deepEqual(measured[0], measured[1])
+})
+
+test(`reads at most ${NAMES} names and reports that there are more`, async (t) => {
+  // Hidden names are read too, and do not count as left out.
+  const home = filled(t, '.a', NAMES - 1, writeText)
+  writeText(join(home, 'z'))
+  assert.deepEqual(await shownOf(home), { entries: ['--file z'], leftOut: 0 })
+  writeText(join(home, '.last'))
+  assert.equal((await shownOf(home)).leftOut, 1)
+})
+
+test(`opens at most ${OPENED} entries`, async (t) => {
+  // Five names are opened before the others, whether they exist or not.
+  const others = OPENED - 5
+  const home = filled(t, 'a', others, writePrivate)
+  assert.deepEqual((await shownOf(home)).leftOut, others - MOUNTS)
+  writeText(join(home, 'z'))
+  assert.ok(!(await shownOf(home)).entries.includes('--file z'))
+  const smaller = filled(t, 'a', others - 1, writePrivate)
+  writeText(join(smaller, 'z'))
+  assert.ok((await shownOf(smaller)).entries.includes('--file z'))
 })

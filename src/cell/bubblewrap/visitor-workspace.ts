@@ -1,6 +1,6 @@
 // The read-only view of a workspace for a run with reach `chat`, without traces of other conversations. Each entry is opened
 // without following links, and bubblewrap mounts or copies the open file, because another run may replace entries at any time.
-import { constants, type Dirent } from 'node:fs'
+import { constants } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { isBlockedPath } from '../../core/groups/workspace-files.ts'
 import { Directory, type EntryKind } from '../../lib/files/directory.ts'
@@ -11,8 +11,8 @@ const PRIVATE = new Set(['MEMORY.md', 'diary', 'episodes', 'logs', 'media', 'use
 /** Settings and sessions of the agent's client. */
 export const CLIENT_DIRECTORY = '.claude'
 /** Visible parts of it; `settings.json` may contain keys. */
-const INSTRUCTIONS = new Set(['CLAUDE.md', 'agents', 'commands', 'output-styles', 'rules', 'skills'])
-/** Shown first if there are too many entries. */
+const INSTRUCTIONS = ['CLAUDE.md', 'agents', 'commands', 'output-styles', 'rules', 'skills']
+/** Opened by name, before any other entry. */
 const FIRST = ['PERSONA.md', 'SYSTEM.md', 'CLAUDE.md', 'facts', 'public']
 
 /** The cost of a mount grows with their number: 64 take about 50 ms, 300 half a second. */
@@ -20,6 +20,9 @@ const MOUNTS_MAX = 64
 /** Smaller files are copied, which takes a tenth of a mount. */
 export const COPY_BYTES_MAX = 64 * 1024
 const ENTRIES_MAX = 256
+/** A workspace may have any number of entries: this many names are read, and half of them are opened. */
+const NAMES_MAX = 1024
+const OPENED_MAX = NAMES_MAX / 2
 /** Memory for all copies, with room for files that grow while they are copied. */
 const TMPFS_BYTES = 2 * ENTRIES_MAX * COPY_BYTES_MAX
 
@@ -30,7 +33,7 @@ export interface VisitorWorkspace {
   readonly entries: readonly VisibleEntry[]
   /** Arguments of bubblewrap; `pass` returns the number that a descriptor has in the new process. */
   mounts(at: string, pass: (fd: number) => string): string[]
-  /** Number of entries that are hidden because there are too many. */
+  /** Number of entries that are hidden because there are too many; more if names were not read. */
   readonly omittedCount: number
   close(): Promise<void>
 }
@@ -57,8 +60,9 @@ export async function openVisitorWorkspace(
   const close = async (): Promise<void> => {
     for (const entry of visible) await closeEntry(entry)
   }
-  let [omittedCount, mounts] = [0, 0]
-  const show = async (directory: Directory | undefined, { name }: Dirent, path: string): Promise<void> => {
+  let [omittedCount, mounts, opened] = [0, 0, 0]
+  const show = async (directory: Directory | undefined, name: string, path: string): Promise<void> => {
+    opened++
     const entry = await openEntry(directory, name)
     if (entry?.kind === 'mount' && ++mounts > MOUNTS_MAX) {
       omittedCount++
@@ -66,14 +70,14 @@ export async function openVisitorWorkspace(
     } else if (entry) visible.push({ ...entry, path })
   }
   try {
-    for (const entry of (await client?.entries()) ?? [])
-      if (INSTRUCTIONS.has(entry.name)) await show(client, entry, `${CLIENT_DIRECTORY}/${entry.name}`)
-    const entries = (await home?.entries()) ?? []
-    for (const entry of entries.filter(({ name }) => !isHidden(name, children)).sort(byImportance)) {
-      // Do not open the rest: a workspace may have any number of entries.
-      const isFull = visible.length >= ENTRIES_MAX || (mounts >= MOUNTS_MAX && entry.isDirectory())
-      if (isFull) omittedCount++
-      else await show(home, entry, entry.name)
+    if (client) for (const name of INSTRUCTIONS) await show(client, name, `${CLIENT_DIRECTORY}/${name}`)
+    for (const name of FIRST) if (!isHidden(name, children)) await show(home, name, name)
+    const { entries, isCut } = (await home?.firstEntries(NAMES_MAX)) ?? { entries: [], isCut: false }
+    if (isCut) omittedCount++
+    for (const entry of entries.filter(({ name }) => !isHidden(name, children) && !FIRST.includes(name))) {
+      const isFull = visible.length >= ENTRIES_MAX || opened >= OPENED_MAX
+      if (isFull || (mounts >= MOUNTS_MAX && entry.isDirectory())) omittedCount++
+      else await show(home, entry.name, entry.name)
     }
     return { entries: visible, mounts: (at, pass) => argumentsFor(visible, at, pass), omittedCount, close }
   } catch (error) {
@@ -88,11 +92,6 @@ function isHidden(name: string, children: ReadonlySet<string>): boolean {
 
 async function closeEntry(entry: VisibleEntry): Promise<void> {
   if (entry.kind !== 'link') await entry.file.close()
-}
-
-function byImportance(a: Dirent, b: Dirent): number {
-  const rank = ({ name }: Dirent): number => (FIRST.includes(name) ? FIRST.indexOf(name) : FIRST.length)
-  return rank(a) - rank(b)
 }
 
 /** Undefined if the entry was removed, cannot be opened, or is not a file, directory or link. */

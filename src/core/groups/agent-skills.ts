@@ -10,6 +10,8 @@ import { splitFrontMatter } from './products.ts'
 import { openHome, withAgentPaths } from './workspace-home.ts'
 
 const SKILLS_MAX = 200
+/** Agents can create any number of entries. */
+const NAMES_MAX = 1024
 const SKILL_BYTES_MAX = 65_536
 const DESCRIPTION_MAX = 500
 
@@ -18,7 +20,8 @@ export async function listAgentSkills(layout: Layout, folder: string): Promise<A
   await using home = await openHome(layout, folder)
   await using skills = await home?.openPath('.claude/skills')
   if (!skills) return []
-  const names = (await skills.entries()).filter((entry) => entry.isDirectory()).map(({ name }) => name)
+  const { entries } = await skills.firstEntries(NAMES_MAX)
+  const names = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name)
   const found = []
   for (const name of names.slice(0, SKILLS_MAX)) found.push({ name, ...(await readSkill(layout, skills, name)) })
   return found

@@ -129,7 +129,7 @@ onEveryEngine('a run', (engine) => {
     assert.equal(mode & 0o777, 0o700)
     assert.equal(folderMode & 0o066, 0)
     chat?.onOmitted?.(3)
-    assert.deepEqual(on.warnings, ["the workspace of team has too many entries: visitors' turns do not see 3"])
+    assert.deepEqual(on.warnings, ["the workspace of team has too many entries: visitors' turns do not see 3 or more"])
     assert.notEqual((await jobOf('web:team-2')).chat?.path, chat?.path)
     const own = await jobOf('hook:team')
     assert.deepEqual([own.chat, own.env], [undefined, { ANTHROPIC_API_KEY: 'of team', GITHUB_TOKEN: 'of team' }])

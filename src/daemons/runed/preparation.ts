@@ -149,7 +149,8 @@ function chatDirectory(
     path: chatDir(layout, folder, jid),
     open: () => makeChatHome(layout, folder, jid),
     children,
-    onOmitted: (count) => warn(`the workspace of ${folder} has too many entries: visitors' turns do not see ${count}`),
+    onOmitted: (count) =>
+      warn(`the workspace of ${folder} has too many entries: visitors' turns do not see ${count} or more`),
   }
 }
 

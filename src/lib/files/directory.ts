@@ -12,6 +12,7 @@ import {
   lstat,
   mkdir,
   open,
+  opendir,
   readdir,
   readlink,
   realpath,
@@ -38,6 +39,9 @@ const {
 
 /** Refers to an entry of any kind without opening it. Node does not name this flag of Linux. */
 const O_PATH = 0o10000000
+
+/** Names that one call of `opendir`'s reader fetches. */
+const NAMES_PER_READ = 256
 
 const HAS_DESCRIPTOR_PATHS = existsSync('/proc/self/fd')
 
@@ -307,10 +311,27 @@ export class Directory implements AsyncDisposable {
       const entries = await readdir(this.#options.byPath ? this.path : `/proc/self/fd/${this.fd}`, {
         withFileTypes: true,
       })
-      return entries.sort((a, b) => (a.name < b.name ? -1 : 1))
+      return entries.sort(byName)
     } catch (error) {
       return refuseDisk(error, 'read', this.path)
     }
+  }
+
+  /** Up to `max` entries in the order of the file system, sorted by name: the cost does not grow with the directory. */
+  async firstEntries(max: number): Promise<{ readonly entries: Dirent[]; readonly isCut: boolean }> {
+    const entries: Dirent[] = []
+    let isCut = false
+    try {
+      const path = this.#options.byPath ? this.path : `/proc/self/fd/${this.fd}`
+      await using directory = await opendir(path, { bufferSize: NAMES_PER_READ })
+      for (let entry = await directory.read(); entry && !isCut; entry = await directory.read()) {
+        if (entries.length < max) entries.push(entry)
+        else isCut = true
+      }
+    } catch (error) {
+      return refuseDisk(error, 'read', this.path)
+    }
+    return { entries: entries.sort(byName), isCut }
   }
 
   /** Removes a file or link if it exists. */
@@ -436,6 +457,10 @@ export class Directory implements AsyncDisposable {
       `cannot read ${this.#named(name)}: it is ${kind === 'link' ? 'a symbolic link' : 'not a regular file'}`,
     )
   }
+}
+
+function byName(a: Dirent, b: Dirent): number {
+  return a.name < b.name ? -1 : 1
 }
 
 function temporaryName(): string {
