@@ -20,10 +20,11 @@ import {
   toolCallFault,
 } from '../faces/mcp.ts'
 import type { ToolList } from '../faces/tool-list.ts'
+import type { FlowLimiter } from '../lib/flow-limiter.ts'
 import { Refusal, refuse } from '../lib/refusal.ts'
 import type { InstanceHost, RequestContext } from '../registry/context.ts'
 import { plainHandshake } from './handshake.ts'
-import { answerHiddenMethod, toRpcError } from './hidden-methods.ts'
+import { answerHiddenMethod, isHiddenMethod, toRpcError } from './hidden-methods.ts'
 import { LineTransport, type RpcReply } from './line-transport.ts'
 import { readTurnMeta, type TurnMeta } from './turn-meta.ts'
 
@@ -44,6 +45,8 @@ export interface AgentConnection {
 const SUBSCRIPTIONS_MAX = 8
 /** A connection that sends no line within this time is closed. */
 const FIRST_LINE_TIMEOUT_MS = 60_000
+/** A hidden method is a transaction, so it counts as this many lines. */
+const HIDDEN_METHOD_LINES = 10
 
 /** The turn that a run's socket belongs to. Its connections cannot act for another turn. */
 export interface BoundTurn {
@@ -67,6 +70,7 @@ export interface AgentConnectionOptions {
   readonly firstLineTimeoutMs?: number | undefined
   /** Shared by all connections of a socket, so that opening more of them does not raise the limit. */
   readonly calls: CallRateLimiter
+  readonly flow: FlowLimiter
 }
 
 export function openAgentConnection(
@@ -75,7 +79,7 @@ export function openAgentConnection(
   options: AgentConnectionOptions,
 ): AgentConnection {
   const { host, list } = context
-  const { folder, bound, firstLineTimeoutMs = FIRST_LINE_TIMEOUT_MS, calls } = options
+  const { folder, bound, firstLineTimeoutMs = FIRST_LINE_TIMEOUT_MS, calls, flow } = options
   const onError = (error: unknown, what: string): void => context.onError(error, folder, what)
   const firstLineTimer = setTimeout(() => socket.destroy(), firstLineTimeoutMs).unref()
   socket.once('close', () => clearTimeout(firstLineTimer))
@@ -111,8 +115,9 @@ export function openAgentConnection(
       const fault = toolCallFault(request)
       if (fault) refuse('invalid', fault)
       if (request.method === 'initialize') connectionTurn = requestTurn
-      // `submit_turn` is not limited: a flood of calls must not prevent the end of a turn from being recorded.
+      // `submit_turn` is delayed by a flood of requests but not refused, so that the end of a turn is recorded.
       if (request.method === 'submit_status') calls.take()
+      if (isHiddenMethod(request.method)) flow.countLines(HIDDEN_METHOD_LINES - 1)
       const handshake = era === 'modern' ? undefined : plainHandshake(request)
       if (handshake) {
         era = 'legacy'
@@ -135,6 +140,7 @@ export function openAgentConnection(
     ignoresNotification: ({ method }) => era === 'legacy' && method === 'notifications/initialized',
     onFirstLine: () => clearTimeout(firstLineTimer),
     onFault: (error) => (bound?.onFault ? bound.onFault(error) : onError(error, 'connection')),
+    flow,
   })
   const admit = (_context: RequestContext, tool: string): void => {
     calls.take()

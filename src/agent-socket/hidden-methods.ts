@@ -26,6 +26,10 @@ export interface HiddenMethodContext {
   onError(error: unknown, what: string): void
 }
 
+export function isHiddenMethod(method: string): boolean {
+  return METHODS.has(method)
+}
+
 /** Undefined if the method is not a hidden one. */
 export function answerHiddenMethod(
   { method, params }: JSONRPCRequest,

@@ -7,10 +7,12 @@ import { setImmediate as breathe } from 'node:timers/promises'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import fc from 'fast-check'
 import { z } from 'zod'
+import { type FakeClock, fakeClock } from '../../test/support/clock.ts'
 import { until } from '../../test/support/until.ts'
 import { createMcpServer } from '../faces/mcp.ts'
 import { createToolList } from '../faces/tool-list.ts'
 import { throwUncaught } from '../lib/fault-boundary.ts'
+import { FlowLimiter, type FlowLimits } from '../lib/flow-limiter.ts'
 import { LineTransport, type RpcReply } from './line-transport.ts'
 
 interface Line {
@@ -351,4 +353,139 @@ suite('an exception of a handler', () => {
       assert.deepEqual(JSON.parse(String(line)), { jsonrpc: '2.0', id: 2, result: {} })
       for (const side of [ours, healthy]) side.destroy()
     })
+})
+
+suite('a flood', () => {
+  const UNLIMITED: FlowLimits = { bytesPerSecond: 0, linesPerSecond: 0, burstS: 1 }
+
+  interface Flood {
+    readonly clock: FakeClock
+    /** Requests that were handled. */
+    readonly handled: unknown[]
+    connect(): Duplex
+  }
+
+  /** Connections of one socket. */
+  function openFlood(limits: Partial<FlowLimits>): Flood {
+    const clock = fakeClock()
+    const flow = new FlowLimiter({ ...UNLIMITED, ...limits }, clock)
+    const handled: unknown[] = []
+    return {
+      clock,
+      handled,
+      connect: () => {
+        const [ours, theirs] = duplexPair()
+        const transport = new LineTransport(theirs, {
+          flow,
+          onFault: throwUncaught,
+          intercept: async ({ id }) => {
+            handled.push(id)
+            return { result: {} }
+          },
+        })
+        void transport.start()
+        ours.resume()
+        return ours
+      },
+    }
+  }
+
+  const manyTurns = async (): Promise<void> => {
+    for (let round = 0; round < 100; round++) await breathe()
+  }
+
+  const LINES: readonly [string, (id: number) => string][] = [
+    ['requests', (id) => echo(id)],
+    ['notifications', () => line({ jsonrpc: '2.0', method: 'notifications/cancelled' })],
+    ['malformed lines', () => 'no JSON\n'],
+    ['answers', (id) => line({ jsonrpc: '2.0', id, result: {} })],
+    ['empty lines', () => '\n'],
+  ]
+  for (const [what, lineOf] of LINES) {
+    test(`of ${what} delays the next request until the limit allows it, and loses none`, async () => {
+      const { clock, handled, connect } = openFlood({ linesPerSecond: 100 })
+      const ours = connect()
+      for (let id = 0; id < 99; id++) ours.write(lineOf(id))
+      ours.write(echo('within'))
+      ours.write(echo('beyond'))
+      await until(() => handled.includes('within'))
+      await manyTurns()
+      assert.ok(!handled.includes('beyond'))
+      clock.advance(9)
+      await manyTurns()
+      assert.ok(!handled.includes('beyond'))
+      clock.advance(1)
+      await until(() => handled.includes('beyond'))
+    })
+  }
+
+  test('is handled a few lines per turn of the event loop', async () => {
+    const { handled, connect } = openFlood({})
+    const ours = connect()
+    ours.write(Array.from({ length: 100 }, (_, id) => echo(id)).join(''))
+    for (let before = 0; before < 100; before = handled.length) {
+      await breathe()
+      assert.ok(handled.length - before <= 4, `${handled.length - before} lines in one turn`)
+    }
+  })
+
+  test('of bytes delays the next line, also without a line end', async () => {
+    const { clock, handled, connect } = openFlood({ bytesPerSecond: 100_000 })
+    const ours = connect()
+    ours.write('x'.repeat(120_000))
+    await manyTurns()
+    ours.write(`\n${echo('next')}`)
+    await manyTurns()
+    assert.deepEqual(handled, [])
+    clock.advance(1000)
+    await until(() => handled.length === 1)
+  })
+
+  test('counts responses as bytes', async () => {
+    const { clock, handled, connect } = openFlood({ bytesPerSecond: 10_000 })
+    const ours = connect()
+    // The response repeats the id.
+    ours.write(echo('i'.repeat(6000)))
+    await until(() => handled.length === 1)
+    ours.write(echo('next'))
+    await manyTurns()
+    assert.equal(handled.length, 1)
+    clock.advance(1000)
+    await until(() => handled.length === 2)
+  })
+
+  test('on one connection does not keep another from its turn', async () => {
+    const { clock, handled, connect } = openFlood({ linesPerSecond: 100 })
+    const [loud, quiet] = [connect(), connect()]
+    for (let id = 0; id < 5000; id++) loud.write(echo(id))
+    await until(() => handled.length >= 100)
+    quiet.write(echo('quiet'))
+    await manyTurns()
+    clock.advance(100)
+    await until(() => handled.includes('quiet'))
+    assert.ok(handled.length < 120)
+  })
+
+  test('is dropped when the socket closes, but not lines within the limits', async () => {
+    for (const [linesPerSecond, expected] of [
+      [0, 20],
+      [10, 10],
+    ] as const) {
+      const [ours, theirs] = duplexPair()
+      let handled = 0
+      const flow = new FlowLimiter({ ...UNLIMITED, linesPerSecond }, fakeClock())
+      const intercept = async (): Promise<RpcReply> => {
+        handled++
+        return { result: {} }
+      }
+      const transport = new LineTransport(theirs, { flow, intercept, onFault: throwUncaught })
+      await transport.start()
+      ours.resume()
+      ours.write(Array.from({ length: 20 }, (_, id) => echo(id)).join(''))
+      await until(() => handled >= Math.min(expected, 4))
+      if (linesPerSecond > 0) await until(() => handled >= expected)
+      await transport.drain()
+      assert.ok(linesPerSecond === 0 ? handled === 20 : handled < 20, `${handled} of 20`)
+    }
+  })
 })

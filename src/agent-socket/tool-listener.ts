@@ -1,8 +1,10 @@
-// Accepts connections to a tool socket: checks the peer's uid and limits their number.
+// Accepts connections to a tool socket: checks the peer's uid and limits their number and what they send.
 import { once } from 'node:events'
 import { createServer, type Server, type Socket } from 'node:net'
 import { CallRateLimiter } from '../core/access/call-rate-limit.ts'
+import { guard } from '../lib/fault-boundary.ts'
 import { listenByDescriptor } from '../lib/files/live-directory.ts'
+import { FlowLimiter, type FlowLimits } from '../lib/flow-limiter.ts'
 import type { AgentConnection, AgentConnectionOptions, ToolSocketContext } from './connection.ts'
 import { closeGracefully } from './graceful-close.ts'
 import { peerUid, refuseDescriptors } from './socket-options.ts'
@@ -13,13 +15,27 @@ const REFUSED_MAX = 8
 /** Time for pending requests of a connection when its socket closes. */
 const CLOSE_MS = 2000
 
+/** Opening a connection counts as this many lines. */
+const CONNECTION_LINES = 10
+/** Bytes are those of requests and responses: a list of tools has about 60 KB. */
+const BYTES_PER_SECOND = 1024 * 1024
+const LINES_PER_SECOND_MIN = 200
+/** Has room for the longest line, and for a client that sends many requests at its start. */
+const BURST_S = 10
+
+/** All lines of a socket: notifications, malformed lines and calls that are refused count too. */
+export function socketLimits(toolCallsPerSecond: number): FlowLimits {
+  const linesPerSecond = toolCallsPerSecond === 0 ? 0 : Math.max(LINES_PER_SECOND_MIN, 2 * toolCallsPerSecond)
+  return { bytesPerSecond: BYTES_PER_SECOND, linesPerSecond, burstS: BURST_S }
+}
+
 const TOO_MANY = {
   jsonrpc: '2.0',
   id: null,
   error: { code: -32000, message: `too many connections: a tool socket takes ${CONNECTIONS_MAX}; close one first` },
 }
 
-export interface ToolListenerOptions extends Omit<AgentConnectionOptions, 'calls'> {
+export interface ToolListenerOptions extends Omit<AgentConnectionOptions, 'calls' | 'flow'> {
   /** May connect besides root and the user of svc. */
   readonly agentUid?: number | undefined
   /** Called when a connection of another user was refused. */
@@ -30,7 +46,10 @@ export class ToolListener {
   readonly #context: ToolSocketContext
   readonly #server: Server
   readonly #calls: CallRateLimiter
+  readonly #flow: FlowLimiter
   readonly #connections = new Map<Socket, Promise<AgentConnection | undefined>>()
+  /** Connections that wait to be opened, because there were many. They count as connections. */
+  readonly #waiting = new Set<Socket>()
   #options: ToolListenerOptions | undefined
   #refusedCount = 0
 
@@ -40,6 +59,7 @@ export class ToolListener {
     this.#options = options
     const { limits, clock, metrics } = context.host
     this.#calls = new CallRateLimiter(limits.toolCallsPerSecond, clock, metrics)
+    this.#flow = new FlowLimiter(socketLimits(limits.toolCallsPerSecond))
     this.#server = createServer({ allowHalfOpen: true }, (socket) => this.#accept(socket))
   }
 
@@ -62,6 +82,8 @@ export class ToolListener {
   /** Waits for pending requests of its connections. */
   async close(): Promise<void> {
     this.#server.close()
+    for (const socket of this.#waiting) socket.destroy()
+    this.#waiting.clear()
     const closing = [...this.#connections].map(async ([socket, connection]) => {
       const timer = setTimeout(() => socket.destroy(), CLOSE_MS)
       await connection.then((opened) => opened?.close())
@@ -92,24 +114,37 @@ export class ToolListener {
       socket.destroy()
       return
     }
-    if (this.#connections.size >= CONNECTIONS_MAX) {
+    if (this.#connections.size + this.#waiting.size >= CONNECTIONS_MAX) {
       this.#refuse(socket)
       return
     }
-    const opening = this.#open(socket, options).catch((error) => {
-      this.#fail(socket, error)
-      return undefined
-    })
-    this.#connections.set(socket, opening)
-    socket.once('close', () => this.#connections.delete(socket))
     // The client may disconnect before the connection module is loaded; no other handler exists until then.
     socket.on('error', () => socket.destroy())
+    const open = (): void => {
+      const opening = this.#open(socket, options).catch((error) => {
+        this.#fail(socket, error)
+        return undefined
+      })
+      this.#connections.set(socket, opening)
+      socket.once('close', () => this.#connections.delete(socket))
+    }
+    const isFree = this.#flow.isFree()
+    this.#flow.countLines(CONNECTION_LINES)
+    if (isFree) {
+      open()
+      return
+    }
+    this.#waiting.add(socket)
+    const openLater = (): void => {
+      if (this.#waiting.delete(socket) && !socket.destroyed) open()
+    }
+    this.#flow.later(guard((error) => this.#fail(socket, error), openLater))
   }
 
   /** Loads the MCP package with the first connection, because it takes longer to load than the rest of the daemon. */
   async #open(socket: Socket, options: ToolListenerOptions): Promise<AgentConnection> {
     const { openAgentConnection } = await import('./connection.ts')
-    return openAgentConnection(this.#context, socket, { ...options, calls: this.#calls })
+    return openAgentConnection(this.#context, socket, { ...options, calls: this.#calls, flow: this.#flow })
   }
 
   #refuse(socket: Socket): void {

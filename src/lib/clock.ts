@@ -12,6 +12,9 @@ export interface Random {
 
 export const systemClock: Clock = { now: () => Date.now() }
 
+/** For rates of this process: unaffected by changes of the time of day. */
+export const monotonicClock: Clock = { now: () => performance.now() }
+
 /** Draws blocks from the generator, since a call costs more than the bytes it returns. No byte is handed out twice. */
 class Pool implements Random {
   #block = Buffer.alloc(0)

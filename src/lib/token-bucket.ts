@@ -26,10 +26,10 @@ export class TokenBucket {
     return this.#left >= windowMs ? 0 : Math.ceil((windowMs - this.#left) / count)
   }
 
-  take(now: number): void {
+  take(now: number, items = 1): void {
     if (this.rate.count === 0) return
     this.#fill(now)
-    this.#left -= this.rate.windowMs
+    this.#left -= items * this.rate.windowMs
   }
 
   /** Refunds tokens of an item that was not used. */

@@ -7,6 +7,7 @@ import { guard, throwUncaught } from '../lib/fault-boundary.ts'
 import { isHostFault } from '../lib/host-fault.ts'
 import { Refusal } from '../lib/refusal.ts'
 import { buildEnvironment } from './environment.ts'
+import { OutputReader } from './output-reader.ts'
 import { RunWatchdog, toAbortFault } from './run-watchdog.ts'
 import { type Job, RunFault } from './runtime.ts'
 import type { RuntimeContext } from './runtime-context.ts'
@@ -89,10 +90,13 @@ async function superviseProcess(
   }
   const watchdog = new RunWatchdog(job, clock, kill)
   const stopUsageWatch = watchUsage((message) => kill(new RunFault('terminal', message)))
-  const lines = new TextLineSplitter((line) => {
-    const fault = program.onLine?.(line)
-    if (fault) kill(fault)
-  })
+  const { onLine } = program
+  const lines =
+    onLine &&
+    new TextLineSplitter((line) => {
+      const fault = onLine(line)
+      if (fault) kill(fault)
+    })
   let lastError = ''
   const errors = new TextLineSplitter((line) => {
     if (line.trim() !== '') lastError = line.trim().slice(0, ERROR_LINE_MAX)
@@ -102,22 +106,24 @@ async function superviseProcess(
     log.write(chunk)
   }
   const [decoder, errorDecoder] = [new StringDecoder('utf8'), new StringDecoder('utf8')]
-  const readOutput = (chunk: Buffer): void => {
-    recordOutput(chunk)
-    const text = decoder.write(chunk)
+  const output = new OutputReader()
+  const readOutput = (slice: Buffer): void => {
+    recordOutput(slice)
+    const text = decoder.write(slice)
     program.onText?.(text)
-    lines.push(text)
+    lines?.push(text)
   }
-  const readErrors = (chunk: Buffer): void => {
-    recordOutput(chunk)
-    errors.push(errorDecoder.write(chunk))
+  const readErrors = (slice: Buffer): void => {
+    recordOutput(slice)
+    errors.push(errorDecoder.write(slice))
   }
-  stdout.on('data', guard(kill, readOutput))
-  stderr.on('data', guard(kill, readErrors))
+  output.read(stdout, { hasLineCost: lines !== undefined, onSlice: guard(kill, readOutput) })
+  output.read(stderr, { hasLineCost: true, onSlice: guard(kill, readErrors) })
   try {
     stdin.end(program.input)
     const end = await ended
-    for (const splitter of [lines, errors]) splitter.end()
+    await output.finish()
+    for (const splitter of [lines, errors]) splitter?.end()
     if (killedFor !== undefined) throw killedFor
     return readExit(program.argv[0] ?? '', end, lastError)
   } finally {

@@ -10,6 +10,8 @@ export class TurnLog {
   readonly #path: string
   #file: Promise<FileHandle | undefined> | undefined
   #writing: Promise<void> = Promise.resolve()
+  /** Collected while a write is under way, so that many small chunks are few writes. */
+  #waiting: Uint8Array[] = []
   #bytesLeft = LOG_MAX_BYTES
 
   constructor(path: string) {
@@ -22,8 +24,14 @@ export class TurnLog {
     const bytes = chunk.subarray(0, this.#bytesLeft)
     this.#bytesLeft -= bytes.length
     this.#file ??= openLog(this.#path).catch(() => undefined)
-    const file = this.#file
-    this.#writing = this.#writing.then(async () => void (await (await file)?.appendFile(bytes))).catch(() => undefined)
+    this.#waiting.push(bytes)
+    if (this.#waiting.length === 1) this.#writing = this.#writing.then(() => this.#append())
+  }
+
+  async #append(): Promise<void> {
+    const file = await this.#file
+    const bytes = Buffer.concat(this.#waiting.splice(0))
+    await file?.appendFile(bytes).catch(() => undefined)
   }
 
   async close(): Promise<void> {

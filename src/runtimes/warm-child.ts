@@ -1,11 +1,13 @@
 // An agent process that runs one job after another: a line of JSON in, a line of JSON out. It is started in advance, so that
 // no message waits for a program to load.
+import { StringDecoder } from 'node:string_decoder'
 import type { CellProcess, CellProcessExit } from '../cell/cell.ts'
 import { parseFailure, type TurnFailure } from '../core/turns/turn-failures.ts'
 import type { Clock } from '../lib/clock.ts'
 import { type FaultHandler, guard } from '../lib/fault-boundary.ts'
 import { isHostFault } from '../lib/host-fault.ts'
 import { tryParseJson } from '../lib/text/json.ts'
+import { OutputReader } from './output-reader.ts'
 import { RunWatchdog } from './run-watchdog.ts'
 import { type AgentRunResult, type Job, RunFault } from './runtime.ts'
 import { TextLineSplitter } from './text-line-splitter.ts'
@@ -47,16 +49,16 @@ export class WarmChild {
       else onFault(error)
       this.stop().catch(onFault)
     }
-    const read = (text: string): void => lines.push(text)
-    stdout.setEncoding('utf8').on('data', guard(fail, read))
-    stderr.on(
-      'data',
-      guard(fail, (chunk: Uint8Array) => this.#onError(chunk)),
-    )
+    const decoder = new StringDecoder('utf8')
+    const output = new OutputReader()
+    const read = (slice: Buffer): void => lines.push(decoder.write(slice))
+    output.read(stdout, { hasLineCost: true, onSlice: guard(fail, read) })
+    output.read(stderr, { hasLineCost: true, onSlice: guard(fail, (slice: Buffer) => this.#onError(slice)) })
     // One listener for all jobs: a promise keeps its listeners until it settles.
     ended
-      .then((exit) => {
+      .then(async (exit) => {
         this.isGone = true
+        await output.finish()
         this.#current?.onExit(exit)
       })
       .catch(fail)
@@ -112,10 +114,10 @@ export class WarmChild {
     else current.log.write(Buffer.from(`${line}\n`))
   }
 
-  #onError(chunk: Uint8Array): void {
+  #onError(chunk: Buffer): void {
     this.#current?.watchdog.recordActivity()
     this.#current?.log.write(chunk)
-    this.#lastError = Buffer.from(chunk).toString('utf8').trim().split('\n').at(-1)?.slice(0, 500) ?? ''
+    this.#lastError = chunk.toString('utf8').trim().split('\n').at(-1)?.slice(0, 500) ?? ''
   }
 
   /** Unrefs an idle child, so that it does not keep svc running. */
