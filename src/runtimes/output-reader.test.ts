@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { PassThrough } from 'node:stream'
+import { PassThrough, Readable } from 'node:stream'
 import { suite, test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import fc from 'fast-check'
@@ -13,7 +13,7 @@ const SLICE_LINES = 256
 function open(limits: FlowLimits, hasLineCost = true) {
   const clock = fakeClock()
   const reader = new OutputReader(new FlowLimiter(limits, clock))
-  const stream = new PassThrough({ highWaterMark: 1024 })
+  const stream = new PassThrough({ highWaterMark: 16_384 })
   const slices: Buffer[] = []
   reader.read(stream, { hasLineCost, onSlice: (slice) => slices.push(slice) })
   const size = (): number => slices.reduce((sum, { length }) => sum + length, 0)
@@ -102,14 +102,25 @@ suite('the output of a run', () => {
   test('is limited by bytes alone if lines cost nothing', async () => {
     const limits = { bytesPerSecond: 10_000, linesPerSecond: 1, burstS: 1 }
     const { clock, stream, size } = open(limits, false)
-    stream.write(Buffer.alloc(5000, '\n'))
-    stream.write(Buffer.alloc(5000, '\n'))
-    stream.write(Buffer.alloc(5000, '\n'))
+    stream.write(Buffer.alloc(10_000, '\n'))
     await until(() => size() === 10_000)
+    stream.write(Buffer.alloc(5000, '\n'))
     await manyTurns()
     assert.equal(size(), 10_000)
-    clock.advance(1000)
+    clock.advance(1)
     await until(() => size() === 15_000)
+  })
+
+  test('of many small writes is read as a whole', async () => {
+    const reader = new OutputReader(
+      new FlowLimiter({ bytesPerSecond: 4096, linesPerSecond: 0, burstS: 1 }, fakeClock()),
+    )
+    const stream = new Readable({ read: () => undefined })
+    const slices: Buffer[] = []
+    reader.read(stream, { hasLineCost: false, onSlice: (slice) => slices.push(slice) })
+    for (let count = 0; count < 1000; count++) stream.push('x')
+    await until(() => slices.length > 0)
+    assert.deepEqual(slices.map(String), ['x'.repeat(1000)])
   })
 
   test('of two streams shares the limits, and neither waits for the end of the other', async () => {

@@ -18,9 +18,10 @@ export interface OutputHandler {
 interface Source {
   readonly stream: Readable
   readonly handler: OutputHandler
-  /** Not handled yet. Almost always one, but Node resumes the streams of a process that exits. */
-  readonly chunks: Buffer[]
-  isBusy: boolean
+  /** Was read but not handled yet. */
+  rest: Buffer | undefined
+  /** A slice waits for its turn. */
+  isQueued: boolean
 }
 
 export class OutputReader {
@@ -33,19 +34,15 @@ export class OutputReader {
     this.#limiter = limiter
   }
 
+  /** Not by `data`, which comes once for each small write of the program, even if many of them can be read. */
   read(stream: Readable, handler: OutputHandler): void {
-    const source: Source = { stream, handler, chunks: [], isBusy: false }
+    const source: Source = { stream, handler, rest: undefined, isQueued: false }
     this.#sources.push(source)
-    stream.on('data', (chunk: Buffer) => {
-      stream.pause()
-      const isFree = this.#limiter.isFree()
-      this.#limiter.countRead(chunk.length)
-      source.chunks.push(chunk)
-      if (source.isBusy) return
-      source.isBusy = true
+    stream.on('readable', () => {
+      if (source.isQueued) return
       // Output within the limits is not delayed.
-      if (isFree) this.#handle(source)
-      else this.#limiter.later(() => this.#handle(source))
+      if (this.#limiter.isFree()) this.#handle(source)
+      else this.#handleLater(source)
     })
   }
 
@@ -58,26 +55,35 @@ export class OutputReader {
   }
 
   #handle(source: Source): void {
-    const { handler, chunks } = source
-    const [chunk = Buffer.alloc(0)] = chunks
-    const { end, lines } = handler.hasLineCost ? endOfSlice(chunk) : { end: chunk.length, lines: 0 }
+    const chunk = source.rest ?? this.#readFrom(source)
+    if (!chunk) return
+    const { end, lines } = source.handler.hasLineCost ? endOfSlice(chunk) : { end: chunk.length, lines: 0 }
     this.#limiter.countLines(lines)
-    if (end < chunk.length) chunks[0] = chunk.subarray(end)
-    else chunks.shift()
-    handler.onSlice(chunk.subarray(0, end))
+    source.rest = end < chunk.length ? chunk.subarray(end) : undefined
+    source.handler.onSlice(chunk.subarray(0, end))
     this.#settle()
-    this.#limiter.later(() => this.#continue(source))
+    // The next read is a slice too.
+    this.#handleLater(source)
   }
 
-  /** The next read is a slice too, so it also waits for its turn. */
-  #continue(source: Source): void {
-    source.isBusy = source.chunks.length > 0
-    if (source.isBusy) this.#handle(source)
-    else source.stream.resume()
+  /** Undefined if nothing can be read; `readable` comes when something can. */
+  #readFrom({ stream }: Source): Buffer | undefined {
+    // Without a size, Node returns one small write. A larger size than its buffer would enlarge the buffer.
+    const chunk: Buffer | null = stream.read(Math.min(stream.readableLength, stream.readableHighWaterMark))
+    if (chunk) this.#limiter.countRead(chunk.length)
+    return chunk ?? undefined
+  }
+
+  #handleLater(source: Source): void {
+    source.isQueued = true
+    this.#limiter.later(() => {
+      source.isQueued = false
+      this.#handle(source)
+    })
   }
 
   #settle(): void {
-    if (this.#isFinishing && this.#sources.every(({ chunks }) => chunks.length === 0)) this.#finished.resolve()
+    if (this.#isFinishing && this.#sources.every(({ rest }) => rest === undefined)) this.#finished.resolve()
   }
 }
 

@@ -25,6 +25,8 @@ export interface Answer {
 
 export interface ServedInstance {
   readonly pid: number
+  /** The front door. */
+  readonly url: string
   /** The log so far. */
   readonly log: string[]
   /** Lets the agent of the folder run this program and returns its output. */
@@ -117,6 +119,7 @@ export async function attackInstance(cleanup: CleanupScope, user: SvcUser): Prom
       assert.ok(url, log.join(''))
       return {
         pid: child.pid,
+        url,
         log,
         ask: (folder, program, topic = '') => ask(`${url}/chat/${tokens.get(folder)}/`, program, topic),
         askAsVisitor: (folder, program, topic = '') => ask(`${url}/chat/${chatTokens.get(folder)}/`, program, topic),
