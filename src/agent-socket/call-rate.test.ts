@@ -1,8 +1,12 @@
-// The rate limit of tool calls through one socket.
+// Limits of what comes through one socket: tool calls, lines and connections.
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { test } from 'node:test'
 import { type GatedHost, openGatedHost } from '../../test/support/gated-host.ts'
+import { until } from '../../test/support/until.ts'
 import { AGENT_LIMITS } from '../core/access/agent-limits.ts'
+import { socketLimits } from './tool-listener.ts'
 
 const OVER = 'too many tool calls\nhint: wait 1 s before the next call'
 
@@ -55,4 +59,24 @@ test('a limit of 0 means unlimited', async (t) => {
   const s = await open(t, 0)
   const tools = await s.open('team')
   for (let count = 0; count < 30; count++) assert.equal((await tools.call('refresh_groups')).isError, false)
+})
+
+test('a client is answered during a flood of connections, with a delay', async (t) => {
+  const s = await open(t, 100)
+  for (let count = 0; count < 400; count++) {
+    const socket = connect(s.path('team'))
+    socket.on('error', () => undefined)
+    await once(socket, 'connect')
+    socket.destroy()
+  }
+  await until(async () => {
+    const wire = await s.wire('team')
+    wire.send({ jsonrpc: '2.0', id: 1, method: 'ping' })
+    return (await wire.next())?.id === 1
+  })
+})
+
+test('limits of lines follow the limit of calls, and 0 means no limit', () => {
+  const lines = (calls: number): number => socketLimits(calls).linesPerSecond
+  assert.deepEqual([0, 1, 100, 101].map(lines), [0, 200, 200, 202])
 })

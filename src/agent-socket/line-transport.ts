@@ -88,7 +88,8 @@ export class LineTransport implements Transport {
       'drain',
       guard(this.#fail, () => this.#unblock()),
     )
-    this.#socket.on('end', guard(this.#fail, end))
+    if (this.#socket.readableEnded) guard(this.#fail, end)()
+    else this.#socket.on('end', guard(this.#fail, end))
     this.#socket.on('error', () => this.#socket.destroy())
     this.#socket.on('close', guard(this.#fail, close))
   }

@@ -51,7 +51,6 @@ export class ToolListener {
   /** Connections that wait to be opened, because there were many. They count as connections. */
   readonly #waiting = new Set<Socket>()
   #options: ToolListenerOptions | undefined
-  #refusedCount = 0
 
   /** Without options, connections are refused until `bind` is called. */
   constructor(context: ToolSocketContext, options?: ToolListenerOptions) {
@@ -61,6 +60,8 @@ export class ToolListener {
     this.#calls = new CallRateLimiter(limits.toolCallsPerSecond, clock, metrics)
     this.#flow = new FlowLimiter(socketLimits(limits.toolCallsPerSecond))
     this.#server = createServer({ allowHalfOpen: true }, (socket) => this.#accept(socket))
+    // More are closed before a socket is created for them, so that a flood of connections takes little time.
+    this.#server.maxConnections = CONNECTIONS_MAX + REFUSED_MAX
   }
 
   bind(options: ToolListenerOptions): void {
@@ -136,7 +137,10 @@ export class ToolListener {
     }
     this.#waiting.add(socket)
     const openLater = (): void => {
-      if (this.#waiting.delete(socket) && !socket.destroyed) open()
+      if (!this.#waiting.delete(socket)) return
+      // A client that only connects has ended by now; `end` was emitted before anything listened.
+      if (socket.readableEnded) socket.destroy()
+      else if (!socket.destroyed) open()
     }
     this.#flow.later(guard((error) => this.#fail(socket, error), openLater))
   }
@@ -149,12 +153,6 @@ export class ToolListener {
 
   #refuse(socket: Socket): void {
     socket.on('error', () => socket.destroy())
-    if (this.#refusedCount >= REFUSED_MAX) {
-      socket.destroy()
-      return
-    }
-    this.#refusedCount++
-    socket.once('close', () => this.#refusedCount--)
     closeGracefully(socket, `${JSON.stringify(TOO_MANY)}\n`)
   }
 }

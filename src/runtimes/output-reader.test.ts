@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
-import { PassThrough, Readable } from 'node:stream'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { PassThrough } from 'node:stream'
 import { suite, test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import fc from 'fast-check'
@@ -111,16 +113,23 @@ suite('the output of a run', () => {
     await until(() => size() === 15_000)
   })
 
-  test('of many small writes is read as a whole', async () => {
-    const reader = new OutputReader(
-      new FlowLimiter({ bytesPerSecond: 4096, linesPerSecond: 0, burstS: 1 }, fakeClock()),
-    )
-    const stream = new Readable({ read: () => undefined })
+  test('of many small writes collects in the pipe while it waits', async () => {
+    const clock = fakeClock()
+    const reader = new OutputReader(new FlowLimiter({ bytesPerSecond: 4096, linesPerSecond: 0, burstS: 1 }, clock))
+    const write = 'syswrite(STDOUT, "x") for 1 .. 100; syswrite(STDERR, "done"); <STDIN>'
+    const child = spawn('perl', ['-e', write], { stdio: 'pipe' })
     const slices: Buffer[] = []
-    reader.read(stream, { hasLineCost: false, onSlice: (slice) => slices.push(slice) })
-    for (let count = 0; count < 1000; count++) stream.push('x')
-    await until(() => slices.length > 0)
-    assert.deepEqual(slices.map(String), ['x'.repeat(1000)])
+    reader.read(child.stdout, { hasLineCost: false, onSlice: (slice) => slices.push(slice) })
+    await once(child.stderr, 'data')
+    assert.equal(slices.length, 1)
+    await until(() => {
+      clock.advance(1000)
+      return Buffer.concat(slices).length === 100
+    })
+    // Node has read one chunk ahead.
+    assert.ok(slices.length <= 3, `${slices.length} reads`)
+    child.stdin.end()
+    await once(child, 'close')
   })
 
   test('of two streams shares the limits, and neither waits for the end of the other', async () => {

@@ -34,10 +34,10 @@ export class OutputReader {
     this.#limiter = limiter
   }
 
-  /** Not by `data`, which comes once for each small write of the program, even if many of them can be read. */
   read(stream: Readable, handler: OutputHandler): void {
     const source: Source = { stream, handler, rest: undefined, isQueued: false }
     this.#sources.push(source)
+    limitReadAhead(stream)
     stream.on('readable', () => {
       if (source.isQueued) return
       // Output within the limits is not delayed.
@@ -68,8 +68,7 @@ export class OutputReader {
 
   /** Undefined if nothing can be read; `readable` comes when something can. */
   #readFrom({ stream }: Source): Buffer | undefined {
-    // Without a size, Node returns one small write. A larger size than its buffer would enlarge the buffer.
-    const chunk: Buffer | null = stream.read(Math.min(stream.readableLength, stream.readableHighWaterMark))
+    const chunk: Buffer | null = stream.read()
     if (chunk) this.#limiter.countRead(chunk.length)
     return chunk ?? undefined
   }
@@ -85,6 +84,15 @@ export class OutputReader {
   #settle(): void {
     if (this.#isFinishing && this.#sources.every(({ rest }) => rest === undefined)) this.#finished.resolve()
   }
+}
+
+/**
+ * Lets Node read once at a time. It would read ahead 64 KiB, which are 65,536 reads if a program writes single bytes; they
+ * collect in the pipe instead. Node has no option for streams of child processes.
+ */
+function limitReadAhead(stream: Readable): void {
+  const state: unknown = Reflect.get(stream, '_readableState')
+  if (typeof state === 'object' && state !== null) Reflect.set(state, 'highWaterMark', 1)
 }
 
 function endOfSlice(chunk: Buffer): { readonly end: number; readonly lines: number } {

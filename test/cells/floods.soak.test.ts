@@ -1,13 +1,18 @@
 // Agents that send as much as they can, while others use the instance.
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { forEachUser } from '../support/attack.ts'
 import { type AttackInstance, attackInstance, type ServedInstance } from '../support/attack-instance.ts'
 
 const FLOOD_S = 4
-/** Of the time in which half of the requests are answered. A flood that is worked off takes several times as long. */
-const HEALTH_MEDIAN_MS = 100
+/** Of `/proc/<pid>/stat`, on every Linux. */
+const TICKS_PER_SECOND = 100
+/** A busy machine delays requests too; a flood that is worked off delays them until its end. */
+const HEALTH_MAX_MS = 2000
+/** Processor time of svc per second of a flood, with the requests of this test. Working off a flood takes nearly all of it. */
+const BUSY_MAX = 0.7
 
 /** Perl with `connection`, which connects to the tool socket, and the time at which the flood ends. */
 const SOCKET = `
@@ -24,9 +29,9 @@ const floodOf = (line: string): string => `perl -e '${SOCKET}
   if (!$reader) { 1 while sysread($tools, my $read, 65536); exit }
   my $count = 0;
   $tools->blocking(0);
-  my $text = q(${line}) . "\\n";
+  my $text = join "", map { my $line = q(${line}); $line =~ s/ID/$_/; "$line\\n" } 1 .. 100;
   while (time < $end) {
-    my $written = syswrite($tools, $text x 100);
+    my $written = syswrite($tools, $text);
     if (defined $written) { $count += $written } else { select(undef, undef, undef, 0.001) }
   }
   kill 9, $reader;
@@ -37,10 +42,10 @@ const PROGRAMS: Readonly<Record<string, string>> = {
   'newlines on stdout': `timeout ${FLOOD_S} yes ''; echo flooded`,
   'newlines on stderr': `timeout ${FLOOD_S} yes '' >&2; echo flooded`,
   'single bytes on stdout': `perl -e '${SOCKET} syswrite(STDOUT, "x") while time < $end; print "\\nflooded\\n"'`,
-  'requests for the list of tools': floodOf('{"jsonrpc":"2.0","id":1,"method":"tools/list"}'),
+  'requests for the list of tools': floodOf('{"jsonrpc":"2.0","id":ID,"method":"tools/list"}'),
   notifications: floodOf('{"jsonrpc":"2.0","method":"notifications/x"}'),
   'malformed lines': floodOf('{"jsonrpc":'),
-  'submissions of the turn': floodOf('{"jsonrpc":"2.0","id":1,"method":"submit_turn","params":{"turn_id":"x"}}'),
+  'submissions of the turn': floodOf('{"jsonrpc":"2.0","id":ID,"method":"submit_turn","params":{"turn_id":"x"}}'),
   connections: `perl -e '${SOCKET} connection() while time < $end; print "flooded\\n"'`,
 }
 
@@ -53,6 +58,8 @@ forEachUser('an instance with a flood of', [], (user) => {
   before(async () => {
     instance = await attackInstance(cleanup, user)
     served = await instance.serve()
+    // The first turn takes longer.
+    await served.askAsVisitor('team', 'echo ready')
   })
   after(async () => {
     await served?.stop()
@@ -77,14 +84,17 @@ forEachUser('an instance with a flood of', [], (user) => {
   }
 
   for (const [what, program] of Object.entries(PROGRAMS)) {
-    test(`${what} answers other requests meanwhile`, async (t) => {
+    test(`${what} answers other requests and has little work`, async (t) => {
+      const before = processorSeconds(served.pid)
       const flooding = served.askAsVisitor('team', program)
-      const times = (await healthDuring(flooding)).sort((a, b) => a - b)
-      const [median = Number.POSITIVE_INFINITY, longest] = [times[times.length >> 1], times.at(-1)]
-      t.diagnostic(`${times.length} requests, median ${median.toFixed(1)} ms, longest ${longest?.toFixed(1)} ms`)
+      const longest = Math.max(...(await healthDuring(flooding)))
+      const busy = (processorSeconds(served.pid) - before) / FLOOD_S
+      t.diagnostic(`longest request ${longest.toFixed(0)} ms, ${(100 * busy).toFixed(0)} % of a processor`)
       const { status, raw } = await flooding
       assert.equal(status, 'success', raw.slice(-500))
-      assert.ok(median < HEALTH_MEDIAN_MS, `half of the requests took longer than ${median} ms`)
+      assert.ok(longest < HEALTH_MAX_MS, `a request took ${longest} ms`)
+      // Node always accepts connections; only what follows can wait.
+      if (what !== 'connections') assert.ok(busy < BUSY_MAX, `svc used ${busy} of a processor`)
     })
   }
 
@@ -104,3 +114,9 @@ forEachUser('an instance with a flood of', [], (user) => {
     assert.match(text, /recorded/)
   })
 })
+
+function processorSeconds(pid: number): number {
+  const [, fields = ''] = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')
+  const [user, system] = fields.split(' ').slice(11, 13).map(Number)
+  return ((user ?? Number.NaN) + (system ?? Number.NaN)) / TICKS_PER_SECOND
+}
