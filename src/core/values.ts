@@ -240,7 +240,7 @@ export function hostFault(host: string): string | undefined {
 
 /** Any spelling that some resolver accepts: `127.1`, `0x7f000001`, `::1`, `[::1]:443`, with or without port or prefix length. */
 function isAddress(host: string): boolean {
-  if (/^\[|^[0-9a-f:]*:[0-9a-f:]*:/.test(host)) return true
+  if (/^\[|^[0-9a-f]*:[0-9a-f]*:/.test(host)) return true
   const [name = ''] = host.split(/[:/]/, 1)
   return NUMERIC_LABEL.test(name.slice(name.lastIndexOf('.') + 1))
 }

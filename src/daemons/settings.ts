@@ -19,6 +19,7 @@ import {
   TextSetting,
   UrlSetting,
 } from '../lib/settings.ts'
+import { trimTrailing } from '../lib/text/trimming.ts'
 import { RUNTIME_SETTINGS } from '../runtimes/settings.ts'
 
 export const DAEMON_NAMES = ['proxyd', 'routd', 'webd', 'gated', 'runed', 'authd', 'onbod', 'timed', 'dashd'] as const
@@ -362,7 +363,7 @@ export type InstanceSettings = Settings<typeof INSTANCE_SETTINGS>
 
 /** Scheme and host of links. See docs/decisions.md#scheme-of-printed-urls. */
 export function webBaseUrl(host: string): string {
-  const trimmed = host.replace(/\/+$/, '')
+  const trimmed = trimTrailing(host, '/')
   if (trimmed.includes('://')) return trimmed
   const isLocal = /^(localhost|127\.0\.0\.1)(:\d+)?$/.test(trimmed)
   return `${isLocal ? 'http' : 'https'}://${trimmed}`

@@ -24,6 +24,7 @@ import type {
 } from 'kubernetes-types/networking/v1.js'
 import type { PodDisruptionBudget } from 'kubernetes-types/policy/v1.js'
 import { DAEMON_NAMES, type DaemonName } from '../daemons/settings.ts'
+import { trimLeading, trimTrailing } from '../lib/text/trimming.ts'
 import { DAEMON_NEEDS, MOUNTED_DIRECTORIES, mountsOf, needsSetting } from './daemon-needs.ts'
 
 /** Daemons that need no files: any number of them runs on any node. */
@@ -75,10 +76,7 @@ const DATA_ROOT = '/data'
  * a suffix of its own, so that A_b and a-b stay apart. The longest name has 52 letters, the limit of a StatefulSet.
  */
 export function kubernetesName(instance: string): string {
-  const plain = instance
-    .toLowerCase()
-    .replaceAll('_', '-')
-    .replace(/^-+|-+$/g, '')
+  const plain = trimLeading(trimTrailing(instance.toLowerCase().replaceAll('_', '-'), '-'), '-')
   if (plain === instance) return `svc-${instance}`
   return `svc-${[plain.slice(0, 24), hash('sha256', instance, 'hex').slice(0, 8)].filter(Boolean).join('-')}`
 }

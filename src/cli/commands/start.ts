@@ -70,7 +70,7 @@ function overrideEnvironment(root: string, port: number | undefined, source: Set
   const listen = (): string | undefined =>
     port === undefined
       ? get('WEB_LISTEN')
-      : (get('WEB_LISTEN') ?? INSTANCE_SETTINGS.WEB_LISTEN.initial).replace(/\d+$/, String(port))
+      : (get('WEB_LISTEN') ?? INSTANCE_SETTINGS.WEB_LISTEN.initial).replace(/\d{1,5}$/, String(port))
   return { ...source, get: (key) => (key === 'SVC_DATA_DIR' ? root : key === 'WEB_LISTEN' ? listen() : get(key)) }
 }
 

@@ -1,6 +1,7 @@
 // Addresses of servers, and what to say when one does not respond.
 import { rootCauseOf } from '../../lib/http/error-cause.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
+import { trimTrailing } from '../../lib/text/trimming.ts'
 
 const LOOPBACK_NAMES: readonly string[] = ['localhost', '127.0.0.1', '[::1]']
 
@@ -14,7 +15,7 @@ export function parseBaseUrl(text: string): string {
     refuse('invalid', '--url must have no user name, query or fragment')
   if (url.protocol === 'http:' && !isOwnMachine(url))
     refuse('invalid', `--url ${shown} is not encrypted`, 'use https; plain http works for localhost only')
-  return `${url.origin}${url.pathname.replace(/\/+$/, '')}`
+  return `${url.origin}${trimTrailing(url.pathname, '/')}`
 }
 
 export function isOwnMachine({ hostname }: URL): boolean {

@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import { Directory } from '../../lib/files/directory.ts'
 import { removeTree } from '../../lib/files/directory-tree.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
+import { frontMatterValue } from '../../lib/text/front-matter.ts'
 import type { Layout } from '../layout.ts'
 import type { AgentSkill } from './agent-file.ts'
 import { PACKAGE_MARK } from './package-skills.ts'
-import { splitFrontMatter } from './products.ts'
 import { openHome, withAgentPaths } from './workspace-home.ts'
 
 const SKILLS_MAX = 200
@@ -75,9 +75,7 @@ async function readText(directory: Directory | undefined, name: string): Promise
 }
 
 /** The line `description:` of the front matter. */
-function parseDescription(text: string): string | undefined {
-  const { matter = '' } = splitFrontMatter(text)
-  const [, value = ''] = /^description:[ \t]*(.*?)[ \t\r]*$/m.exec(matter) ?? []
-  const plain = /^(["'])(.*)\1$/.exec(value)?.[2] ?? value
-  return plain === '' ? undefined : plain.slice(0, DESCRIPTION_MAX)
+export function parseDescription(text: string): string | undefined {
+  const { text: description } = frontMatterValue(text, 'description')
+  return description === '' ? undefined : description.slice(0, DESCRIPTION_MAX)
 }

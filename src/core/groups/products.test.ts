@@ -13,20 +13,12 @@ import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import fc from 'fast-check'
 import { Directory } from '../../lib/files/directory.ts'
 import { Refusal, type RefusalCode } from '../../lib/refusal.ts'
+import { splitFrontMatter } from '../../lib/text/front-matter.ts'
 import { layout } from '../layout.ts'
 import { defaultTasks } from '../schedule/default-tasks.ts'
-import {
-  bundledProducts,
-  copyProduct,
-  findProduct,
-  listProducts,
-  type Product,
-  setUpFolder,
-  splitFrontMatter,
-} from './products.ts'
+import { bundledProducts, copyProduct, findProduct, listProducts, type Product, setUpFolder } from './products.ts'
 
 function freshDir(t: TestContext): string {
   const dir = mkdtempSync(join(tmpdir(), 'svc-products-'))
@@ -157,18 +149,6 @@ test('refuses an invalid product and names the file and the error', async (t) =>
 
 test('refuses a missing catalogue and names its path', async (t) => {
   await assert.rejects(listProducts(join(freshDir(t), 'gone')), refused('not_found', /gone: it does not exist$/))
-})
-
-test('splits any Markdown without loss', () => {
-  fc.assert(
-    fc.property(fc.oneof(fc.string(), fc.stringMatching(/^---\n[a:\n-]{0,20}\n---\n.{0,5}$/)), (markdown) => {
-      const { matter, body } = splitFrontMatter(markdown)
-      assert.ok(markdown.endsWith(body) && markdown.includes(matter?.slice(1) ?? ''))
-    }),
-  )
-  assert.deepEqual(splitFrontMatter('---\r\na: 1\r\n---\r\nb'), { matter: '\na: 1\r\n', body: 'b' })
-  assert.deepEqual(splitFrontMatter('---\n---'), { matter: '\n', body: '' })
-  assert.deepEqual(splitFrontMatter('a\n---\nb\n---\n'), { body: 'a\n---\nb\n---\n' })
 })
 
 test('copies persona, facts and the listed skills, and returns the paths written', async (t) => {

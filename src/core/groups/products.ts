@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { errnoCode, readText, refuseDisk } from '../../lib/files/atomic-file.ts'
 import { Directory } from '../../lib/files/directory.ts'
 import { refuse } from '../../lib/refusal.ts'
+import { splitFrontMatter } from '../../lib/text/front-matter.ts'
 import { parse } from '../../lib/text/schema-parser.ts'
 import { groupDirs, type Layout } from '../layout.ts'
 import { checkedText, line, SecretKey } from '../values.ts'
@@ -67,13 +68,6 @@ export async function findProduct(root: string, name: string): Promise<Product |
   if (manifest.name !== name) refuse('invalid', `${path}: name must be ${name}, the name of its directory`)
   const skills = await Promise.all(manifest.skills.map((skill) => findSkill(root, name, skill)))
   return { name, tagline: manifest.tagline, dir, skills, env: manifest.env, about: body.trim() }
-}
-
-/** `matter` starts with an empty line in place of `---`, so YAML errors have the line numbers of the file. */
-export function splitFrontMatter(markdown: string): { matter?: string; body: string } {
-  const [whole, matter] = /^---[ \t]*\r?\n((?:.*?\r?\n)??)---[ \t]*(?:\r?\n|$)/s.exec(markdown) ?? []
-  if (whole === undefined || matter === undefined) return { body: markdown }
-  return { matter: `\n${matter}`, body: markdown.slice(whole.length) }
 }
 
 /** Copies missing files only, so an operator's edits survive. Returns the paths written. */

@@ -5,11 +5,11 @@ import { relative, sep } from 'node:path'
 import { errnoCode, refuseDisk } from '../../lib/files/atomic-file.ts'
 import type { Directory } from '../../lib/files/directory.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
+import { frontMatterValue } from '../../lib/text/front-matter.ts'
 import { CHAT_HOME, openChatHome } from '../chats/chat-home.ts'
 import { FILE_BYTES_MAX, refuseSize } from '../delivery/staged-files.ts'
 import type { Layout } from '../layout.ts'
 import { checkedText, line } from '../values.ts'
-import { splitFrontMatter } from './products.ts'
 import { openHome } from './workspace-home.ts'
 
 const HOME = '/home/node/'
@@ -151,8 +151,7 @@ export async function personaVoice(layout: Layout, folder: string): Promise<stri
 
 /** Parses a line `voice: name`, with or without quotes. */
 export function parseVoice(persona: string): string | undefined {
-  const { matter = '' } = splitFrontMatter(persona)
-  const [, value = ''] = /^voice:[ \t]*(.*?)[ \t\r]*$/m.exec(matter) ?? []
-  const voice = /^(["'])(.*)\1$/.exec(value)?.[2] ?? value.replace(/\s+#.*$/, '')
+  const { text, isQuoted } = frontMatterValue(persona, 'voice')
+  const voice = isQuoted ? text : (text.split(/\s#/, 1)[0] ?? '').trimEnd()
   return line(64).safeParse(voice).success ? voice : undefined
 }

@@ -1,5 +1,6 @@
 // The conversation with a chat that has no route: it is greeted once, and its next message names a folder.
 import { timestamp } from '../../lib/clock.ts'
+import { trimLeading, trimTrailing } from '../../lib/text/trimming.ts'
 import type { Tx } from '../../store/engine.ts'
 import { RoutableJid } from '../routing/routes.ts'
 import { onboarding, openOnboarding } from './onboarding.ts'
@@ -44,8 +45,6 @@ function queuedText(folder: string): string {
 
 /** Removes the mention of the agent, quotes and a final period, which people write around a name. */
 function folderIn(text: string): string {
-  return text
-    .trim()
-    .replace(/^(?:@\S+|<@[^>\s]+>)[,:]?\s+/, '')
-    .replace(/^[`'"]+|[`'".]+$/g, '')
+  const name = text.trim().replace(/^(?:@\S+|<@[^>\s]+>)[,:]?\s+/, '')
+  return trimLeading(trimTrailing(name, '`\'".'), '`\'"')
 }

@@ -66,7 +66,9 @@ export function isRouteWithin(folder: string, target: string): boolean {
 /** The folder whose rights a change of the route needs; empty (the instance) for `daemon:` and `builtin:`. */
 export function routeTargetFolder(target: string): string {
   const { kind, name = '' } = parseRouteTarget(target) ?? {}
-  return kind === 'folder' ? name.replace(/\/?[^/]*\{sender\}.*$/, '') : ''
+  if (kind !== 'folder') return ''
+  const at = name.indexOf('{sender}')
+  return at < 0 ? name : name.slice(0, Math.max(0, name.lastIndexOf('/', at)))
 }
 
 export const Route = z

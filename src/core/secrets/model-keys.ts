@@ -1,6 +1,7 @@
 // API keys of the instance's model endpoints, sealed in the store; .env contains the word `sealed` in their place. The seal is
 // bound to the endpoint's URL: after the URL changes the key does not open, so it is never sent to another endpoint.
 import { z } from 'zod'
+import { trimTrailing } from '../../lib/text/trimming.ts'
 import { Table } from '../../store/table.ts'
 import { Bytes, line, Timestamp } from '../values.ts'
 
@@ -42,5 +43,5 @@ export const modelKeys = new Table({
 
 /** Binds the seal. A trailing slash does not change the endpoint. */
 export function modelKeyContext({ variable, endpoint }: Pick<ModelKey, 'variable' | 'endpoint'>): string {
-  return `model key ${variable} ${endpoint.replace(/\/+$/, '')}`
+  return `model key ${variable} ${trimTrailing(endpoint, '/')}`
 }

@@ -11,7 +11,7 @@ export function isSecretSetting(key: string, value: string): boolean {
   // A URL is secret if it has a password or a query; any other text if it contains a credential.
   return (
     (isSecretKey(key) && !key.toUpperCase().endsWith('URL')) ||
-    /:\/\/[^/]*@|:\/\/.*\?/.test(value) ||
+    value.split('://').some((part, at) => at > 0 && (part.includes('?') || /^[^/]*@/.test(part))) ||
     redact(value) !== value
   )
 }

@@ -138,8 +138,10 @@ async function withoutFlagNames<T>(work: () => Promise<T>): Promise<T> {
     return await work()
   } catch (error) {
     if (!(error instanceof Refusal) || !`${error.message} ${error.hint}`.includes('--key')) throw error
-    const message = error.message.replace(/;[^;]*--key.*$/s, '')
-    throw new Refusal(error.code === 'unauthenticated' ? 'unprocessable' : error.code, message, 'check the key')
+    const { code, message } = error
+    const flagged = message.lastIndexOf(';', message.indexOf('--key'))
+    const plain = flagged > 0 ? message.slice(0, flagged) : message
+    throw new Refusal(code === 'unauthenticated' ? 'unprocessable' : code, plain, 'check the key')
   }
 }
 

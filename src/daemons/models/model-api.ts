@@ -5,6 +5,7 @@ import { cell } from '../../lib/command-line/print.ts'
 import { rootCauseOf } from '../../lib/http/error-cause.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { parseJson } from '../../lib/text/json.ts'
+import { trimTrailing } from '../../lib/text/trimming.ts'
 
 interface ModelApiEndpoint {
   readonly baseUrl: string
@@ -113,7 +114,7 @@ async function fetchJson(endpoint: ModelApiEndpoint, request: ModelApiRequest): 
   let response: Response
   let text: string
   try {
-    response = await fetch(`${baseUrl.replace(/\/+$/, '')}${path}`, {
+    response = await fetch(`${trimTrailing(baseUrl, '/')}${path}`, {
       method: body ? 'POST' : 'GET',
       // The request has a key, which is for this host only.
       redirect: 'manual',

@@ -2,6 +2,7 @@
 import { ANTHROPIC_VARIABLES, OPENAI_VARIABLES } from '../../core/secrets/model-variables.ts'
 import { throwUsageError } from '../../lib/command-line/program.ts'
 import { refuse } from '../../lib/refusal.ts'
+import { trimTrailing } from '../../lib/text/trimming.ts'
 import { ANTHROPIC_PUBLIC_URL, OPENAI_PUBLIC_URL, RUNTIME_NAMES, type RuntimeName } from '../../runtimes/settings.ts'
 import { listModels } from './model-api.ts'
 import { hasEndpoint, isRuntime, type ModelConfig } from './model-config.ts'
@@ -75,14 +76,11 @@ function resolveEndpoint(
 }
 
 export function isSameEndpoint(one: string, other: string | undefined): boolean {
-  return one.replace(/\/+$/, '') === other?.replace(/\/+$/, '')
+  return other !== undefined && trimTrailing(one, '/') === trimTrailing(other, '/')
 }
 
 export function readBaseUrl(text: string): string {
-  const url = text
-    .trim()
-    .replace(/\/+$/, '')
-    .replace(/\/chat\/completions$/, '')
+  const url = trimTrailing(text.trim(), '/').replace(/\/chat\/completions$/, '')
   if (!isHttpUrl(url)) refuse('invalid', 'the base URL must look like https://host/v1')
   const { username, password, search, hash } = new URL(url)
   if (username || password) refuse('invalid', 'the base URL must not contain a password; pass a key with --key -')

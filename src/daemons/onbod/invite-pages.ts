@@ -170,7 +170,7 @@ function localSub(name: string, random: Random): string {
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '-')
     .slice(0, 32)
-    .replace(/^-+|-+$/g, '')
+    .replace(/^-|-$/g, '')
   const suffix = Array.from(random.bytes(4), (byte) => 'abcdefghijkmnpqrstuvwxyz23456789'[byte % 32]).join('')
   return `${LOCAL_ISSUER}:${slug || 'guest'}-${suffix}`
 }

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import type { SpeechAudio, SpeechSynthesizer } from '../../core/delivery/speech.ts'
 import { refuseDisk, writeAtomic } from '../../lib/files/atomic-file.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
+import { trimTrailing } from '../../lib/text/trimming.ts'
 
 const TIMEOUT_MS = 15_000
 const AUDIO_BYTES_MAX = 20 * 1024 * 1024
@@ -62,7 +63,7 @@ async function synthesizeCached(
 async function requestSpeech(options: SpeechOptions, input: string, voice: string): Promise<Uint8Array> {
   const { url, model, key, timeoutMs = TIMEOUT_MS } = options
   try {
-    const response = await fetch(`${url.replace(/\/+$/, '').replace(/\/v1$/, '')}/v1/audio/speech`, {
+    const response = await fetch(`${trimTrailing(url, '/').replace(/\/v1$/, '')}/v1/audio/speech`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', ...(key === undefined ? {} : { authorization: `Bearer ${key}` }) },
       body: JSON.stringify({ model, voice, input, response_format: 'opus' }),

@@ -3,6 +3,7 @@ import { hostname } from 'node:os'
 import type { MessageTracer } from '../../core/messages/message-tracer.ts'
 import type { Log } from '../../lib/log/log.ts'
 import type { SettingSource } from '../../lib/settings.ts'
+import { trimTrailing } from '../../lib/text/trimming.ts'
 import { packageVersion } from '../../lib/version.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { readTraceSettings } from '../settings.ts'
@@ -41,7 +42,7 @@ async function openTracing({ host, sources, daemons, log }: TracingOptions): Pro
     import('../../lib/trace/otlp-exporter.ts'),
   ])
   const version = packageVersion()
-  const url = `${settings.OTEL_EXPORTER_OTLP_ENDPOINT?.replace(/\/+$/, '')}/v1/traces`
+  const url = `${trimTrailing(settings.OTEL_EXPORTER_OTLP_ENDPOINT ?? '', '/')}/v1/traces`
   const exporter = new OtlpExporter({
     url,
     headers: settings.OTEL_EXPORTER_OTLP_HEADERS ?? {},

@@ -4,6 +4,7 @@ import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { isPrivateAddress } from '../../channels/address-policy.ts'
 import { refuse } from '../../lib/refusal.ts'
+import { trimTrailing } from '../../lib/text/trimming.ts'
 
 /** The normalized URL without trailing slashes. */
 export async function adapterUrl(text: string, isPublicAllowed: boolean): Promise<string> {
@@ -13,7 +14,7 @@ export async function adapterUrl(text: string, isPublicAllowed: boolean): Promis
   if (url.username || url.password || url.search || url.hash)
     refuse('invalid', 'url must have no user, query or fragment (bad_request)')
   if (!isPublicAllowed) await mustBePrivate(url.hostname.replace(/^\[|\]$/g, ''))
-  return url.href.replace(/\/+$/, '')
+  return trimTrailing(url.href, '/')
 }
 
 async function mustBePrivate(host: string): Promise<void> {

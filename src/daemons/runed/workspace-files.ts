@@ -1,9 +1,9 @@
 // Reads the workspace files that the prompt shows. Anything but a regular file of limited size counts as missing, because
 // agents may put anything there.
-import { splitFrontMatter } from '../../core/groups/products.ts'
 import { readWorkspaceTexts } from '../../core/groups/workspace-texts.ts'
 import type { Layout } from '../../core/layout.ts'
 import type { PromptFiles } from '../../core/prompt/prompt-parts.ts'
+import { frontMatterValue } from '../../lib/text/front-matter.ts'
 
 const BYTES_MAX = 256 * 1024
 
@@ -14,11 +14,6 @@ export function workspaceFiles(layout: Layout, folder: string): PromptFiles {
 
 /** `name` and `summary` of the front matter. */
 export function personaOf(persona: string): PromptFiles['persona'] {
-  const { matter = '' } = splitFrontMatter(persona)
-  const value = (key: string): string => {
-    const [, text = ''] = new RegExp(`^${key}:[ \\t]*(.*?)[ \\t\\r]*$`, 'm').exec(matter) ?? []
-    return /^(["'])(.*)\1$/.exec(text)?.[2] ?? text
-  }
-  const summary = value('summary')
-  return summary === '' ? undefined : { name: value('name'), summary }
+  const { text: summary } = frontMatterValue(persona, 'summary')
+  return summary === '' ? undefined : { name: frontMatterValue(persona, 'name').text, summary }
 }

@@ -1,6 +1,7 @@
 // Writes and strictly reads tar archives (ustar, with pax records for long and non-ASCII names). Tar libraries accept many
 // dialects and entry kinds; a restore must refuse all but ours.
 import { refuse } from '../refusal.ts'
+import { trimTrailing } from '../text/trimming.ts'
 
 export type TarKind = 'file' | 'directory' | 'link'
 
@@ -173,7 +174,7 @@ function numberAt(head: Buffer, at: number, length: number): number {
 }
 
 function textAt(head: Buffer, at: number, length: number): string {
-  const text = head.toString('latin1', at, at + length).replace(/\0+$/, '')
+  const text = trimTrailing(head.toString('latin1', at, at + length), '\0')
   return /^[\x20-\x7e]*$/.test(text) ? text : refuseDamaged('a header has a name that is not ASCII')
 }
 

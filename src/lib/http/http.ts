@@ -181,7 +181,7 @@ function typeFault(header: string | null): string | undefined {
 /** Media type and charset of a Content-Type, in lower case. */
 export function contentType(header: string): { readonly type: string; readonly charset: string } {
   const [type = '', ...parameters] = header.toLowerCase().split(';')
-  const charset = parameters.map((text) => /^\s*charset\s*=\s*"?([^"\s]*)"?\s*$/.exec(text)?.[1]).find(Boolean)
+  const charset = parameters.map((text) => /^charset\s*=\s*"?([^"\s]*)"?$/.exec(text.trim())?.[1]).find(Boolean)
   return { type: type.trim(), charset: charset === undefined || charset === 'utf8' ? 'utf-8' : charset }
 }
 

@@ -5,7 +5,7 @@ const UNITS = { h: 3_600_000, m: 60_000, s: 1000, ms: 1 } as const
 type Unit = keyof typeof UNITS
 
 const WHOLE = /^(?:\d+(?:\.\d+)?(?:h|ms|m|s))+$/
-const PART = /(\d+(?:\.\d+)?)(h|ms|m|s)/g
+const PART = /(\d+(?:\.\d+)?)(h|ms|m|s)/gy
 
 /** A hundred years. Longer ones are typos, and added to the present soon leave four-digit years. */
 export const MAX_DURATION_MS = 100 * 365.25 * 24 * UNITS.h

@@ -9,7 +9,7 @@ import { resolveClaudeCredentials } from './credentials.ts'
 import { StreamJsonReader } from './stream-json.ts'
 
 /** The session does not exist or is too long to resume. */
-const SESSION_ERROR = /no conversation found|prompt is too long|no such session|session .*(?:not found|does not exist)/i
+const SESSION_ERROR = /no conversation found|prompt is too long|no such session/i
 /** Errors that a retry cannot fix. */
 const PERMANENT_ERROR =
   /invalid (?:x-)?api[ -]key|please run \/login|credit balance is too low|oauth token (?:has expired|revoked)|authentication_(?:error|failed)|permission_error|API Error: 40[13]\b/i
@@ -119,11 +119,17 @@ function readFlagValue(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' && !value.startsWith('-') ? value : undefined
 }
 
+/** The client may print an error of any length, so each line is searched once. */
+export function isSessionError(error: string): boolean {
+  const isMissing = (line: string): boolean => /not found|does not exist/i.test(/session (.*)/i.exec(line)?.[1] ?? '')
+  return SESSION_ERROR.test(error) || error.split('\n').some(isMissing)
+}
+
 function toRunResult(stream: StreamJsonReader, exit: ProgramExit, { sessionId, parentSessionId }: Job): AgentRunResult {
   const { models } = stream
   const error = stream.isError ? stream.text : exit.lastError
   const isResumed = sessionId !== undefined || parentSessionId !== undefined
-  if (isResumed && (stream.isError || exit.code !== 0) && SESSION_ERROR.test(`${error}\n${exit.lastError}`))
+  if (isResumed && (stream.isError || exit.code !== 0) && isSessionError(`${error}\n${exit.lastError}`))
     throw new RunFault('session', 'its session cannot be resumed', models)
   if (stream.isOverBudget) throw new RunFault('terminal', 'it has used up its budget', models, 'overBudget')
   if (stream.isError) throw new RunFault(PERMANENT_ERROR.test(error) ? 'terminal' : 'retryable', error, models)

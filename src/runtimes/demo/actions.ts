@@ -2,6 +2,7 @@
 // see the access rules at work.
 import { tierOf } from '../../core/access/tiers.ts'
 import { formatDuration } from '../../lib/text/duration.ts'
+import { trimTrailing } from '../../lib/text/trimming.ts'
 import { RpcFault, type SocketClient, type ToolCallResult } from '../socket-client.ts'
 import { type DemoRequest, parsePhrase } from './phrases.ts'
 import type { DemoTask } from './task.ts'
@@ -104,7 +105,7 @@ async function createHook(socket: SocketClient, source: string): Promise<string>
 
 async function addNote(socket: SocketClient, text: string): Promise<string> {
   const { content } = await callTool(socket, 'get_work', {})
-  const before = typeof content === 'string' && content !== '' ? `${content.replace(/\n+$/, '')}\n` : ''
+  const before = typeof content === 'string' && content !== '' ? `${trimTrailing(content, '\n')}\n` : ''
   await callTool(socket, 'set_work', { content: `${before}- ${text}\n` })
   return `Noted: ${text}`
 }

@@ -1,4 +1,6 @@
 // Parses a message to the demo into a request. Messages that match no phrase are plain talk.
+import { trimTrailing } from '../../lib/text/trimming.ts'
+
 export type DemoRequest =
   | { readonly kind: 'help' | 'links' | 'notes' | 'tasks' | 'who' }
   | { readonly kind: 'remind'; readonly ms: number; readonly text: string }
@@ -12,27 +14,26 @@ const AMOUNT =
 const CENTS_MAX = 1_000_000
 
 const PHRASES: readonly (readonly [RegExp, (words: readonly string[]) => DemoRequest | undefined])[] = [
-  [/^(?:help|\?|what can you do)$/, () => ({ kind: 'help' })],
-  [/^(?:my |show )?links$/, () => ({ kind: 'links' })],
-  [/^(?:my |show )?notes$/, () => ({ kind: 'notes' })],
-  [/^(?:my |show |list )?(?:tasks|reminders)$/, () => ({ kind: 'tasks' })],
-  [/^who(?: am i|'?s there| are you|ami)$/, () => ({ kind: 'who' })],
-  [/^remind me in (.+)$/, ([rest = '']) => parseReminder(rest)],
-  [/^reminder:\s*(.+)$/, ([text = '']) => ({ kind: 'reminder', text })],
-  [/^(?:find|search(?: for)?) (.+)$/, ([text = '']) => ({ kind: 'find', text })],
-  [/^hook ([a-z0-9][a-z0-9._-]*)$/, ([text = '']) => ({ kind: 'hook', text })],
-  [/^note:? (.+)$/, ([text = '']) => ({ kind: 'note', text })],
-  [/^spend (\d{1,7}) ?cents?$/, ([cents = '']) => parseSpending(Number(cents))],
-  [/^spend (?:\$|usd ?)(\d{1,5}(?:\.\d{1,2})?)$/, ([usd = '']) => parseSpending(Math.round(Number(usd) * 100))],
-  [/^ask ([a-z0-9][\w./-]*?)[,:]? (.+)$/, ([folder = '', text = '']) => ({ kind: 'delegate', folder, text })],
+  [/^(?:help|\?|what can you do)$/is, () => ({ kind: 'help' })],
+  [/^(?:my |show )?links$/is, () => ({ kind: 'links' })],
+  [/^(?:my |show )?notes$/is, () => ({ kind: 'notes' })],
+  [/^(?:my |show |list )?(?:tasks|reminders)$/is, () => ({ kind: 'tasks' })],
+  [/^who(?: am i|'?s there| are you|ami)$/is, () => ({ kind: 'who' })],
+  [/^remind me in (.+)$/is, ([rest = '']) => parseReminder(rest)],
+  [/^reminder:\s*(.+)$/is, ([text = '']) => ({ kind: 'reminder', text })],
+  [/^(?:find|search(?: for)?) (.+)$/is, ([text = '']) => ({ kind: 'find', text })],
+  [/^hook ([a-z0-9][a-z0-9._-]*)$/is, ([text = '']) => ({ kind: 'hook', text })],
+  [/^note:? (.+)$/is, ([text = '']) => ({ kind: 'note', text })],
+  [/^spend (\d{1,7}) ?cents?$/is, ([cents = '']) => parseSpending(Number(cents))],
+  [/^spend (?:\$|usd ?)(\d{1,5}(?:\.\d{1,2})?)$/is, ([usd = '']) => parseSpending(Math.round(Number(usd) * 100))],
+  [/^ask ([a-z0-9][\w./-]*?)[,:]? (.+)$/is, ([folder = '', text = '']) => ({ kind: 'delegate', folder, text })],
 ]
 
 export function parsePhrase(message: string): DemoRequest {
   const text = message.trim()
-  const plain = text.replace(/[.!?]+$/, '') || text
+  const plain = trimTrailing(text, '.!?') || text
   for (const [phrase, parse] of PHRASES) {
-    const pattern = new RegExp(phrase.source, 'is')
-    const [whole, ...words] = pattern.exec(text) ?? pattern.exec(plain) ?? []
+    const [whole, ...words] = phrase.exec(text) ?? phrase.exec(plain) ?? []
     const request = whole === undefined ? undefined : parse(words.map((word) => word?.trim() ?? ''))
     if (request) return request
   }

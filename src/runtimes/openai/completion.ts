@@ -1,5 +1,6 @@
 // Requests a completion from an OpenAI-compatible endpoint, reads its stream, and retries after temporary failures.
 import { setTimeout as pause } from 'node:timers/promises'
+import { trimTrailing } from '../../lib/text/trimming.ts'
 import { RunFault } from '../runtime.ts'
 import { TextLineSplitter } from '../text-line-splitter.ts'
 import { type Completion, CompletionAssembler, type ModelToolCall } from './completion-assembler.ts'
@@ -69,7 +70,7 @@ async function attemptCompletion(
   const { messages, tools, isLast } = request
   let response: Response
   try {
-    response = await fetch(`${baseUrl.replace(/\/+$/, '')}/chat/completions`, {
+    response = await fetch(`${trimTrailing(baseUrl, '/')}/chat/completions`, {
       method: 'POST',
       headers: {
         'content-type': 'application/json',

@@ -83,7 +83,7 @@ class Pipeline implements pg.Submittable {
   }
 
   handleCommandComplete({ text }: { text: string }): void {
-    if (this.#before-- === 0) this.#count = Number(/\d+$/.exec(text)?.[0] ?? 0)
+    if (this.#before-- === 0) this.#count = Number(/\d{1,15}$/.exec(text)?.[0] ?? 0)
   }
 
   handleReadyForQuery(): void {

@@ -116,7 +116,7 @@ function cellClass<R>({ isNumber, isProse }: TableColumn<R>, content: Html | str
 const WORD_MAX = 26
 
 function hasLongWord(content: Html | string | number): boolean {
-  const text = String(content).replace(/<[^>]*>/g, '')
+  const text = String(content).replace(/<[^<>]*>/g, '')
   return text.length > WORD_MAX && text.split(/\s+/).some((word) => word.length > WORD_MAX)
 }
 
@@ -153,9 +153,9 @@ const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>',
 
 function textOfHtml(markup: string): string {
   return markup
-    .replace(/<time datetime="([^"]*)"[^>]*>[^<]*/g, '$1')
+    .replace(/<time datetime="([^"<]*)"[^<>]*>[^<]*/g, '$1')
     .replace(/<(?:br|\/p|\/li|\/pre|\/summary)>/g, ' ')
-    .replace(/<[^>]*>/g, '')
+    .replace(/<[^<>]*>/g, '')
     .replace(/&([a-z0-9#]+);/g, (entity, name: string) => ENTITIES[name] ?? entity)
     .trim()
 }

@@ -17,7 +17,8 @@ const STATUS: Readonly<Record<DoctorFinding['status'], readonly [order: number, 
 }
 
 /** Other remedies are sentences. */
-const COMMAND = /^(?:svc|chmod|mkdir|rm|sudo|timedatectl) \S+(?!.*(?:, | or ))/
+const COMMAND = /^(?:svc|chmod|mkdir|rm|sudo|timedatectl) \S/
+const SENTENCE = /, | or /
 
 export const doctorPage = definePage({
   path: PATH,
@@ -62,7 +63,7 @@ export const doctorPage = definePage({
           { label: 'Finding', cell: ({ detail }) => detail },
           {
             label: 'What to do',
-            cell: ({ next = '' }) => (COMMAND.test(next) ? copyText(next) : next),
+            cell: ({ next = '' }) => (COMMAND.test(next) && !SENTENCE.test(next) ? copyText(next) : next),
             value: ({ next }) => next,
           },
         ],

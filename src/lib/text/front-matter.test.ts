@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { frontMatterValue, splitFrontMatter } from './front-matter.ts'
+
+test('splits any Markdown without loss', () => {
+  fc.assert(
+    fc.property(fc.oneof(fc.string(), fc.stringMatching(/^---\n[a:\n-]{0,20}\n---\n.{0,5}$/)), (markdown) => {
+      const { matter, body } = splitFrontMatter(markdown)
+      assert.ok(markdown.endsWith(body) && markdown.includes(matter?.slice(1) ?? ''))
+    }),
+  )
+  assert.deepEqual(splitFrontMatter('---\r\na: 1\r\n---\r\nb'), { matter: '\na: 1\r\n', body: 'b' })
+  assert.deepEqual(splitFrontMatter('---\n---'), { matter: '\n', body: '' })
+  assert.deepEqual(splitFrontMatter('a\n---\nb\n---\n'), { body: 'a\n---\nb\n---\n' })
+})
+
+test('reads the first line of a key, without blanks around it and without quotes', () => {
+  const value = (matter: string) => frontMatterValue(`---\n${matter}\n---\nkey: body\n`, 'key')
+  assert.deepEqual(value('other: 1\nkey: \t a b \t\r\nkey: 2'), { text: 'a b', isQuoted: false })
+  assert.deepEqual(value('key:a: b'), { text: 'a: b', isQuoted: false })
+  assert.deepEqual(value('key: "a \'b\'"'), { text: "a 'b'", isQuoted: true })
+  assert.deepEqual(value("key: ' a '"), { text: ' a ', isQuoted: true })
+  assert.deepEqual(value('key: ""'), { text: '', isQuoted: true })
+  for (const text of ['"', '"a', "a'", `"a'`]) assert.deepEqual(value(`key: ${text}`), { text, isQuoted: false })
+  for (const matter of ['key:', 'keys: a', ' key: a', ''])
+    assert.deepEqual(value(matter), { text: '', isQuoted: false })
+  assert.deepEqual(frontMatterValue('key: a', 'key'), { text: '', isQuoted: false })
+})
+
+test('reads back any value in quotes', () => {
+  const line = fc.string({ unit: 'binary' }).filter((text) => !text.includes('\n'))
+  fc.assert(
+    fc.property(line, fc.constantFrom('"', "'"), (text, quote) => {
+      const markdown = `---\nkey: ${quote}${text}${quote} \n---\n`
+      assert.deepEqual(frontMatterValue(markdown, 'key'), { text, isQuoted: true })
+    }),
+  )
+})
