@@ -5,6 +5,8 @@ import { globSync, readFileSync } from 'node:fs'
 import { dirname, join, posix } from 'node:path'
 import { suite, test } from 'node:test'
 import { unguardedCallbacks } from './support/callback-rules.ts'
+import { backtrackingOf } from './support/backtracking.ts'
+import { findPatterns } from './support/pattern-sites.ts'
 
 const ROOT = dirname(import.meta.dirname)
 
@@ -176,6 +178,16 @@ const MAY_BE_UNGUARDED: Record<string, string> = {
   'src/lib/log/log.ts: setTimeout(flush, GATHER_MS)': LOG_ITSELF,
   "src/lib/files/live-directory.ts: server.once('close', () => closeSync(fd))": 'nothing else closes the descriptor',
   "src/egress/worker/data-plane-client.ts: process.on('exit', this.#onExit)": 'the process is exiting',
+}
+
+/** Files whose regular expressions may take more than linear time, because nobody else can write the text. */
+const MAY_BACKTRACK: Record<string, string> = {
+  'src/web/chat/script.ts': 'our own browser modules',
+  'src/store/statement.ts': 'our own SQL',
+  'src/store/search/text-query.ts': 'a quote that is not closed is the last one',
+  'src/lib/command-line/usage.ts': 'our own usage lines',
+  'src/egress/admin/duplicate-key.ts': 'only valid JSON, whose strings are closed',
+  'src/core/people/onboarding-gates.ts': 'only valid globs, whose classes are closed',
 }
 
 /** Text by path. Paths are relative to the root, with forward slashes. */
@@ -388,6 +400,21 @@ function unguarded(tree: Tree): string[] {
       .map((place) => `${place}: use guard of src/lib/fault-boundary.ts`),
     ...(isOurs ? stale.map((place) => `${place}: not found any more; remove it from the list`) : []),
   ]
+}
+
+function backtrackingPatterns(tree: Tree): string[] {
+  const slowIn = (path: string): string[] =>
+    findPatterns(path, tree[path] ?? '').flatMap(({ line, source, flags }) => {
+      const parts = backtrackingOf(source, flags)
+      return parts === undefined ? [] : [`${path}:${line} /${source}/${flags} can read the same text with ${parts}`]
+    })
+  const slow = Object.keys(tree)
+    .filter((path) => isSource(path) && MAY_BACKTRACK[path] === undefined)
+    .flatMap(slowIn)
+  const stale = Object.keys(MAY_BACKTRACK)
+    .filter((path) => tree['package.json'] !== undefined && slowIn(path).length === 0)
+    .map((path) => `${path} has no slow pattern; remove it from MAY_BACKTRACK`)
+  return [...slow, ...stale]
 }
 
 function defaultExports(tree: Tree): string[] {
@@ -672,6 +699,28 @@ const RULES: Record<string, Rule> = {
       ].join('\n'),
       'src/cli/a.ts': `socket.on('data', (chunk) => parse(chunk))`,
       'src/daemons/a.test.ts': `socket.on('data', (chunk) => parse(chunk))`,
+    },
+  },
+  'regular expressions take linear time, so that no text can stall a process': {
+    violations: backtrackingPatterns,
+    rejects: {
+      'any text before a trimmed tail': { 'src/core/a.ts': String.raw`/^voice:[ \t]*(.*?)[ \t\r]*$/m.exec(text)` },
+      'any text before a trimmed tail, with a variable': {
+        'src/core/a.ts': `new RegExp(\`^\${key}:[ \\\\t]*(.*?)[ \\\\t\\\\r]*$\`, 'm')`,
+      },
+      'a trimmed tail': { 'src/core/a.ts': String.raw`text.replace(/\s+$/, '')` },
+      'a trimmed tail in an alternative': { 'src/core/a.ts': 'text.replace(/^-+|-+$/g, "")' },
+      'white space around an optional part': { 'src/core/a.ts': String.raw`/^a\s*"?b?"?\s*$/` },
+      'a loop in a loop': { 'src/core/a.ts': '/^(?:a+)+$/' },
+      'two alternatives of a loop with the same text': { 'src/core/a.ts': String.raw`/^(?:\w|[a-z])*$/` },
+      'a tag that need not be closed': { 'src/core/a.ts': 'text.replace(/<[^>]*>/g, "")' },
+      'a lookahead to the end': { 'src/core/a.ts': '/a(?=.*b)/g' },
+      'a constant': { 'src/core/a.ts': `const PART = '\\s*'\nnew RegExp(\`^a\${PART}\${PART}$\`)` },
+    },
+    allows: {
+      'src/core/a.ts': String.raw`/\s+/g; /^(.*)$/s; /^\s*a\s*$/; /<[^<>]*>/g; /^(["'])(.*)\1$/; /\d{1,9}$/; /[ \t]*(.*)$/sy`,
+      'src/core/b.ts': String.raw`/[a-z]+(?:\.[a-z]+)*/g; /^[ \t]*(.+)$/gm; /^(?:\w+,)*\w+$/; /"[^"]*"/g`,
+      'src/core/b.test.ts': String.raw`/\s+$/`,
     },
   },
   'exported names are unique': {
