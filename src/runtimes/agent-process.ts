@@ -26,7 +26,7 @@ interface AgentProgram {
   /** The model endpoint that its network must allow. */
   readonly endpoint?: ModelAddress | undefined
   /** Returns a fault to stop the program. */
-  onLine?(line: string): RunFault | undefined
+  onLine?(line: string, isPiece: boolean): RunFault | undefined
   onText?(text: string): void
 }
 
@@ -93,8 +93,8 @@ async function superviseProcess(
   const { onLine } = program
   const lines =
     onLine &&
-    new TextLineSplitter((line) => {
-      const fault = onLine(line)
+    new TextLineSplitter((line, isPiece) => {
+      const fault = onLine(line, isPiece)
       if (fault) kill(fault)
     })
   let lastError = ''

@@ -64,8 +64,13 @@ export interface Job {
   readonly signal: AbortSignal
 }
 
+/** Characters of an answer. A run with a longer one fails, because nobody would notice that a part is missing. */
+export const ANSWER_MAX = 1_048_576
+/** Characters of a fault's message: agents and providers write it. */
+const FAULT_MAX = 2000
+
 export interface AgentRunResult {
-  /** Sent to the chat if the run sent nothing itself. */
+  /** Sent to the chat if the run sent nothing itself; at most `ANSWER_MAX` characters. */
   readonly result?: string | undefined
   readonly sessionId?: string | undefined
   readonly models?: readonly ModelCost[] | undefined
@@ -90,10 +95,14 @@ export class RunFault extends Error {
   readonly failure: TurnFailure
 
   constructor(kind: RunFault['kind'], message: string, models: readonly ModelCost[] = [], failure?: TurnFailure) {
-    super(message)
+    super(message.slice(0, FAULT_MAX))
     this.name = 'RunFault'
     this.kind = kind
     this.models = models
     this.failure = failure ?? (kind === 'terminal' ? 'unusable' : 'failed')
   }
+}
+
+export function oversizedAnswer(models: readonly ModelCost[] = []): RunFault {
+  return new RunFault('terminal', `its answer is longer than ${ANSWER_MAX} characters`, models, 'oversized')
 }

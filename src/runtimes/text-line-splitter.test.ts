@@ -3,6 +3,15 @@ import { suite, test } from 'node:test'
 import fc from 'fast-check'
 import { TextLineSplitter } from './text-line-splitter.ts'
 
+/** The lines and pieces, each with whether it is a piece. */
+function splitWithPieces(pieces: readonly string[], max: number): (readonly [string, boolean])[] {
+  const found: (readonly [string, boolean])[] = []
+  const lines = new TextLineSplitter((line, isPiece) => found.push([line, isPiece]), max)
+  for (const piece of pieces) lines.push(piece)
+  lines.end()
+  return found
+}
+
 function split(pieces: readonly string[], max?: number): string[] {
   const found: string[] = []
   const lines = new TextLineSplitter((line) => found.push(line), max)
@@ -33,13 +42,30 @@ suite('the line splitter', () => {
   test('emits a line without an end in pieces and loses none of it', () => {
     const found = split([`${'x'.repeat(25)}`, `${'y'.repeat(8)}\nz`], 10)
     assert.equal(found.join(''), `${'x'.repeat(25)}${'y'.repeat(8)}z`)
-    assert.ok(found.every((line) => line.length <= 20))
+    assert.ok(found.every((line) => line.length <= 10))
   })
 
   test('splits a line only if it is over the limit', () => {
     assert.deepEqual(split(['x'.repeat(10), '\n'], 10), ['x'.repeat(10)])
     assert.deepEqual(split(['x'.repeat(11), '\n'], 10), ['x'.repeat(10), 'x'])
     assert.deepEqual(split(['x'.repeat(20)], 10), ['x'.repeat(10), 'x'.repeat(10)])
+  })
+
+  test('tells a line at the limit from pieces of a longer one, for any chunking', () => {
+    const expected = [
+      ['x'.repeat(10), false],
+      ['y'.repeat(10), true],
+      ['y', true],
+      ['z', false],
+    ]
+    const text = `${'x'.repeat(10)}\n${'y'.repeat(11)}\nz`
+    fc.assert(
+      fc.property(fc.array(fc.nat(text.length)), (cuts) => {
+        const places = [0, ...cuts.toSorted((a, b) => a - b), text.length]
+        const pieces = places.slice(1).map((end, at) => text.slice(places[at], end))
+        assert.deepEqual(splitWithPieces(pieces, 10), expected)
+      }),
+    )
   })
 
   test('copies a long line of many chunks only once', () => {

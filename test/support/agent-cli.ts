@@ -166,5 +166,13 @@ function success(result: string): void {
   print({ ...ended, type: 'result', subtype: 'success', is_error: false, result })
 }
 
-const answer = answers[prompt.trim()] ?? (() => success(`you said ${prompt.trim()}`))
+/** `answer <n>`: an answer of n characters; `line <n>`: a result whose line has n characters. */
+function longAnswer(): (() => void) | undefined {
+  const [, kind, digits] = /^(answer|line) (\d+)$/.exec(prompt.trim()) ?? []
+  if (kind === undefined) return undefined
+  const frame = JSON.stringify({ ...ended, type: 'result', subtype: 'success', is_error: false, result: '' })
+  return () => success('x'.repeat(Number(digits) - (kind === 'line' ? frame.length : 0)))
+}
+
+const answer = answers[prompt.trim()] ?? longAnswer() ?? (() => success(`you said ${prompt.trim()}`))
 await answer()

@@ -8,6 +8,7 @@ export const FAILURE_MESSAGES = {
   late: 'the answer took too long',
   overBudget: 'the budget of this answer is used up',
   tooLong: 'the conversation is too long for the agent',
+  oversized: 'the answer is too long to be sent',
   gone: 'the group of this chat has been removed',
 } as const
 

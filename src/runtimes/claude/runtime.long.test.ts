@@ -6,7 +6,8 @@ import { agentDir } from '../../../test/support/agent-files.ts'
 import { needs } from '../../../test/support/needs.ts'
 import { isRunFault, openRuntime } from '../../../test/support/runtimes.ts'
 import { chatDirectory, type ToolSocket, toolSocket } from '../../../test/support/tool-socket.ts'
-import { type AgentRunResult, type Job, RunFault } from '../runtime.ts'
+import { type AgentRunResult, ANSWER_MAX, type Job, RunFault } from '../runtime.ts'
+import { LINE_MAX } from '../text-line-splitter.ts'
 
 const STAND_IN = join(import.meta.dirname, '..', '..', '..', 'test', 'support', 'agent-cli.ts')
 
@@ -207,6 +208,20 @@ suite('the runtime claude', needs('open checkout'), () => {
     await assert.rejects(ask('xkey'), isRunFault('terminal', /invalid x-api-key/))
     await assert.rejects(ask('budget'), isRunFault('terminal', /used up its budget/))
     await assert.rejects(ask('crash'), isRunFault('retryable', /^panic: something broke$/))
+  })
+
+  test('returns the longest answer, and fails with a longer one, also if its line is too long to be read', async (t) => {
+    const { ask } = await open(t)
+    assert.equal((await ask(`answer ${ANSWER_MAX}`)).result?.length, ANSWER_MAX)
+    for (const prompt of [`answer ${ANSWER_MAX + 1}`, `line ${LINE_MAX}`, `line ${LINE_MAX + 1}`])
+      await assert.rejects(ask(prompt), (error) => {
+        assert.ok(error instanceof RunFault)
+        assert.deepEqual(
+          [error.kind, error.failure, error.message],
+          ['terminal', 'oversized', 'its answer is longer than 1048576 characters'],
+        )
+        return true
+      })
   })
 
   test('stops the run at once when the provider rejects the key', async (t) => {

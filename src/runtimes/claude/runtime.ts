@@ -3,7 +3,7 @@ import type { Cell, VisiblePaths } from '../../cell/cell.ts'
 import { variablesForEndpoint } from '../../core/secrets/model-variables.ts'
 import { type ProgramExit, requireSuccess, runAgentProgram } from '../agent-process.ts'
 import { buildMcpConfig, MCP_SERVER_NAME, writeMcpConfigFile } from '../mcp-config.ts'
-import { type AgentRunResult, type Job, RunFault, type Runtime } from '../runtime.ts'
+import { type AgentRunResult, ANSWER_MAX, type Job, oversizedAnswer, RunFault, type Runtime } from '../runtime.ts'
 import type { RuntimeContext } from '../runtime-context.ts'
 import { resolveClaudeCredentials } from './credentials.ts'
 import { StreamJsonReader } from './stream-json.ts'
@@ -56,8 +56,9 @@ async function runOnce(context: RuntimeContext, given: Job): Promise<AgentRunRes
       texts: bridge.texts,
       endpoint: credentials.endpoint,
       env: { DISABLE_AUTOUPDATER: '1', ...credentials.env },
-      onLine: (line) => {
-        stream.push(line)
+      onLine: (line, isPiece) => {
+        if (isPiece) stream.skip()
+        else stream.push(line)
         if (stream.toolServerFailure !== undefined) return new ToolsNotConnected(stream.toolServerFailure)
         return stream.keyRejection === undefined
           ? undefined
@@ -135,7 +136,9 @@ function toRunResult(stream: StreamJsonReader, exit: ProgramExit, { sessionId, p
   if (stream.isError) throw new RunFault(PERMANENT_ERROR.test(error) ? 'terminal' : 'retryable', error, models)
   if (!stream.isDone) {
     requireSuccess(exit)
+    if (stream.hasLongLine) throw oversizedAnswer()
     throw new RunFault('retryable', 'it ended without a result')
   }
+  if (stream.text.length > ANSWER_MAX) throw oversizedAnswer(models)
   return { result: stream.text, sessionId: stream.sessionId, models }
 }

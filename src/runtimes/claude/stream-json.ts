@@ -16,6 +16,12 @@ export class StreamJsonReader {
   #result: JsonObject | undefined
   #keyRejection: string | undefined
   #toolStatus: string | undefined
+  /** Whether a line was too long to be read: if there is no result, it was that. */
+  hasLongLine = false
+
+  skip(): void {
+    this.hasLongLine = true
+  }
 
   push(line: string): void {
     const event = tryParseJson(line)

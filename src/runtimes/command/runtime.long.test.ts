@@ -6,7 +6,7 @@ import { isRunFault, openRuntime } from '../../../test/support/runtimes.ts'
 import { chatDirectory, type ToolSocket, toolSocket } from '../../../test/support/tool-socket.ts'
 import { until } from '../../../test/support/until.ts'
 import { refuse } from '../../lib/refusal.ts'
-import type { AgentRunResult, Job } from '../runtime.ts'
+import { type AgentRunResult, ANSWER_MAX, type Job } from '../runtime.ts'
 
 interface Command extends ToolSocket {
   run(command: string | readonly string[], given?: Partial<Job>): Promise<AgentRunResult>
@@ -199,10 +199,23 @@ suite('the runtime command', () => {
     assert.equal(pid, 'done')
   })
 
-  test('cuts the log and the result at their limits', async (t) => {
+  test('returns the longest output that is an answer, and fails with a longer one', async (t) => {
+    const { run } = await open(t)
+    assert.equal((await run(`head -c ${ANSWER_MAX} /dev/zero | tr '\\0' x`)).result, 'x'.repeat(ANSWER_MAX))
+    const fault = isRunFault('terminal', /^its answer is longer than 1048576 characters$/)
+    await assert.rejects(run(`head -c ${ANSWER_MAX + 1} /dev/zero | tr '\\0' x`), fault)
+    await assert.rejects(
+      run(`head -c ${ANSWER_MAX + 1} /dev/zero; echo broken >&2; exit 3`),
+      isRunFault('retryable', /^broken$/),
+    )
+  })
+
+  test('cuts the log at its limit', async (t) => {
     const { run, log } = await open(t)
-    const { result = '' } = await run('yes 0123456789abcdef | head -c 12000000; echo end')
-    assert.equal(result.length, 1_048_576)
+    await assert.rejects(
+      run('yes 0123456789abcdef | head -c 12000000; echo end'),
+      isRunFault('terminal', /longer than/),
+    )
     assert.equal(log().length, 10 * 1024 * 1024)
   })
 

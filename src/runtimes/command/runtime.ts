@@ -1,11 +1,8 @@
 // Runs any program as an agent: the prompt is its stdin, its environment names the socket and the turn, stdout is the result.
 import { variablesForEndpoint } from '../../core/secrets/model-variables.ts'
 import { requireSuccess, runAgentProgram } from '../agent-process.ts'
-import { type Job, RunFault, type Runtime } from '../runtime.ts'
+import { ANSWER_MAX, type Job, oversizedAnswer, RunFault, type Runtime } from '../runtime.ts'
 import type { RuntimeContext } from '../runtime-context.ts'
-
-/** Longer output is cut; the log has more of it. */
-const RESULT_MAX = 1_048_576
 
 export async function openRuntime(context: RuntimeContext): Promise<Runtime> {
   return {
@@ -17,10 +14,11 @@ export async function openRuntime(context: RuntimeContext): Promise<Runtime> {
         argv: buildArgv(job, context.settings.AGENT_COMMAND),
         input: job.prompt,
         onText: (text) => {
-          if (result.length < RESULT_MAX) result += text.slice(0, RESULT_MAX - result.length)
+          if (result.length <= ANSWER_MAX) result += text
         },
       })
       requireSuccess(exit)
+      if (result.length > ANSWER_MAX) throw oversizedAnswer()
       return { result: result.trim() }
     },
     close: async () => undefined,

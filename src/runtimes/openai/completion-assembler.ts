@@ -58,6 +58,8 @@ export class CompletionAssembler {
   /** Whether the completion is finished; false if the stream ended early. */
   isDone = false
   error: ProviderError | undefined
+  /** Characters of the answer and of the arguments of tool calls so far. */
+  length = 0
 
   /** Takes the data of one event, or a whole response. Ignores text that is not JSON. */
   push(json: string): void {
@@ -105,6 +107,8 @@ export class CompletionAssembler {
   #add({ content, refusal, tool_calls }: Delta): void {
     if (typeof content === 'string') this.#text += content
     if (typeof refusal === 'string') this.#refusal += refusal
+    this.length +=
+      (typeof content === 'string' ? content.length : 0) + (typeof refusal === 'string' ? refusal.length : 0)
     for (const [at, piece] of (Array.isArray(tool_calls) ? tool_calls : []).entries())
       if (typeof piece === 'object' && piece !== null) this.#addCall(at, piece)
   }
@@ -116,7 +120,10 @@ export class CompletionAssembler {
     if (typeof piece.id === 'string' && piece.id !== '') call.id = piece.id
     const { name, arguments: args } = piece.function ?? {}
     if (typeof name === 'string' && name !== '') call.name = name
-    if (typeof args === 'string') call.args += args
+    if (typeof args === 'string') {
+      call.args += args
+      this.length += args.length
+    }
     this.#calls.set(index, call)
   }
 }

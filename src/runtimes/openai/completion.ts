@@ -1,8 +1,8 @@
 // Requests a completion from an OpenAI-compatible endpoint, reads its stream, and retries after temporary failures.
 import { setTimeout as pause } from 'node:timers/promises'
 import { trimTrailing } from '../../lib/text/trimming.ts'
-import { RunFault } from '../runtime.ts'
-import { TextLineSplitter } from '../text-line-splitter.ts'
+import { ANSWER_MAX, oversizedAnswer, RunFault } from '../runtime.ts'
+import { LINE_MAX, TextLineSplitter } from '../text-line-splitter.ts'
 import { type Completion, CompletionAssembler, type ModelToolCall } from './completion-assembler.ts'
 import { isTooLong, parseErrorBody } from './provider-error.ts'
 import type { OpenaiEndpoint } from './task.ts'
@@ -95,21 +95,30 @@ async function attemptCompletion(
 
 async function readCompletion(response: Response, onActivity: () => void): Promise<Completion> {
   const assembly = new CompletionAssembler()
-  const lines = new TextLineSplitter((line) => {
+  const add = (json: string): void => {
+    assembly.push(json)
+    if (assembly.length > ANSWER_MAX) throw oversizedAnswer()
+  }
+  const lines = new TextLineSplitter((line, isPiece) => {
+    if (isPiece) throw oversizedAnswer()
     const [, json = ''] = /^data: ?(.*)$/.exec(line) ?? []
-    if (json !== '') assembly.push(json)
+    if (json !== '') add(json)
   })
+  const isStream = (response.headers.get('content-type') ?? '').includes('event-stream')
+  let whole = ''
   try {
-    if (!(response.headers.get('content-type') ?? '').includes('event-stream')) assembly.push(await response.text())
-    else {
-      const decoder = new TextDecoder()
-      for await (const chunk of response.body ?? []) {
-        onActivity()
-        lines.push(decoder.decode(chunk, { stream: true }))
-      }
-      lines.end()
+    const decoder = new TextDecoder()
+    for await (const chunk of response.body ?? []) {
+      onActivity()
+      const text = decoder.decode(chunk, { stream: true })
+      if (isStream) lines.push(text)
+      else whole += text
+      if (whole.length > LINE_MAX) throw oversizedAnswer()
     }
+    if (isStream) lines.end()
+    else add(whole)
   } catch (error) {
+    if (error instanceof RunFault) throw error
     throw new RetryableError(`the model's response ended early: ${describeCause(error)}`)
   }
   if (assembly.error && isTooLong(assembly.error)) throw createTooLongFault()

@@ -22,7 +22,7 @@ import {
   toolSocket,
 } from '../../../test/support/tool-socket.ts'
 import { until } from '../../../test/support/until.ts'
-import { type AgentRunResult, type Job, RunFault } from '../runtime.ts'
+import { type AgentRunResult, ANSWER_MAX, type Job, RunFault } from '../runtime.ts'
 
 interface Openai {
   endpoint: ChatEndpoint
@@ -213,6 +213,43 @@ suite('the runtime openai', needs('open checkout'), () => {
     const withheld = await ask('go on', { sessionId })
     assert.equal(withheld.result, '(The provider of the model withheld the rest of the answer.)')
     assert.equal(endpoint.asked[1]?.body.messages[2]?.content, 'Once upon')
+  })
+
+  test('returns the longest answer, and fails with a longer one instead of an empty one', async (t) => {
+    const { ask, endpoint } = await open(t)
+    const isOversized = (error: unknown): boolean => {
+      assert.ok(error instanceof RunFault, String(error))
+      assert.deepEqual([error.kind, error.failure], ['terminal', 'oversized'])
+      assert.equal(error.message, 'its answer is longer than 1048576 characters')
+      return true
+    }
+    const inOneLine = (content: string): EndpointReply => {
+      return (response) => events(response, [{ choices: [{ delta: { content }, finish_reason: 'stop' }] }])
+    }
+    const inTwoLines = (content: string): EndpointReply => {
+      const parts = [content.slice(1), content.slice(0, 1)].map((part) => ({ choices: [{ delta: { content: part } }] }))
+      return (response) => events(response, [...parts, { choices: [{ delta: {}, finish_reason: 'stop' }] }])
+    }
+    const whole = (content: string): EndpointReply => {
+      return (response) => {
+        response.writeHead(200, { 'content-type': 'application/json' })
+        response.end(JSON.stringify({ choices: [{ message: { content }, finish_reason: 'stop' }] }))
+      }
+    }
+    // Each character takes six in the JSON that the agent prints.
+    const longest = '\u0001'.repeat(ANSWER_MAX)
+    for (const reply of [inOneLine, inTwoLines, whole]) {
+      endpoint.answer(reply(longest))
+      assert.equal((await ask('hello')).result, longest)
+      endpoint.answer(reply(`${longest}x`))
+      const before = endpoint.asked.length
+      await assert.rejects(ask('hello'), isOversized)
+      assert.equal(endpoint.asked.length, before + 1)
+    }
+    for (const reply of [inOneLine, whole]) {
+      endpoint.answer(reply('x'.repeat(30_000_000)))
+      await assert.rejects(ask('hello'), isOversized)
+    }
   })
 
   test('does not make a tool call that the length limit cut off, and tells the model', async (t) => {

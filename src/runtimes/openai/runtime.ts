@@ -3,7 +3,7 @@ import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { modelAddressOf as networkEndpoint } from '../../cell/network.ts'
 import { requireSuccess, runAgentProgram } from '../agent-process.ts'
-import { type AgentRunResult, type Job, RunFault, type Runtime } from '../runtime.ts'
+import { type AgentRunResult, type Job, oversizedAnswer, RunFault, type Runtime } from '../runtime.ts'
 import type { RuntimeContext } from '../runtime-context.ts'
 import { type AgentOutcome, readOutcome, requireResult } from '../warm-child.ts'
 import { resolveOpenaiEndpoint } from './endpoint.ts'
@@ -31,6 +31,7 @@ async function runOpenai(context: RuntimeContext, job: Job): Promise<AgentRunRes
     moneyCents,
   }
   let outcome: AgentOutcome | undefined
+  let hasLongLine = false
   // The key goes through stdin, not the environment, where programs that the agent starts could read it.
   const exit = await runAgentProgram(
     context,
@@ -39,14 +40,16 @@ async function runOpenai(context: RuntimeContext, job: Job): Promise<AgentRunRes
       argv: [cell.pathInside(process.execPath), cell.pathInside(AGENT)],
       input: JSON.stringify(task),
       endpoint: networkEndpoint(endpoint.baseUrl, !job.personal?.has('OPENAI_BASE_URL')),
-      onLine: (line) => {
-        outcome = readOutcome(line) ?? outcome
+      onLine: (line, isPiece) => {
+        if (isPiece) hasLongLine = true
+        else outcome = readOutcome(line) ?? outcome
         return undefined
       },
     },
   )
   if (!outcome) {
     requireSuccess(exit)
+    if (hasLongLine) throw oversizedAnswer()
     throw new RunFault('retryable', 'it ended without a result')
   }
   return requireResult(withoutHostFault(outcome))
