@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { linkSync, mkdirSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
+import { linkSync, mkdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { swapFolder } from '../../../test/support/entry-swapper.ts'
 import { isRefusal } from '../../../test/support/host.ts'
 import { tempDir } from '../../../test/support/temp.ts'
+import { Refusal } from '../../lib/refusal.ts'
 import { FILE_BYTES_MAX } from '../delivery/staged-files.ts'
 import { layout } from '../layout.ts'
 import { FileName, openWorkspaceFile, parseVoice, personaVoice, workspacePathFault } from './workspace-files.ts'
@@ -68,8 +69,64 @@ test('refuses paths and links that lead out of the workspace', async (t) => {
   writeFileSync(join(home, '.ssh', 'key'), 'k')
   symlinkSync('.ssh', join(home, 'harmless'))
   for (const path of ['../team-2/x', 'up/groups/team-2/x', 'link', 'up', 'loop', 'harmless/key'])
-    await assert.rejects(read(`/home/node/${path}`), isRefusal('invalid'), path)
+    await assert.rejects(read(`/home/node/${path}`), isRefusal('not_found'), path)
   await assert.rejects(read('/home/node/up/.env'), isRefusal('invalid', 'keys'))
+})
+
+test('refuses a path outside in the same way whether or not it exists', async (t) => {
+  const { home, dirs, read } = workspace(t)
+  mkdirSync(join(dirs.groups, 'team-2'))
+  writeFileSync(join(dirs.groups, 'team-2', 'there'), 'not yours')
+  writeFileSync(join(home, 'a'), 'x')
+  symlinkSync('/', join(home, 'root'))
+  writeFileSync(join(home, '.env'), 'KEY=1')
+  const refusalOf = async (path: string): Promise<string> => {
+    const error = await read(`/home/node/${path}`).catch((reason: unknown) => reason)
+    assert.ok(error instanceof Refusal, path)
+    return `${error.code} ${error.message.replace(`/home/node/${path} `, '<path> ')} ${error.hint}`
+  }
+  const seen = new Set<string>()
+  for (const target of [
+    '../team-2/there',
+    '../team-2/missing',
+    '/etc/hosts',
+    '/etc/missing',
+    '/root/x',
+    '.env',
+    'no',
+    'l',
+  ])
+    for (const depth of ['', 'a/../', './']) {
+      rmSync(join(home, 'l'), { force: true })
+      symlinkSync(`${depth}${target}`, join(home, 'l'))
+      seen.add(await refusalOf('l'))
+    }
+  for (const path of ['../team-2/there', '../team-2/missing', 'root/etc/hosts', 'root/etc/missing', 'a/b', '..', 'no'])
+    seen.add(await refusalOf(path))
+  assert.deepEqual([...seen], ['not_found <path> does not exist, or is not a file that you can send undefined'])
+})
+
+test('follows links that stay inside, also by the path that the agent sees', async (t) => {
+  const { home, read } = workspace(t)
+  mkdirSync(join(home, 'sub', 'deep'), { recursive: true })
+  writeFileSync(join(home, 'sub', 'a'), 'x')
+  for (const [at, target] of [
+    ['relative', 'sub/a'],
+    ['sub/deep/up', '../../relative'],
+    ['agents', '/home/node/sub/a'],
+    ['hosts', join(home, 'sub', 'a')],
+    ['directory', './sub/deep/..'],
+  ] as const)
+    symlinkSync(target, join(home, at))
+  for (const path of ['relative', 'sub/deep/up', 'agents', 'hosts', 'directory/a', 'sub//./deep/../a'])
+    assert.equal(await read(`/home/node/${path}`), 'x', path)
+})
+
+test('refuses a path of too many segments and links, and accepts the longest', async (t) => {
+  const { home, read } = workspace(t)
+  writeFileSync(join(home, 'a'), 'x')
+  assert.equal(await read(`/home/node/${'./'.repeat(128)}a`), 'x')
+  await assert.rejects(read(`/home/node/${'./'.repeat(129)}a`), isRefusal('not_found'))
 })
 
 test('opens only regular files and does not block on other kinds', async (t) => {
@@ -79,8 +136,8 @@ test('opens only regular files and does not block on other kinds', async (t) => 
   symlinkSync('/dev/zero', join(home, 'zero'))
   await assert.rejects(read('/home/node/folder'), isRefusal('invalid', 'not a regular file'))
   await assert.rejects(read('/home/node/pipe'), isRefusal('invalid', 'not a regular file'))
-  await assert.rejects(read('/home/node/zero'), isRefusal('invalid', 'leads out'))
-  await assert.rejects(read('/home/node/missing'), isRefusal('not_found', 'cannot read /home/node/missing'))
+  await assert.rejects(read('/home/node/zero'), isRefusal('not_found', '/home/node/zero does not exist, or'))
+  await assert.rejects(read('/home/node/missing'), isRefusal('not_found', '/home/node/missing does not exist, or'))
   await assert.rejects(read('/home/node/folder/missing/x'), isRefusal('not_found', '/home/node/'))
 })
 

@@ -1,8 +1,7 @@
 // Opens files that agents send: from the workspace (`/home/node/`) or a visitors' chat directory (`/home/chat/`). Agents can
 // change these at any time, so a path is resolved once and then opened relative to a descriptor without following links.
 import type { FileHandle } from 'node:fs/promises'
-import { relative, sep } from 'node:path'
-import { errnoCode, refuseDisk } from '../../lib/files/atomic-file.ts'
+import { sep } from 'node:path'
 import type { Directory } from '../../lib/files/directory.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { frontMatterValue } from '../../lib/text/front-matter.ts'
@@ -18,6 +17,8 @@ const CHAT = `${CHAT_HOME}/`
 const PUBLIC_NAME = 'public'
 const PUBLIC = `${HOME}${PUBLIC_NAME}/`
 const PERSONA_BYTES_MAX = 65_536
+/** Segments of a path and of its links. Each one opens all directories above it. */
+const STEPS_MAX = 128
 
 /** Names of files and directories that usually contain keys. */
 const BLOCKED_NAMES = new Set([
@@ -73,7 +74,7 @@ export async function openVisitorFile(
   if (base === undefined)
     return refuse('forbidden', `${path}: in a chat with visitors, files are sent from ${CHAT} or ${PUBLIC} only`)
   await using directory = await (base === CHAT ? openChatHome(layout, folder, jid) : openPublic(layout, folder))
-  if (!directory) return refuse('not_found', `cannot read ${path}: it does not exist`)
+  if (!directory) return refuseUnsendable(path)
   return await openBelow({ directory, path: base }, path, FILE_BYTES_MAX)
 }
 
@@ -100,37 +101,76 @@ async function openBelow(base: Base, path: string, maxBytes: number): Promise<Fi
   }
 }
 
-/** The path relative to the directory, with links resolved. */
+/**
+ * The path relative to the directory, with links resolved. Looks at nothing outside of it, so that neither the refusal nor
+ * the time tells whether a path exists there.
+ */
 async function resolvePath({ directory, path: base }: Base, path: string): Promise<string[]> {
+  const insides = [base, `${await directory.realPath()}${sep}`]
+  const resolved: string[] = []
+  // Reversed, so that taking a segment or adding those of a link does not move the others.
+  const left = path.slice(base.length).split('/').reverse()
+  for (let steps = 0; left.length > 0; steps++) {
+    if (steps > STEPS_MAX) refuseUnsendable(path)
+    const segment = left.pop() ?? ''
+    if (segment === '' || segment === '.') continue
+    if (segment === '..') {
+      if (resolved.pop() === undefined) refuseUnsendable(path)
+      continue
+    }
+    const link = await readLinkBelow(directory, resolved, segment, path)
+    if (link === undefined) {
+      resolved.push(segment)
+      continue
+    }
+    const inside = insides.find((each) => link.startsWith(each))
+    if (link.startsWith('/') && inside === undefined) refuseUnsendable(path)
+    if (inside !== undefined) resolved.length = 0
+    left.push(
+      ...link
+        .slice(inside?.length ?? 0)
+        .split('/')
+        .reverse(),
+    )
+  }
+  if (resolved.length === 0 || isBlockedPath(resolved)) refuseUnsendable(path)
+  return resolved
+}
+
+async function readLinkBelow(
+  directory: Directory,
+  above: readonly string[],
+  name: string,
+  path: string,
+): Promise<string | undefined> {
   try {
-    const real = await directory.realPathOf(path.slice(base.length))
-    return segmentsInside(await directory.realPath(), real, path, base === HOME ? 'your workspace' : base)
+    await using parent = await directory.openPath(above.join('/'))
+    if (!parent) return refuseUnsendable(path)
+    return await parent.readLink(name)
   } catch (error) {
-    if (errnoCode(error) === 'ELOOP') refuse('invalid', `${path} is not a regular file`)
-    // The message must use the agent's path, not the host's.
-    return refuseDisk(error, 'read', path)
+    return refuseUnsendableOr(error, path)
   }
 }
 
 async function openResolved(home: Directory, segments: readonly string[], path: string): Promise<FileHandle> {
   try {
     await using directory = await home.openPath(segments.slice(0, -1).join('/'))
-    const file = await directory?.openFile(segments.at(-1) ?? '')
-    return file ?? refuse('not_found', `cannot read ${path}: it does not exist`)
+    return (await directory?.openFile(segments.at(-1) ?? '')) ?? refuseUnsendable(path)
   } catch (error) {
     // The original message contains a host path.
     if (error instanceof Refusal && error.code === 'invalid') refuse('invalid', `${path} is not a regular file`)
-    if (error instanceof Refusal && error.code !== 'not_found') refuse(error.code, `cannot read ${path}`)
-    throw error
+    return refuseUnsendableOr(error, path)
   }
 }
 
-/** Segments of `real` below `home`. Refuses paths outside `home` and blocked names. */
-export function segmentsInside(home: string, real: string, path: string, name = 'your workspace'): string[] {
-  const segments = relative(home, real).split(sep)
-  if (real === home || segments[0] === '..') refuse('invalid', `${path} leads out of ${name}`)
-  if (isBlockedPath(segments)) refuse('invalid', `${path} leads to a file or directory for keys, which is never sent`)
-  return segments
+/** The same words for a path that is missing, that may not be read and that leads elsewhere. */
+function refuseUnsendable(path: string): never {
+  return refuse('not_found', `${path} does not exist, or is not a file that you can send`)
+}
+
+function refuseUnsendableOr(error: unknown, path: string): never {
+  if (!(error instanceof Refusal)) throw error
+  return error.code === 'unavailable' ? refuse('unavailable', `cannot read ${path}`) : refuseUnsendable(path)
 }
 
 export function isBlockedPath(segments: readonly string[]): boolean {

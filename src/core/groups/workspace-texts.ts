@@ -1,9 +1,9 @@
 // Reads small text files of a workspace with the checks of `openWorkspaceFile`. Synchronous, because the start of a turn waits
 // for them and the thread pool takes far longer than the few system calls.
+import { relative, sep } from 'node:path'
 import type { SyncDirectory } from '../../lib/files/directory-sync.ts'
-import { Refusal } from '../../lib/refusal.ts'
 import type { Layout } from '../layout.ts'
-import { isBlockedPath, segmentsInside } from './workspace-files.ts'
+import { isBlockedPath } from './workspace-files.ts'
 import { openHomeSync } from './workspace-home.ts'
 
 /** One entry per name; undefined if it is not a regular file or larger than `maxBytes`. */
@@ -32,12 +32,8 @@ function readText(home: SyncDirectory, name: string, maxBytes: number): string |
 function resolvePath(home: SyncDirectory, name: string): string[] | undefined {
   const real = home.realPathOf(name)
   if (real === undefined) return undefined
-  try {
-    return segmentsInside(home.realPath(), real, name)
-  } catch (error) {
-    if (error instanceof Refusal) return undefined
-    throw error
-  }
+  const segments = relative(home.realPath(), real).split(sep)
+  return segments[0] === '' || segments[0] === '..' || isBlockedPath(segments) ? undefined : segments
 }
 
 function openBelow(home: SyncDirectory, segments: readonly string[]): SyncDirectory | undefined {

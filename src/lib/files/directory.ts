@@ -159,11 +159,6 @@ export class Directory implements AsyncDisposable {
     return this.#options.byPath ? realpath(this.path) : readlink(`/proc/self/fd/${this.fd}`)
   }
 
-  /** Resolves all links of a path below. Only a hint, which may be outdated at once. */
-  async realPathOf(path: string): Promise<string> {
-    return realpath(this.#options.byPath ? join(this.path, path) : `/proc/self/fd/${this.fd}/${path}`)
-  }
-
   /** The kind of the entry itself, not of a link's target; undefined if nothing has this name. */
   async kindOf(name: string): Promise<EntryKind | undefined> {
     try {
