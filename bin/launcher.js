@@ -10,8 +10,9 @@ import { fileURLToPath } from 'node:url'
 const NO_WARNINGS = '--disable-warning=ExperimentalWarning'
 // V8 reads the size of its young generation only at startup; the default keeps 16 MiB twice.
 const SMALL_HEAP = '--max-semi-space-size=4'
-/** Node flags of long-running commands. Short commands need none and start faster without a restart. */
+/** Node flags of long-running commands and of those that use node:ffi. Short commands need none and start faster without a restart. */
 const FLAGS = {
+  'svc backup': [NO_WARNINGS],
   'svc serve': [SMALL_HEAP, NO_WARNINGS],
   'svc start': [SMALL_HEAP, NO_WARNINGS],
   'egress-proxy proxy': [NO_WARNINGS],

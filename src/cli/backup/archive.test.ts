@@ -62,6 +62,7 @@ suite('the archive of a backup', () => {
       makeDirectoryEntry('d', 7),
       makeTextEntry(`d/${LONG_NAME}`, 'content', 8),
       makeLink('d/l', 'x'),
+      { ...makeTextEntry('d/holes', 'content', 8), realSize: 99 },
     )
     const whole = await unpack(archive)
     await fc.assert(

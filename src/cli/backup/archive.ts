@@ -14,14 +14,15 @@ import {
 import { refuse } from '../../lib/refusal.ts'
 import { tryParseJson } from '../../lib/text/json.ts'
 
-const FORMAT = 1
+/** Format 1 has no files with holes. */
+const FORMAT = 2
 const HEADER = 'svc-backup.json'
 const MANIFEST = 'manifest.jsonl'
 const SUM = 'manifest.sha256'
 const TEXT_MAX = 2 ** 29
 
 const Header = z.object({
-  format: z.literal(FORMAT),
+  format: z.literal([1, FORMAT]),
   svc: z.string(),
   instance: z.string(),
   created_at: z.string(),
@@ -83,8 +84,8 @@ async function* packEntry(entry: ArchiveEntry, manifest: string[]): AsyncGenerat
 }
 
 /** Includes all header fields, so that a changed mode or link is detected like a changed byte. */
-function formatManifestLine({ path, kind, size, mode, mtime, link }: TarHead, hash: Hash): string {
-  return `${JSON.stringify({ path, kind, size, mode, mtime, link, sha256: hash.digest('hex') })}\n`
+function formatManifestLine({ path, kind, size, realSize, mode, mtime, link }: TarHead, hash: Hash): string {
+  return `${JSON.stringify({ path, kind, size, realSize, mode, mtime, link, sha256: hash.digest('hex') })}\n`
 }
 
 /** Yields the header and all entries but manifest and checksum. Refuses a damaged archive at its end at the latest. */

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { Layout } from '../../core/layout.ts'
 import { Directory } from '../../lib/files/directory.ts'
 import { readEnvText } from '../../lib/files/env-file.ts'
+import { type Extent, findExtents, formatExtents } from '../../lib/files/sparse-file.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { type StoreSnapshot, writeRow } from '../../store/backup-rows.ts'
 import { type ArchiveEntry, makeDirectoryEntry, makeTextEntry } from './archive.ts'
@@ -15,6 +16,8 @@ const ROWS_LENGTH = 4 * 1024 * 1024
 /** Files up to this size are read before their header is written, so that they may shrink or grow meanwhile. */
 const SMALL_BYTES = 1024 * 1024
 const CHUNK_BYTES = 256 * 1024
+/** Half of what common file systems can restore. Only a file of holes is that large. */
+const FILE_MAX_BYTES = 2 ** 43
 const DEPTH_MAX = 128
 const PATH_MAX = 3500
 
@@ -181,9 +184,15 @@ async function* readFile(
 ): AsyncGenerator<ArchiveEntry> {
   await using file = await openFile(directory, name, stats)
   if (!file) return
-  const { mode, mtimeMs, size } = await file.stat()
+  const { mode, mtimeMs, size, blocks } = await file.stat()
+  if (size > FILE_MAX_BYTES)
+    return void stats.notes.push(`${path} is larger than ${FILE_MAX_BYTES} bytes and is not in the backup`)
+  const onShrunk = (): void => void stats.notes.push(`${path} shrank while it was read`)
   const small = size <= SMALL_BYTES ? await readUpTo(file, size) : undefined
-  const length = small?.length ?? size
+  // A file without holes takes at least as much space as it is long.
+  const extents = small || blocks * 512 >= size ? undefined : findExtents(file.fd, size)
+  const list = extents ? formatExtents(extents, size) : Buffer.alloc(0)
+  const length = small?.length ?? list.length + (extents?.reduce((sum, extent) => sum + extent.length, 0) ?? size)
   stats.files++
   stats.bytes += length
   stats.onProgress()
@@ -191,9 +200,10 @@ async function* readFile(
     path,
     kind: 'file',
     size: length,
+    ...(extents ? { realSize: size } : {}),
     mode: mode & 0o777,
     mtime: Math.max(0, Math.floor(mtimeMs / 1000)),
-    body: small ? [small] : readChunks(file, length, () => stats.notes.push(`${path} shrank while it was read`)),
+    body: small ? [small] : readBody(file, list, extents ?? [{ offset: 0, length: size }], onShrunk),
   }
 }
 
@@ -219,18 +229,25 @@ async function readUpTo(file: FileHandle, size: number): Promise<Buffer> {
   return buffer.subarray(0, length)
 }
 
-/** Yields exactly `size` bytes: the first ones of a file that grows, and zeros at the end of one that shrinks. */
-async function* readChunks(file: FileHandle, size: number, onShrunk: () => void): AsyncGenerator<Buffer> {
+/** Yields the list and exactly the extents: nothing more of a file that grows, and zeros at the end of one that shrinks. */
+async function* readBody(
+  file: FileHandle,
+  list: Buffer,
+  extents: readonly Extent[],
+  onShrunk: () => void,
+): AsyncGenerator<Buffer> {
+  yield list
   let isShrunk = false
-  for (let at = 0; at < size; ) {
-    const wanted = Math.min(CHUNK_BYTES, size - at)
-    const { bytesRead, buffer } = await file.read(Buffer.alloc(wanted), 0, wanted, at)
-    if (bytesRead === 0 && !isShrunk) {
-      isShrunk = true
-      onShrunk()
+  for (const { offset, length } of extents)
+    for (let at = 0; at < length; ) {
+      const wanted = Math.min(CHUNK_BYTES, length - at)
+      const { bytesRead, buffer } = await file.read(Buffer.alloc(wanted), 0, wanted, offset + at)
+      if (bytesRead === 0 && !isShrunk) {
+        isShrunk = true
+        onShrunk()
+      }
+      const read = bytesRead === 0 ? wanted : bytesRead
+      yield buffer.subarray(0, read)
+      at += read
     }
-    const length = bytesRead === 0 ? wanted : bytesRead
-    yield buffer.subarray(0, length)
-    at += length
-  }
 }

@@ -2,10 +2,11 @@
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
-import { chmod, lstat, mkdir, open, rename, rm, stat, statfs, symlink } from 'node:fs/promises'
+import { chmod, type FileHandle, lstat, mkdir, open, rename, rm, stat, statfs, symlink } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { errnoCode, refuseDisk } from '../../lib/files/atomic-file.ts'
+import { readSparse, type SparsePart } from '../../lib/files/sparse-file.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { ArchiveEntry } from './archive.ts'
 
@@ -36,7 +37,7 @@ export class RestoreDirectory implements AsyncDisposable {
   }
 
   /** `path` is relative to the root; its directory must exist. Links are created by `finish`, so no write follows one. */
-  async write(path: string, { kind, mode, mtime, link, body }: ArchiveEntry): Promise<void> {
+  async write(path: string, { kind, realSize, mode, mtime, link, body }: ArchiveEntry): Promise<void> {
     const target = join(this.root, path)
     try {
       if (kind === 'link') this.#links.push([target, link ?? ''])
@@ -46,7 +47,8 @@ export class RestoreDirectory implements AsyncDisposable {
       } else {
         const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW } = constants
         await using file = await open(target, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
-        for await (const chunk of body) await file.writeFile(chunk)
+        if (realSize === undefined) for await (const chunk of body) await file.writeFile(chunk)
+        else await writeSparse(file, readSparse(body, realSize), realSize)
         await file.chmod(mode)
         await file.utimes(mtime, mtime)
       }
@@ -75,6 +77,14 @@ export class RestoreDirectory implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await rm(this.root, { recursive: true, force: true })
   }
+}
+
+/** What is not written stays a hole. */
+async function writeSparse(file: FileHandle, parts: AsyncIterable<SparsePart>, size: number): Promise<void> {
+  for await (const { offset, bytes } of parts)
+    for (let at = 0; at < bytes.length; )
+      at += (await file.write(bytes, at, bytes.length - at, offset + at)).bytesWritten
+  await file.truncate(size)
 }
 
 /** One call, because a sync of each file would take minutes. Without the program, the system writes the data later. */

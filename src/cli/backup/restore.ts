@@ -5,6 +5,7 @@ import { securePrivateDirectories } from '../../core/groups/private-directories.
 import { layout } from '../../core/layout.ts'
 import { INSTANCE_SETTINGS } from '../../daemons/settings.ts'
 import { PRODUCT_TABLES } from '../../daemons/tables.ts'
+import { readSparse } from '../../lib/files/sparse-file.ts'
 import type { TarEntry } from '../../lib/files/tar.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { readSettings, type SettingSource, sourceOf } from '../../lib/settings.ts'
@@ -94,6 +95,7 @@ async function verify(archive: ArchiveFile, onProgress: (bytes: number) => void)
     if (header) checkLocation(entry, header)
     else header = await readHeader(entry)
     if (entry.path === ENV) env = await readEntryText(entry)
+    if (entry.realSize !== undefined) for await (const _ of readSparse(entry.body, entry.realSize));
     bytes += entry.size
     onProgress(bytes)
   }

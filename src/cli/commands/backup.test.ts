@@ -307,6 +307,67 @@ suite('svc backup', () => {
     assert.deepEqual([names.includes('dangling'), names.includes('pipe')], [true, false])
   })
 
+  test('keeps the holes of files, and does not read them', async (t) => {
+    const cli = await demoCli(t)
+    const home = join(cli.root, ...FOLDER)
+    // Reading this many zeros would take hours.
+    const [size, at] = [2 ** 42, 2 ** 41]
+    for (const name of ['holes', 'nothing']) {
+      fs.writeFileSync(join(home, name), '')
+      fs.truncateSync(join(home, name), size)
+    }
+    const content = randomBytes(1_500_000)
+    const opened = fs.openSync(join(home, 'holes'), 'r+')
+    fs.writeSync(opened, content, 0, content.length, at)
+    fs.closeSync(opened)
+    const file = join(tempDir(t), 'b')
+    const made = JSON.parse(await cli.ok(['backup', 'demo', file, '--with-keys', '--json']))
+    assert.deepEqual(made.notes, [])
+    const copy = await restoreCopy(t, file)
+    for (const [name, blocks] of [
+      ['holes', 8 * 1024 * 1024],
+      ['nothing', 65_536],
+    ] as const) {
+      const stats = fs.statSync(join(copy.root, ...FOLDER, name))
+      assert.equal(stats.size, size)
+      assert.ok(stats.blocks * 512 <= blocks, `${name}: ${stats.blocks}`)
+    }
+    const restored = fs.openSync(join(copy.root, ...FOLDER, 'holes'), 'r')
+    t.after(() => fs.closeSync(restored))
+    const read = Buffer.alloc(content.length + 2)
+    fs.readSync(restored, read, 0, read.length, at - 1)
+    assert.deepEqual(read, Buffer.concat([Buffer.alloc(1), content, Buffer.alloc(1)]))
+  })
+
+  test('leaves out a file that is larger than others can restore, and says so', async (t) => {
+    const cli = await demoCli(t)
+    for (const [name, size] of [
+      ['largest', 2 ** 43],
+      ['larger', 2 ** 43 + 1],
+    ] as const) {
+      fs.writeFileSync(join(cli.root, ...FOLDER, name), '')
+      fs.truncateSync(join(cli.root, ...FOLDER, name), size)
+    }
+    const file = join(tempDir(t), 'b')
+    const made = JSON.parse(await cli.ok(['backup', 'demo', file, '--with-keys', '--json']))
+    assert.deepEqual(made.notes, [
+      'files/groups/main/larger is larger than 8796093022208 bytes and is not in the backup',
+    ])
+  })
+
+  test('restores an archive of the first format', async (t) => {
+    const cli = await demoCli(t)
+    const { steps, tables, counters } = await openSnapshot({ path: join(cli.root, 'store', 'svc.db') }, 0)
+    const entries = [
+      ...['files', 'files/groups', 'files/groups/main'].map((path) => makeDirectoryEntry(path, 0)),
+      makeTextEntry('files/groups/main/a', 'x', 0),
+    ]
+    const file = join(tempDir(t), 'b')
+    fs.writeFileSync(file, zstdCompressSync(await makeArchive(entries, { format: 1, steps, tables, counters })))
+    await cli.ok(['restore', file, 'two'])
+    assert.equal(fs.readFileSync(join(cli.dir, 'svc_two', ...FOLDER, 'a'), 'utf8'), 'x')
+  })
+
   test('refuses a damaged store', async (t) => {
     const cli = await demoCli(t)
     const store = join(cli.root, 'store', 'svc.db')
@@ -388,9 +449,18 @@ suite('svc restore', () => {
       [/not a settings file/, [makeDirectoryEntry('settings', 0), makeTextEntry('settings/evil', '', 0)]],
       [/unknown table/, [makeDirectoryEntry('store', 0), makeDirectoryEntry('store/evil', 0)]],
       [/newer svc/, [], { steps: [['groups', 999]] }],
-      [/newer svc/, [], { format: 2 }],
+      [/newer svc/, [], { format: 3 }],
       [/are not those of its svc version/, [], { tables: [{ name: 'groups; drop table x', columns: ['a'] }] }],
       [/header is not valid/, [], { engine: 'other' }],
+      [/header is not valid/, [], { format: 0 }],
+      [
+        /list of the parts/,
+        [
+          makeDirectoryEntry('files', 0),
+          makeDirectoryEntry('files/groups', 0),
+          { ...makeTextEntry('files/groups/x', '1', 0), realSize: 9 },
+        ],
+      ],
     ]
     for (const [message, entries, header] of hostile) {
       fs.writeFileSync(bad, zstdCompressSync(await makeArchive(entries, header)))

@@ -44,6 +44,7 @@ const path = fc.array(segment, { minLength: 1, maxLength: 4 }).map((segments) =>
 const items = fc.array(
   fc.oneof(
     fc.tuple(path, fc.uint8Array({ maxLength: 1500 })).map(([name, bytes]) => item(name, bytes)),
+    fc.tuple(path, fc.nat()).map(([name, realSize]) => item(name, 'x', { realSize })),
     path.map((name) => item(name, '', { kind: 'directory', mode: 0o700 })),
     fc.tuple(path, path).map(([name, link]) => item(name, '', { kind: 'link', mode: 0o777, link })),
   ),
@@ -84,6 +85,24 @@ suite('tar', () => {
       assert.fail()
     }
     assert.equal((await first()).size, 2 ** 40)
+  })
+
+  test('refuses incomplete records of a file with holes', async () => {
+    const archive = packed([item('a', 'b', { realSize: 9 })])
+    for (const [from, to] of [
+      ['major=1', 'major=2'],
+      ['minor=0', 'minor=1'],
+      ['sparse.realsize', 'sparse.realsizf'],
+      ['realsize=9', 'realsize=x'],
+    ] as const) {
+      const bad = Buffer.from(archive)
+      bad.write(to, archive.indexOf(from))
+      await assert.rejects(unpacked(bad), isRefusal('invalid', 'damaged'), to)
+    }
+    await assert.rejects(
+      unpacked(packed([item('d', '', { kind: 'directory', realSize: 9 })])),
+      isRefusal('invalid', 'holes'),
+    )
   })
 
   test('refuses paths that lead outside, other entry kinds and other dialects', async () => {

@@ -14,6 +14,8 @@ export interface TarHead {
   readonly mode: number
   /** In seconds. */
   readonly mtime: number
+  /** Size of a file with holes, whose content is a list of extents and their data (`sparse-file.ts`). */
+  readonly realSize?: number
   /** Target of a link. */
   readonly link?: string
 }
@@ -28,6 +30,9 @@ const SIZE_MAX = 0o77777777777
 const PAX_MAX = 64 * 1024
 const PATH_MAX = 4096
 const FLAGS: Readonly<Record<TarKind, string>> = { file: '0', directory: '5', link: '2' }
+/** Records of GNU tar for a file with holes. */
+const SPARSE = { 'GNU.sparse.major': '1', 'GNU.sparse.minor': '0' } as const
+const REAL_SIZE = 'GNU.sparse.realsize'
 const KINDS: Readonly<Record<string, TarKind>> = { 0: 'file', 5: 'directory', 2: 'link' }
 
 /** The end of an archive. */
@@ -40,6 +45,7 @@ export function tarHead(head: TarHead): Buffer {
     ...(isShort(path) ? {} : { path }),
     ...(head.link === undefined || isShort(head.link) ? {} : { linkpath: head.link }),
     ...(head.size <= SIZE_MAX ? {} : { size: String(head.size) }),
+    ...(head.realSize === undefined ? {} : { ...SPARSE, [REAL_SIZE]: String(head.realSize) }),
   }
   const own = block({ ...head, path, size: Math.min(head.size, SIZE_MAX) }, FLAGS[head.kind])
   if (Object.keys(records).length === 0) return own
@@ -144,7 +150,12 @@ function headOf(head: Buffer, pax: ReadonlyMap<string, string>): TarHead {
     refuseDamaged('a symbolic link has no target')
   const [mode, mtime] = [numberAt(head, 100, 8), numberAt(head, 136, 12)]
   if (mode > 0o777) refuseDamaged(`${JSON.stringify(path.slice(0, 80))} has the mode ${mode.toString(8)}`)
-  return { path, kind, size, mode, mtime, ...(link === undefined ? {} : { link }) }
+  const realSize = realSizeOf(kind, pax)
+  return {
+    ...{ path, kind, size, mode, mtime },
+    ...(realSize === undefined ? {} : { realSize }),
+    ...(link === undefined ? {} : { link }),
+  }
 }
 
 /** Requires a relative path without `.`, `..` or empty segments. */
@@ -163,9 +174,21 @@ function flagOf(head: Buffer): string {
 
 function sizeOf(head: Buffer, pax: ReadonlyMap<string, string>): number {
   const paxSize = pax.get('size')
-  if (paxSize === undefined) return numberAt(head, 124, 12)
-  const size = /^\d{1,16}$/.test(paxSize) ? Number(paxSize) : Number.NaN
+  return paxSize === undefined ? numberAt(head, 124, 12) : sizeIn(paxSize)
+}
+
+function sizeIn(text: string): number {
+  const size = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN
   return Number.isSafeInteger(size) ? size : refuseDamaged('a size is not a number')
+}
+
+function realSizeOf(kind: TarKind, pax: ReadonlyMap<string, string>): number | undefined {
+  const size = pax.get(REAL_SIZE)
+  const marks = Object.entries(SPARSE).filter(([key, value]) => pax.get(key) === value).length
+  const isSparse = kind === 'file' && size !== undefined && marks === 2
+  if (!isSparse && [REAL_SIZE, ...Object.keys(SPARSE)].some((key) => pax.has(key)))
+    refuseDamaged('a file with holes is in another format')
+  return isSparse ? sizeIn(size) : undefined
 }
 
 function numberAt(head: Buffer, at: number, length: number): number {
@@ -178,12 +201,12 @@ function textAt(head: Buffer, at: number, length: number): string {
   return /^[\x20-\x7e]*$/.test(text) ? text : refuseDamaged('a header has a name that is not ASCII')
 }
 
-const PAX_KEYS: ReadonlySet<string> = new Set(['path', 'linkpath', 'size'])
+const PAX_KEYS: ReadonlySet<string> = new Set(['path', 'linkpath', 'size', REAL_SIZE, ...Object.keys(SPARSE)])
 
 function paxRecords(bytes: Buffer): Map<string, string> {
   const records = new Map<string, string>()
   for (let at = 0; at < bytes.length; ) {
-    const [, digits = '', key = ''] = /^(\d{1,6}) ([a-z]+)=/.exec(bytes.toString('latin1', at, at + 32)) ?? []
+    const [, digits = '', key = ''] = /^(\d{1,6}) ([A-Za-z.]+)=/.exec(bytes.toString('latin1', at, at + 32)) ?? []
     const [from, end] = [at + digits.length + key.length + 2, at + Number(digits) - 1]
     if (!PAX_KEYS.has(key) || records.has(key) || end < from || bytes[end] !== 0x0a)
       refuseDamaged('a record is malformed')
