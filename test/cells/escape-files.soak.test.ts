@@ -73,8 +73,7 @@ forEachUser('files', ['python'], (user) => {
   test('/proc/<pid> gives no access to outside files through root, cwd, fd or map_files', async () => {
     const output = await host().attack(perl(THROUGH_PROCESSES([...secrets(), '/.env', '/other/secret'])))
     assert.doesNotMatch(output, new RegExp(`${ENV_SECRET}|${OTHER_SECRET}|root:`))
-    const first = `ls /proc/1/root/; ls -di / /proc/1/root/ | awk '{ print $1 }' | sort -u | wc -l`
-    assert.match(await host().attack(first), /\n1$/)
+    assert.match(await host().attack('ls /proc/1/root/'), /Permission denied/)
   })
 
   test('the paths in the list of mounts cannot be opened', async () => {
@@ -244,7 +243,9 @@ for path in ${JSON.stringify([...all, '\0svc-test-abstract'])}:
     except OSError as error:
         print(error.strerror)`
     const output = await attack(python(program))
-    assert.deepEqual(new Set(output.split('\n')), new Set(['No such file or directory', 'Connection refused']))
+    // Agents may not look through the first process of the cell.
+    const errors = ['No such file or directory', 'Connection refused', 'Permission denied']
+    assert.deepEqual(new Set(output.split('\n')), new Set(errors))
     assert.equal(connections, 0)
   })
 

@@ -15,10 +15,13 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, type TestContext, test } from 'node:test'
+import { canRefuseDescriptors } from '../../src/agent-socket/socket-options.ts'
+import { processTree } from '../../src/cell/resource-usage.ts'
 import { openKeyring } from '../../src/core/secrets/keyring.ts'
 import { secretContext } from '../../src/core/secrets/secrets.ts'
 import { forEachUser, openFifoGate } from '../support/attack.ts'
 import { type AttackInstance, attackInstance, INHERITED_FD, type ServedInstance } from '../support/attack-instance.ts'
+import { STUCK } from '../support/attack-programs.ts'
 import { needs } from '../support/needs.ts'
 import { tempDir } from '../support/temp.ts'
 import { until } from '../support/until.ts'
@@ -102,7 +105,8 @@ forEachUser('an instance', ['python'], (user) => {
     t.after(() => rmSync(join(instance.home('other'), 'gate')))
     const other = served.ask('other', 'cat gate > /dev/null; echo $SVC_TURN')
     await gate.reached()
-    const findSockets = (): string[] => globSync(join(tmpdir(), `svc-run-${served.pid}-*`, '*'))
+    const processes = await processTree(served.pid)
+    const findSockets = (): string[] => processes.flatMap((pid) => globSync(join(tmpdir(), `svc-run-${pid}-*`, '*')))
     // The socket of the other run, and possibly the one prepared for the next run.
     const runSockets = findSockets()
     assert.ok([1, 2].includes(runSockets.length), runSockets.join())
@@ -118,7 +122,7 @@ for path in ${JSON.stringify(paths)}:
         socket.socket(socket.AF_UNIX).connect(path)
         print("connected", path)
     except OSError as error:
-        if error.errno != 2: print(path, error)
+        if error.errno not in (2, 13): print(path, error)
 socket.socket(socket.AF_UNIX).connect("/run/ipc/gated.sock")
 print("own")'`
     assert.equal((await served.ask('team', program)).text, 'own')
@@ -127,6 +131,24 @@ print("own")'`
     const left = findSockets()
     assert.ok(left.length <= 1, left.join())
     assert.ok(!runSockets.every((path) => left.includes(path)))
+  })
+
+  test('takes no descriptor from an agent, also in the turn of a visitor', async () => {
+    const attempt = `
+results = [send(tools(), b'{', [stuck()])]
+for number in (0, 1, 2):
+    try: results.append(send(socket.socket(fileno=os.dup(number)), b'x', [stuck()]))
+    except OSError as error: results.append(error.strerror)
+print(results)
+sys.stdout.flush()
+os._exit(0)`
+    const program = `cat > /tmp/attack.py <<'END'\n${STUCK}${attempt}\nEND\nexec python3 /tmp/attack.py`
+    const refused = canRefuseDescriptors() ? 'Operation not permitted' : 'sent'
+    const stream = 'Socket operation on non-socket'
+    const expected = `['${refused}', '${stream}', '${stream}', '${stream}']`
+    assert.equal((await served.ask('team', program)).text, expected)
+    assert.equal((await served.askAsVisitor('team', program)).text, expected)
+    assert.equal((await served.ask('other', 'echo > /dev/stderr; echo alive > /dev/stdout')).text.trim(), 'alive')
   })
 
   test('lets an agent act only for its own turn', async (t) => {
