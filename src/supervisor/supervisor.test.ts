@@ -16,6 +16,7 @@ process.on('message', (message) => {
   if (message.kind !== 'peer') return
   const { order } = message.message
   if (order === 'exit') process.exit(3)
+  if (order === 'refuse') process.exit(1)
   if (order === 'hang') for (;;);
   if (order === 'report') say({ kind: 'peer', message: { report: { role, urls, seen } } })
 })
@@ -80,6 +81,16 @@ test('ends with the exit code of a front that cannot start', async (t) => {
   const { ended, restarts } = open(t, {}, { FAILS: 'yes' })
   assert.equal(await ended, 7)
   assert.deepEqual(restarts, [])
+})
+
+test('ends with a front that ends with a reason, and stops the runner', async (t) => {
+  const { ended, all, ready, receive, order, restarts } = open(t)
+  await ready('front')
+  receive(all('front')[0], { kind: 'start-runner' })
+  await ready('runner')
+  order(all('front')[0], 'refuse')
+  assert.equal(await ended, 1)
+  assert.deepEqual([restarts, all('runner')[0]?.child.exitCode], [[], 0])
 })
 
 test('starts a process again that ended, with the addresses of the front before it, and says why', async (t) => {

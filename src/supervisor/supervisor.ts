@@ -20,6 +20,8 @@ const START_MS = 60_000
 const CHECK_MS = 250
 /** If the parent itself was stopped for longer than this, it gives its children time to be heard. */
 const LATE_MS = 1000
+/** Exit code of a command that says why it ends. */
+const REFUSED = 1
 const RESTART_MS = 100
 const RESTART_MAX_MS = 30_000
 /** A process that ran for this long starts again without a growing pause. */
@@ -62,12 +64,13 @@ export class Supervisor {
   #urls: DaemonAddresses | undefined
   #checkedAt = performance.now()
   #isStopping = false
+  #exitCode = 0
 
   constructor(options: SupervisorOptions) {
     this.#options = options
   }
 
-  /** Resolves to the exit code: that of a front that could not start, or 0 after `stop`. */
+  /** Resolves to the exit code: that of a front that ended with a reason, or 0 after `stop`. */
   async run(): Promise<number> {
     const check = setInterval(() => this.#checkLife(), CHECK_MS)
     this.#start('front')
@@ -84,7 +87,7 @@ export class Supervisor {
     this.#isStopping = true
     for (const restart of this.#restarts) clearTimeout(restart)
     for (const child of Object.values(this.#children)) child.process.kill(signal)
-    this.#endIfOver(0)
+    this.#endIfOver()
   }
 
   #start(role: ProcessRole): void {
@@ -104,7 +107,7 @@ export class Supervisor {
       if (child.process.pid === undefined) this.#onEnd(role, child, 1, error.message)
     })
     child.process.on('exit', (code, signal) =>
-      this.#onEnd(role, child, code ?? 1, child.killReason ?? describeExit(code, signal)),
+      this.#onEnd(role, child, code ?? 1, child.killReason ?? describeExit(code, signal), code === REFUSED),
     )
   }
 
@@ -126,13 +129,15 @@ export class Supervisor {
     if (child?.heardAt !== undefined) send(child, { kind: 'peer', message })
   }
 
-  #onEnd(role: ProcessRole, child: Child, code: number, reason: string): void {
+  #onEnd(role: ProcessRole, child: Child, code: number, reason: string, isDeliberate = false): void {
     if (this.#children[role] !== child) return
     delete this.#children[role]
-    // A front that cannot start has said why, and the runner has not been started yet.
-    if (role === 'front' && !this.#urls) this.#isStopping = true
-    if (this.#isStopping) {
-      this.#endIfOver(code)
+    // A front that refuses to start or to go on has said why, and another one would do the same.
+    const isOver = role === 'front' && (!this.#urls || isDeliberate)
+    if (isOver || this.#isStopping) {
+      this.#exitCode = Math.max(this.#exitCode, code)
+      if (this.#isStopping) this.#endIfOver()
+      else this.stop()
       return
     }
     const isSteady = performance.now() - child.startedAt >= STEADY_MS
@@ -149,8 +154,8 @@ export class Supervisor {
     this.#restarts.add(restart)
   }
 
-  #endIfOver(code: number): void {
-    if (Object.keys(this.#children).length === 0) this.#ended.resolve(code)
+  #endIfOver(): void {
+    if (Object.keys(this.#children).length === 0) this.#ended.resolve(this.#exitCode)
   }
 
   #checkLife(): void {
