@@ -2,6 +2,7 @@
 import { hash } from 'node:crypto'
 import { join, resolve } from 'node:path'
 import { refuse } from '../lib/refusal.ts'
+import { worldOf } from './access/tiers.ts'
 import { type AgentUsers, WORKSPACES } from './agent-user.ts'
 import { folderFault } from './values.ts'
 
@@ -121,11 +122,6 @@ export function groupDirs(instance: Layout, folder: string): GroupDirs {
     webPub: join(instance.webPub, folder),
     webPriv: join(instance.webPriv, folder),
   }
-}
-
-/** The first segment of a folder. */
-export function worldOf(folder: string): string {
-  return folder.split('/', 1)[0] ?? folder
 }
 
 /** The world of a directory in `chats`. */

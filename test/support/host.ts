@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path'
 import { after, suite, type TestContext } from 'node:test'
 import type { z } from 'zod'
 import type { Caller, Face } from '../../src/core/access/caller.ts'
+import { agentUsers } from '../../src/core/agent-user.ts'
 import { groupDirs, layout } from '../../src/core/layout.ts'
 import { type OpenHost, openHost } from '../../src/daemons/process/host.ts'
 import { PRODUCT_TABLES } from '../../src/daemons/tables.ts'
@@ -122,7 +123,8 @@ export interface TestFault {
 /** `store`: the address of a store that is shared with another host, like two processes. */
 export async function testHost(t: TestContext, engine: EngineName = 'sqlite', store?: StoreAddress): Promise<TestHost> {
   const clock = fakeClock()
-  const places = layout(tempDir(t))
+  const root = tempDir(t)
+  const places = layout(root, agentUsers({ AGENT_UIDS: 1000 }, root))
   const faults: TestFault[] = []
   const host = await openHost({
     instance: 'test',

@@ -5,8 +5,9 @@ import { Directory } from '../../lib/files/directory.ts'
 import { chownTree } from '../../lib/files/directory-tree.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { Engine } from '../../store/engine.ts'
+import { ROOT_FOLDER, worldOf } from '../access/tiers.ts'
 import { type AgentUser, type AgentUsers, userOfWorld } from '../agent-user.ts'
-import { groupDirs, type Layout, worldOf, worldOfChats } from '../layout.ts'
+import { groupDirs, type Layout, worldOfChats } from '../layout.ts'
 import { folderFault } from '../values.ts'
 import { WORLD_MODE } from './workspace-home.ts'
 import { findWorldOrdinal } from './world-users.ts'
@@ -65,7 +66,7 @@ export class WorldOwners {
       }
     }
     // The root keeps the user that all agents had.
-    const worlds = (await namesIn(layout.groups)).sort((a, b) => Number(b === 'main') - Number(a === 'main'))
+    const worlds = (await namesIn(layout.groups)).sort((a, b) => Number(b === ROOT_FOLDER) - Number(a === ROOT_FOLDER))
     for (const world of worlds) await change(world, (user) => this.#change(groupDirs(layout, world).home, user, world))
     for (const name of await namesIn(layout.chats))
       for (const chat of await namesIn(join(layout.chats, name)))
