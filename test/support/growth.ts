@@ -41,3 +41,41 @@ function timeOf(work: () => void, now: () => number, least: number): number {
     if (passed >= least) return passed / repeats
   }
 }
+
+/** Doubled work of linear time, with some room for caches and the garbage collector. */
+export const DOUBLED_MAX = 2.5
+
+/**
+ * Returns the factor of the time for twice the size: about 2 if linear, 4 if quadratic. Takes the best of several runs, so
+ * that other processes do not count. A step over the limit counts only if the next one is over it too.
+ */
+export function doubling<T>(size: number, prepare: (size: number) => T, work: (input: T) => void): number {
+  const first = stepFactor(prepare(size), prepare(2 * size), work)
+  if (first <= DOUBLED_MAX) return first
+  return Math.min(first, stepFactor(prepare(2 * size), prepare(4 * size), work))
+}
+
+function stepFactor<T>(small: T, large: T, work: (input: T) => void): number {
+  const best = { small: Number.POSITIVE_INFINITY, large: Number.POSITIVE_INFINITY }
+  for (let round = 0; round < ROUNDS; round++) {
+    best.small = Math.min(
+      best.small,
+      timeOf(
+        () => work(small),
+        () => performance.now(),
+        BY_CLOCK_MS,
+      ),
+    )
+    best.large = Math.min(
+      best.large,
+      timeOf(
+        () => work(large),
+        () => performance.now(),
+        BY_CLOCK_MS,
+      ),
+    )
+    // Later rounds would only lower the time of the small one.
+    if (round > 1 && best.large / best.small <= DOUBLED_MAX) break
+  }
+  return best.large / best.small
+}

@@ -21,6 +21,8 @@ export function filterOutput(text: string): FilteredOutput {
     tags.findLast(([, slash, name]) => slash === '/' && name?.toLowerCase() === 'status')?.index ?? -1
   const statuses: string[] = []
   const open: string[] = []
+  /** The number of open blocks of each name, so that the list is searched only for blocks that it contains. */
+  const counts = new Map<string, number>()
   let [prose, status, at] = ['', '', 0]
   const take = (until: number): void => {
     const between = text.slice(at, until)
@@ -34,15 +36,16 @@ export function filterOutput(text: string): FilteredOutput {
     take(tag.index)
     at = tag.index + whole.length
     if (slash === '/') {
-      const from = open.lastIndexOf(name)
+      const from = (counts.get(name) ?? 0) > 0 ? open.lastIndexOf(name) : -1
       if (from === 0 && name === 'status') {
         statuses.push(status)
         status = ''
       }
-      if (from >= 0) open.length = from
-    } else if (name !== 'status') open.push(name)
-    else if (open.length === 0 && tag.index < lastStatusEnd) open.push(name)
-    else if (open.length === 0) {
+      if (from >= 0) for (const closed of open.splice(from)) counts.set(closed, (counts.get(closed) ?? 1) - 1)
+    } else if (name !== 'status' || (open.length === 0 && tag.index < lastStatusEnd)) {
+      open.push(name)
+      counts.set(name, (counts.get(name) ?? 0) + 1)
+    } else if (open.length === 0) {
       const newline = text.indexOf('\n', at)
       const end = newline < 0 ? text.length : newline
       statuses.push(text.slice(at, end).replace(TAG, ''))

@@ -32,7 +32,7 @@ export async function onboardChat(tx: Tx, message: UnroutedMessage): Promise<str
   }
   if (text === undefined || row.attempts >= ANSWERED_NAMES_MAX) return undefined
   if (!RoutableJid.safeParse(jid).success) return undefined
-  const request = await requestFolder(tx, row, { folder: folderIn(text), by: sender, now })
+  const request = await requestFolder(tx, row, { folder: nameInReply(text), by: sender, now })
   return request.kind === 'fault' ? request.text : queuedText(request.folder)
 }
 
@@ -44,7 +44,7 @@ function queuedText(folder: string): string {
 }
 
 /** Removes the mention of the agent, quotes and a final period, which people write around a name. */
-function folderIn(text: string): string {
+export function nameInReply(text: string): string {
   const name = text.trim().replace(/^(?:@\S+|<@[^>\s]+>)[,:]?\s+/, '')
   return trimLeading(trimTrailing(name, '`\'".'), '`\'"')
 }

@@ -17,23 +17,33 @@ const REPORTED_MAX = 20
 
 /** All issues in one line: `source_label is required; daily_limit must be more than 0`. */
 export function formatIssues(issues: readonly Issue[]): string {
-  const messages = [...new Set(issues.filter(isStrictest).flatMap((issue) => formatIssue(issue).split('; ')))]
+  const messages = [...new Set(strictest(issues).flatMap((issue) => formatIssue(issue).split('; ')))]
   const more = messages.length > REPORTED_MAX ? [`and ${messages.length - REPORTED_MAX} more`] : []
   return [...messages.slice(0, REPORTED_MAX), ...more].join('; ')
 }
 
 /** Of several violated limits on one side only the strictest is reported; others would not help. */
-function isStrictest(issue: Issue, _at: number, all: readonly Issue[]): boolean {
-  if (issue.code !== 'too_big' && issue.code !== 'too_small') return true
-  const bound = boundOf(issue)
-  return all.every((other) => {
-    if (other.code !== issue.code || other.path.join('.') !== issue.path.join('.')) return true
-    return issue.code === 'too_big' ? bound <= boundOf(other) : bound >= boundOf(other)
+function strictest(issues: readonly Issue[]): Issue[] {
+  // One pass: a list may have thousands of items that are too long.
+  const bounds = new Map<string, number>()
+  for (const issue of issues) {
+    const key = boundKey(issue)
+    if (key !== undefined) bounds.set(key, Math.min(bounds.get(key) ?? Number.POSITIVE_INFINITY, boundOf(issue)))
+  }
+  return issues.filter((issue) => {
+    const key = boundKey(issue)
+    return key === undefined || boundOf(issue) === bounds.get(key)
   })
 }
 
-function boundOf(issue: z.core.$ZodIssueTooBig | z.core.$ZodIssueTooSmall): number {
-  return Number('maximum' in issue ? issue.maximum : issue.minimum)
+function boundKey({ code, path }: Issue): string | undefined {
+  return code === 'too_big' || code === 'too_small' ? `${code} ${path.join('.')}` : undefined
+}
+
+/** Smaller is stricter. */
+function boundOf(issue: Issue): number {
+  if (issue.code === 'too_big') return Number(issue.maximum)
+  return issue.code === 'too_small' ? -Number(issue.minimum) : 0
 }
 
 export function formatIssue(issue: Issue): string {

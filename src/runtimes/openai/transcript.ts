@@ -43,13 +43,14 @@ async function readMessages(home: string, id: string): Promise<readonly Completi
 
 /** Drops whole turns, oldest first: most endpoints reject a tool result without its call. */
 export function trimMessages(messages: readonly CompletionMessage[], max = CHARS_MAX): readonly CompletionMessage[] {
-  let size = messages.reduce((sum, message) => sum + JSON.stringify(message).length, 0)
-  let from = 0
-  while (size > max) {
-    const next = messages.findIndex(({ role }, at) => at > from && role === 'user')
-    if (next < 0) break
-    for (const message of messages.slice(from, next)) size -= JSON.stringify(message).length
-    from = next
+  const sizes = messages.map((message) => JSON.stringify(message).length)
+  let size = sizes.reduce((sum, each) => sum + each, 0)
+  let [from, passed] = [0, 0]
+  for (let at = 1; at < messages.length && size > max; at++) {
+    passed += sizes[at - 1] ?? 0
+    if (messages[at]?.role !== 'user') continue
+    size -= passed
+    ;[from, passed] = [at, 0]
   }
   return messages.slice(from)
 }
