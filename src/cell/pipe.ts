@@ -20,14 +20,14 @@ export function canOpenPipes(): boolean {
   return pipeMaker() !== undefined
 }
 
-export interface Pipe {
+export interface AgentPipe {
   /** The end of the other process; the caller closes it. */
   readonly theirs: number
   readonly ours: Socket
 }
 
 /** `input` is what the other process reads. The pipe belongs to `owner`, who can then open it again as /dev/stderr. */
-export function openPipe(direction: 'input' | 'output', owner?: AgentUser): Pipe {
+export function openPipe(direction: 'input' | 'output', owner?: AgentUser): AgentPipe {
   const [reader, writer] = pipeMaker()?.() ?? refuse('unavailable', 'pipes need Linux and a Node with node:ffi')
   const isInput = direction === 'input'
   const [theirs, mine] = isInput ? [reader, writer] : [writer, reader]

@@ -51,7 +51,9 @@ function openOpener(): ((pid: number) => ProcessHandle | undefined) | undefined 
     const fd = syscall(PIDFD_OPEN, pid, 0, 0n, 0)
     if (fd < 0) return undefined
     return {
-      kill: () => void syscall(PIDFD_SEND_SIGNAL, fd, constants.signals.SIGKILL, 0n, 0),
+      kill: () => {
+        syscall(PIDFD_SEND_SIGNAL, fd, constants.signals.SIGKILL, 0n, 0)
+      },
       hasExited: () => {
         const entry = Buffer.alloc(8)
         entry.writeInt32LE(fd, 0)

@@ -3,7 +3,7 @@
 import { StringDecoder } from 'node:string_decoder'
 import type { CellProcess, CellProcessExit } from '../cell/cell.ts'
 import type { ModelAddress, RunNetwork } from '../cell/network.ts'
-import { guard, throwUncaught } from '../lib/fault-boundary.ts'
+import { throwUncaught } from '../lib/fault-boundary.ts'
 import { isHostFault } from '../lib/host-fault.ts'
 import { Refusal } from '../lib/refusal.ts'
 import { buildEnvironment } from './environment.ts'
@@ -106,7 +106,7 @@ async function superviseProcess(
     log.write(chunk)
   }
   const [decoder, errorDecoder] = [new StringDecoder('utf8'), new StringDecoder('utf8')]
-  const output = new OutputReader()
+  const output = new OutputReader(kill)
   const readOutput = (slice: Buffer): void => {
     recordOutput(slice)
     const text = decoder.write(slice)
@@ -117,8 +117,8 @@ async function superviseProcess(
     recordOutput(slice)
     errors.push(errorDecoder.write(slice))
   }
-  output.read(stdout, { hasLineCost: lines !== undefined, onSlice: guard(kill, readOutput) })
-  output.read(stderr, { hasLineCost: true, onSlice: guard(kill, readErrors) })
+  output.read(stdout, { hasLineCost: lines !== undefined, onSlice: readOutput })
+  output.read(stderr, { hasLineCost: true, onSlice: readErrors })
   try {
     stdin.end(program.input)
     const end = await ended

@@ -7,6 +7,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import fc from 'fast-check'
 import { fakeClock } from '../../test/support/clock.ts'
 import { until } from '../../test/support/until.ts'
+import { throwUncaught } from '../lib/fault-boundary.ts'
 import { FlowLimiter, type FlowLimits } from '../lib/flow-limiter.ts'
 import { OutputReader } from './output-reader.ts'
 
@@ -14,7 +15,7 @@ const SLICE_LINES = 256
 
 function open(limits: FlowLimits, hasLineCost = true) {
   const clock = fakeClock()
-  const reader = new OutputReader(new FlowLimiter(limits, clock))
+  const reader = new OutputReader(throwUncaught, new FlowLimiter(limits, clock))
   const stream = new PassThrough({ highWaterMark: 16_384 })
   const slices: Buffer[] = []
   reader.read(stream, { hasLineCost, onSlice: (slice) => slices.push(slice) })
@@ -115,7 +116,10 @@ suite('the output of a run', () => {
 
   test('of many small writes collects in the pipe while it waits', async () => {
     const clock = fakeClock()
-    const reader = new OutputReader(new FlowLimiter({ bytesPerSecond: 4096, linesPerSecond: 0, burstS: 1 }, clock))
+    const reader = new OutputReader(
+      throwUncaught,
+      new FlowLimiter({ bytesPerSecond: 4096, linesPerSecond: 0, burstS: 1 }, clock),
+    )
     const write = 'syswrite(STDOUT, "x") for 1 .. 100; syswrite(STDERR, "done"); <STDIN>'
     const child = spawn('perl', ['-e', write], { stdio: 'pipe' })
     const slices: Buffer[] = []
@@ -134,7 +138,10 @@ suite('the output of a run', () => {
 
   test('of two streams shares the limits, and neither waits for the end of the other', async () => {
     const clock = fakeClock()
-    const reader = new OutputReader(new FlowLimiter({ bytesPerSecond: 0, linesPerSecond: 1000, burstS: 1 }, clock))
+    const reader = new OutputReader(
+      throwUncaught,
+      new FlowLimiter({ bytesPerSecond: 0, linesPerSecond: 1000, burstS: 1 }, clock),
+    )
     const [loud, quiet] = [new PassThrough(), new PassThrough()]
     const handled = { loud: 0, quiet: 0 }
     const count = (name: 'loud' | 'quiet') => (slice: Buffer) => {
@@ -161,4 +168,20 @@ suite('the output of a run', () => {
     await reader.finish()
     assert.equal(size(), 20 * SLICE_LINES)
   })
+})
+
+test('an exception of a handler is reported, and the end does not wait for the rest', async () => {
+  const faults: unknown[] = []
+  const reader = new OutputReader((error) => void faults.push(error))
+  const stream = new PassThrough()
+  reader.read(stream, {
+    hasLineCost: true,
+    onSlice: () => {
+      throw new TypeError('odd output')
+    },
+  })
+  stream.write('x\n'.repeat(10_000))
+  await until(() => faults.length > 0)
+  await reader.finish()
+  assert.ok(faults[0] instanceof TypeError)
 })

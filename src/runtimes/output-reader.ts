@@ -1,6 +1,7 @@
 // Reads the output of a run within limits. A run that prints faster waits in its write: svc stops reading its pipes, and no
 // output takes the event loop for longer than one slice.
 import type { Readable } from 'node:stream'
+import { type FaultHandler, guard } from '../lib/fault-boundary.ts'
 import { FlowLimiter, type FlowLimits } from '../lib/flow-limiter.ts'
 
 /** Of stdout and stderr together. A slow machine handles 50,000 lines in about 50 ms. */
@@ -25,12 +26,15 @@ interface Source {
 }
 
 export class OutputReader {
+  readonly #onFault: FaultHandler
   readonly #limiter: FlowLimiter
   readonly #sources: Source[] = []
   readonly #finished = Promise.withResolvers<void>()
   #isFinishing = false
 
-  constructor(limiter = new FlowLimiter(OUTPUT_LIMITS)) {
+  /** `onFault` gets exceptions of the handlers. */
+  constructor(onFault: FaultHandler, limiter = new FlowLimiter(OUTPUT_LIMITS)) {
+    this.#onFault = onFault
     this.#limiter = limiter
   }
 
@@ -38,12 +42,13 @@ export class OutputReader {
     const source: Source = { stream, handler, rest: undefined, isQueued: false }
     this.#sources.push(source)
     limitReadAhead(stream)
-    stream.on('readable', () => {
+    const onReadable = (): void => {
       if (source.isQueued) return
       // Output within the limits is not delayed.
       if (this.#limiter.isFree()) this.#handle(source)
       else this.#handleLater(source)
-    })
+    }
+    stream.on('readable', guard(this.#fail, onReadable))
   }
 
   /** Call when the process has ended: handles what was read. */
@@ -75,10 +80,18 @@ export class OutputReader {
 
   #handleLater(source: Source): void {
     source.isQueued = true
-    this.#limiter.later(() => {
+    const next = (): void => {
       source.isQueued = false
       this.#handle(source)
-    })
+    }
+    this.#limiter.later(guard(this.#fail, next))
+  }
+
+  /** The rest is dropped, so that `finish` does not wait for it. */
+  readonly #fail: FaultHandler = (error) => {
+    for (const source of this.#sources) source.rest = undefined
+    this.#settle()
+    this.#onFault(error)
   }
 
   #settle(): void {

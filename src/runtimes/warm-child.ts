@@ -4,7 +4,7 @@ import { StringDecoder } from 'node:string_decoder'
 import type { CellProcess, CellProcessExit } from '../cell/cell.ts'
 import { parseFailure, type TurnFailure } from '../core/turns/turn-failures.ts'
 import type { Clock } from '../lib/clock.ts'
-import { type FaultHandler, guard } from '../lib/fault-boundary.ts'
+import type { FaultHandler } from '../lib/fault-boundary.ts'
 import { isHostFault } from '../lib/host-fault.ts'
 import { tryParseJson } from '../lib/text/json.ts'
 import { OutputReader } from './output-reader.ts'
@@ -50,10 +50,10 @@ export class WarmChild {
       this.stop().catch(onFault)
     }
     const decoder = new StringDecoder('utf8')
-    const output = new OutputReader()
+    const output = new OutputReader(fail)
     const read = (slice: Buffer): void => lines.push(decoder.write(slice))
-    output.read(stdout, { hasLineCost: true, onSlice: guard(fail, read) })
-    output.read(stderr, { hasLineCost: true, onSlice: guard(fail, (slice: Buffer) => this.#onError(slice)) })
+    output.read(stdout, { hasLineCost: true, onSlice: read })
+    output.read(stderr, { hasLineCost: true, onSlice: (slice) => this.#onError(slice) })
     // One listener for all jobs: a promise keeps its listeners until it settles.
     ended
       .then(async (exit) => {

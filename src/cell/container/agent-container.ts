@@ -9,7 +9,7 @@ import { formatDuration } from '../../lib/text/duration.ts'
 import type { CellProcess, CellProcessExit } from '../cell.ts'
 import { drain, readStartStatus, STATUS_MAX, STOP_GRACE_MS, setRef } from '../launch.ts'
 import type { RunLimits } from '../limits.ts'
-import { openPipe, type Pipe } from '../pipe.ts'
+import { type AgentPipe, openPipe } from '../pipe.ts'
 import type { ContainerDirectory } from './container-directory.ts'
 import type { PooledContainer } from './container-pool.ts'
 import { closeAll, type DescriptorSender } from './descriptor-sender.ts'
@@ -213,8 +213,8 @@ export class AgentContainer implements PooledContainer {
   }
 
   /** For the order and the status of a program, and its standard input, output and error. */
-  #openPipes(): Pipe[] {
-    const opened: Pipe[] = []
+  #openPipes(): AgentPipe[] {
+    const opened: AgentPipe[] = []
     try {
       for (const direction of ['input', 'output', 'input', 'output', 'output'] as const)
         opened.push(openPipe(direction, this.#options.user))

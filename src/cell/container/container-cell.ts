@@ -139,7 +139,7 @@ export class ContainerCell implements Cell {
     try {
       return container.start(order, handover)
     } catch (error) {
-      void container.remove()
+      container.remove().catch(this.#options.onError)
       throw error
     }
   }
