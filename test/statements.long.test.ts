@@ -34,6 +34,7 @@ import { planChatRoutes } from '../src/core/routing/chat-routes.ts'
 import { engage, findLastReplyId } from '../src/core/routing/engagements.ts'
 import { dueTasks, recordTaskTurn } from '../src/core/schedule/task-firing.ts'
 import { expireLeases, leaseDueTasks } from '../src/core/schedule/task-leases.ts'
+import { firstRunAt, removeUnusedRates } from '../src/core/schedule/task-rates.ts'
 import { countTasks, lastRuns, removeOldestCompleted } from '../src/core/schedule/tasks.ts'
 import { takeBudgetNotice } from '../src/core/turns/budget.ts'
 import { forceNewSession } from '../src/core/turns/conversations.ts'
@@ -127,6 +128,8 @@ async function callDirectly(t: TestContext, engine: EngineName, on: TestHost): P
   await read((tx) => dueTasks(tx, now + DAY_MS, 5))
   await write((tx) => leaseDueTasks(tx, { now: now + DAY_MS, forMs: 1, limit: 5 }))
   await write((tx) => expireLeases(tx, now + 2 * DAY_MS))
+  await read((tx) => firstRunAt(tx, { rate: 'none', interval_ms: 1, burst: 1 }, now, now))
+  await write((tx) => removeUnusedRates(tx, now))
 
   await write((tx) => engage(tx, { jid: ROOM, topic: '', folder: 'main', until: now + DAY_MS }))
   await read((tx) => findEngagedFolder(tx, { jid: ROOM, chat_topic: '', now, routedFolder: 'main/child' }))

@@ -40,6 +40,7 @@ import { processes } from './processes/processes.ts'
 import { engagements } from './routing/engagements.ts'
 import { routes } from './routing/routes.ts'
 import { taskLeases } from './schedule/task-leases.ts'
+import { ratedTasks, taskRates } from './schedule/task-rates.ts'
 import { scheduledTasks, taskRunLogs } from './schedule/tasks.ts'
 import { channelSecrets } from './secrets/channel-secrets.ts'
 import { modelKeys } from './secrets/model-keys.ts'
@@ -114,4 +115,6 @@ export const coreTables = [
   messageRetries,
   processes,
   worldUsers,
+  taskRates,
+  ratedTasks,
 ]

@@ -64,6 +64,8 @@ export const SCHEMA_STEPS: Readonly<Record<string, number>> = {
   message_retries: 1,
   processes: 1,
   world_users: 1,
+  task_rates: 1,
+  rated_tasks: 2,
   secrets: 1,
   installed_packages: 1,
   onboarding: 11,

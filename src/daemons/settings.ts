@@ -203,7 +203,11 @@ export const AGENT_LIMIT_SETTINGS = {
     'scheduled tasks of one folder; the oldest completed ones are removed for new ones; 0 means no limit',
   ),
   ACTIVE_TASKS_PER_FOLDER: setting(CountSetting, '100', 'active tasks of one folder; 0 means no limit'),
-  TASK_MIN_INTERVAL: setting(DurationSetting, '1m', 'shortest interval of a task'),
+  TASK_MIN_INTERVAL: setting(
+    DurationSetting,
+    '1m',
+    'shortest interval of a task, and of tasks that tasks schedule; 0 means no limit',
+  ),
   GROUPS_PER_FOLDER: setting(
     CountSetting,
     '200',

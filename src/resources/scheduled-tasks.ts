@@ -6,6 +6,7 @@ import { reachOfPerson } from '../core/messages/message-reach.ts'
 import { findChatFolder } from '../core/routing/chat-folder.ts'
 import { mustRespectMinInterval, nextRun, nextRuns, parseSchedule, type Schedule } from '../core/schedule/schedule.ts'
 import { runTaskOnce } from '../core/schedule/task-firing.ts'
+import { firstRunAt, ratedTasks, rateOf, type TaskRate } from '../core/schedule/task-rates.ts'
 import {
   countTasks,
   lastRunOfEach,
@@ -17,7 +18,9 @@ import {
 } from '../core/schedule/tasks.ts'
 import { topicIn } from '../core/turns/turns.ts'
 import { Folder, line } from '../core/values.ts'
+import { timestamp } from '../lib/clock.ts'
 import { refuse } from '../lib/refusal.ts'
+import { formatDuration } from '../lib/text/duration.ts'
 import { mustReachChat } from '../permissions/chat-access.ts'
 import { mustReachTask, visibleTaskFilter } from '../permissions/task-access.ts'
 import {
@@ -140,7 +143,11 @@ export const scheduledTasksResource = defineResource({
       when: 'Schedule a prompt to run once or repeatedly.',
       reach: 'chat',
       input: ScheduleTask,
-      output: z.object({ taskId: z.string() }),
+      output: z.object({
+        taskId: z.string(),
+        runsAt: z.string().optional().describe('Set if the task runs later than requested'),
+        note: z.string().optional(),
+      }),
       authorize: async (ctx, { targetJid: jid }) => {
         // Rules match the chat as `jid`, whatever the argument is called.
         const params = { ...ctx.params, jid }
@@ -253,15 +260,34 @@ async function schedule(ctx: Context, { targetJid, prompt, cron, contextMode }: 
   const reach = await reachOfCreator(ctx, owner)
   const task = { owner, chat_jid: targetJid, prompt, context_mode: contextMode, status: 'active' as const, reach }
   const timing = allowedSchedule(ctx, cron)
-  const topic = topicIn(await ctx.turn(), targetJid) || undefined
+  const turn = await ctx.turn()
+  const topic = topicIn(turn, targetJid) || undefined
   const similar = timing.cron === undefined ? [] : await scheduledTasks.list(ctx.tx, { ...task, cron: timing.cron })
   const existing = similar.find((other) => other.topic === topic)
   if (existing) return { taskId: existing.id }
   await mustHaveActiveRoom(ctx, owner)
   await makeRoom(ctx, owner)
   const id = `task-${ctx.clock.now()}-${Buffer.from(ctx.random.bytes(4)).toString('hex')}`
-  await scheduledTasks.insert(ctx.tx, { id, ...task, topic, ...timing, created_at: ctx.now })
-  return { taskId: id }
+  const rate = isRated(ctx, timing) ? await rateOf(ctx.tx, task, turn, ctx.limits.taskIntervalMs) : undefined
+  const next_run = rate ? await allowedRun(ctx, rate, timing.next_run) : timing.next_run
+  await scheduledTasks.insert(ctx.tx, { id, ...task, topic, ...timing, next_run, created_at: ctx.now })
+  if (rate) await ratedTasks.insert(ctx.tx, { task_id: id, ...rate })
+  return { taskId: id, ...(rate && next_run !== timing.next_run ? describeDelay(rate, next_run) : {}) }
+}
+
+/** Tasks that run once, except for those of the command line. */
+function isRated({ caller, limits }: Context, { cron }: Schedule): boolean {
+  return cron === undefined && limits.taskIntervalMs > 0 && caller.kind !== 'host'
+}
+
+async function allowedRun({ tx, clock }: Context, rate: TaskRate, wanted: string): Promise<string> {
+  const at = await firstRunAt(tx, rate, Date.parse(wanted), clock.now())
+  return at > clock.now() ? timestamp(at) : wanted
+}
+
+function describeDelay({ interval_ms, burst }: TaskRate, runsAt: string): { runsAt: string; note: string } {
+  const which = burst === 1 ? 'tasks that a task or another agent schedules' : 'the tasks of this chat'
+  return { runsAt, note: `It runs at ${runsAt}: ${which} run at most once every ${formatDuration(interval_ms)}.` }
 }
 
 /** A task has the reach of the turn that created it; for a person, the reach of their messages. */

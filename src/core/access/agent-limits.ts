@@ -3,7 +3,7 @@
 export interface AgentLimits {
   readonly tasksPerFolder: number
   readonly activeTasksPerFolder: number
-  /** Minimum interval of a task that repeats by milliseconds. */
+  /** Minimum interval of a task that repeats by milliseconds, and of runs in a chain of tasks that schedule tasks. */
   readonly taskIntervalMs: number
   /** Below one top-level folder, at any depth. */
   readonly groupsPerFolder: number

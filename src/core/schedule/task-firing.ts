@@ -13,6 +13,7 @@ import { contentStart, decodeContent, lockMessageOrder } from '../messages/messa
 import type { WriteContext } from '../turns/rounds.ts'
 import { nextRun } from './schedule.ts'
 import { expireLeases, hasExpiredLease } from './task-leases.ts'
+import { delayIfTooFast } from './task-rates.ts'
 import { type ScheduledTask, scheduledTasks, taskRunLogs } from './tasks.ts'
 
 export const TASK_DELAY = defineHistogram(
@@ -70,6 +71,7 @@ async function fire(tx: Tx, context: FiringContext, task: ScheduledTask, now: nu
   if (next instanceof Refusal) return pauseWithError(tx, context, task, next.message)
   if (!(await groups.find(tx, { folder: owner })))
     return pauseWithError(tx, context, task, `there is no group ${owner}`)
+  if (await delayIfTooFast(tx, task, now)) return false
   if ((await scheduledTasks.update(tx, { id, status: 'active', next_run: slot }, next)) === 0) return false
   return (await postTaskPrompt(tx, context, task, now)).isNew
 }

@@ -5,6 +5,7 @@ import { timestamp } from '../../lib/clock.ts'
 import type { Tx } from '../../store/engine.ts'
 import { execute, query } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
+import { delayIfTooFast } from './task-rates.ts'
 import { type ScheduledTask, scheduledTasks } from './tasks.ts'
 
 export const TASK_LEASE_MS = 60_000
@@ -37,8 +38,13 @@ export async function leaseDueTasks(tx: Tx, { now, forMs, limit }: LeaseRequest)
      returning ${scheduledTasks.columns.join(', ')}`,
     [timestamp(now), limit],
   )
-  for (const { id } of leased) await taskLeases.upsert(tx, { task_id: id, leased_until: now + forMs })
-  return leased.toSorted((one, other) => ((one.next_run ?? '') < (other.next_run ?? '') ? -1 : 1))
+  const allowed: ScheduledTask[] = []
+  for (const task of leased.toSorted((one, other) => ((one.next_run ?? '') < (other.next_run ?? '') ? -1 : 1))) {
+    if (await delayIfTooFast(tx, task, now)) continue
+    await taskLeases.upsert(tx, { task_id: task.id, leased_until: now + forMs })
+    allowed.push(task)
+  }
+  return allowed
 }
 
 /** A lease that ends too far in the future also counts as expired: the clock was set back. */

@@ -1,6 +1,7 @@
 // Fires due tasks. It sleeps until the next slot, at most a second: the clock may change, and other processes may schedule
 // tasks. Any number of schedulers may run; the store decides which one fires a task.
 import { dueTasks, fireDueTasks, nextSlotTime, skipSlot } from '../../core/schedule/task-firing.ts'
+import { removeUnusedRates } from '../../core/schedule/task-rates.ts'
 import { COMPLETED_RETENTION_MS, removeExpiredTasks } from '../../core/schedule/tasks.ts'
 import { writeContextOf } from '../../core/turns/rounds.ts'
 import { timestamp } from '../../lib/clock.ts'
@@ -85,7 +86,10 @@ export class Scheduler {
     const now = clock.now()
     if (now - this.#cleanedAt < CLEANUP_MS) return
     this.#cleanedAt = now
-    await engine.transaction((tx) => removeExpiredTasks(tx, timestamp(now - COMPLETED_RETENTION_MS)))
+    await engine.transaction(async (tx) => {
+      await removeExpiredTasks(tx, timestamp(now - COMPLETED_RETENTION_MS))
+      await removeUnusedRates(tx, now)
+    })
   }
 
   async #fireBatch(): Promise<void> {

@@ -5,9 +5,9 @@ import { once } from 'node:events'
 import { statSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { readEnvironment } from '../../lib/environment.ts'
 import { makeProcessDirectory, removeProcessDirectory } from '../../lib/files/process-directory.ts'
 import { refuse } from '../../lib/refusal.ts'
-import { readEnvironment } from '../../lib/environment.ts'
 import { isIgnoredEntry, type PackageEntry, type PackageFile, type PackageTree, TreeLimits } from './package-tree.ts'
 
 const TIMEOUT_MS = 120_000

@@ -5,7 +5,19 @@ import { homedir } from 'node:os'
 import { z } from 'zod'
 import { withUsageErrors } from '../../lib/command-line/program.ts'
 import { environment } from '../../lib/environment.ts'
-import { BooleanSetting, CountSetting, DurationSetting, type ListenEndpoint, listenSetting, readSettings, type Setting, type SettingSource, type Settings, setting, sourceOf } from '../../lib/settings.ts'
+import {
+  BooleanSetting,
+  CountSetting,
+  DurationSetting,
+  type ListenEndpoint,
+  listenSetting,
+  readSettings,
+  type Setting,
+  type SettingSource,
+  type Settings,
+  setting,
+  sourceOf,
+} from '../../lib/settings.ts'
 import { parseHost } from '../address/host.ts'
 import { canonicalAddress } from '../address/ip-address.ts'
 import type { ProxyLimits } from '../connection/limits.ts'
