@@ -14,8 +14,8 @@ const LINGER_SECONDS = 2
 /**
  * Each connection has a process for each direction, which ends with its input. Arguments: a directory, the name of the
  * socket to open there, and the one to connect to. Names are relative, because paths of sockets are short. The process ends
- * with svc, which holds the other end of its input. 66 is
- * MSG_PEEK and MSG_DONTWAIT: the agent has closed its side if it is ready and has nothing to read.
+ * with svc, which holds the other end of its input. 66 is MSG_PEEK and MSG_DONTWAIT: the agent has closed its side if that
+ * is ready and has nothing to read.
  */
 const PROGRAM = `
 my ($directory, $name, $target) = @ARGV;
