@@ -28,7 +28,8 @@ export function growth<T>(size: number, prepare: (size: number) => T, work: (inp
   return Math.min(least, ratio(processorTime, BY_PROCESSOR_MS))
 }
 
-function processorTime(): number {
+/** Milliseconds that this thread has run. */
+export function processorTime(): number {
   const { user, system } = process.threadCpuUsage()
   return (user + system) / 1000
 }
@@ -58,24 +59,16 @@ export function doubling<T>(size: number, prepare: (size: number) => T, work: (i
 function stepFactor<T>(small: T, large: T, work: (input: T) => void): number {
   const best = { small: Number.POSITIVE_INFINITY, large: Number.POSITIVE_INFINITY }
   for (let round = 0; round < ROUNDS; round++) {
+    // Wall-clock time would include other processes.
     best.small = Math.min(
       best.small,
-      timeOf(
-        () => work(small),
-        () => performance.now(),
-        BY_CLOCK_MS,
-      ),
+      timeOf(() => work(small), processorTime, BY_PROCESSOR_MS),
     )
     best.large = Math.min(
       best.large,
-      timeOf(
-        () => work(large),
-        () => performance.now(),
-        BY_CLOCK_MS,
-      ),
+      timeOf(() => work(large), processorTime, BY_PROCESSOR_MS),
     )
-    // Later rounds would only lower the time of the small one.
-    if (round > 1 && best.large / best.small <= DOUBLED_MAX) break
+    if (best.large / best.small <= DOUBLED_MAX) break
   }
   return best.large / best.small
 }

@@ -14,25 +14,42 @@ export function displayContent(content: string | Uint8Array): { text: string; is
   }
 }
 
+/** Decodes whole stretches, because an exception for each invalid byte would take seconds for a megabyte. */
 function escapeInvalidBytes(bytes: Uint8Array): string {
-  let text = ''
-  for (let at = 0; at < bytes.length; ) {
-    const byte = bytes[at] ?? 0
-    const length = byte < 0x80 ? 1 : byte < 0xc2 ? 0 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : byte < 0xf5 ? 4 : 0
-    const character = length === 0 ? undefined : tryDecode(bytes.subarray(at, at + length))
-    if (character === undefined) text += `\\x${byte.toString(16).padStart(2, '0')}`
-    else text += character === '\\' ? '\\\\' : character
-    at += character === undefined ? 1 : length
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const parts: string[] = []
+  let start = 0
+  const flush = (end: number): void => {
+    if (start < end) parts.push(buffer.toString('utf8', start, end).replaceAll('\\', '\\\\'))
   }
-  return text
+  for (let at = 0; at < bytes.length; ) {
+    const length = sequenceLength(bytes, at)
+    if (length === 0) {
+      flush(at)
+      parts.push(`\\x${(bytes[at] ?? 0).toString(16).padStart(2, '0')}`)
+      start = at + 1
+    }
+    at += length || 1
+  }
+  flush(bytes.length)
+  return parts.join('')
 }
 
-function tryDecode(bytes: Uint8Array): string | undefined {
-  const [byte = 0] = bytes
-  if (byte < 0x80) return String.fromCharCode(byte)
-  try {
-    return strictDecoder.decode(bytes)
-  } catch {
-    return undefined
-  }
+/** Bytes of the UTF-8 character that begins here; 0 if it is not valid (Unicode, table 3-7). */
+function sequenceLength(bytes: Uint8Array, at: number): number {
+  const [first = 0, second = 0] = [bytes[at], bytes[at + 1]]
+  if (first < 0x80) return 1
+  const length = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0
+  const [low, high] = SECOND_BYTES[first] ?? [0x80, 0xbf]
+  if (length === 0 || second < low || second > high) return 0
+  for (let next = at + 2; next < at + length; next++) if (((bytes[next] ?? 0) & 0xc0) !== 0x80) return 0
+  return length
+}
+
+/** First bytes that allow fewer second bytes: overlong forms, surrogates and what is beyond U+10FFFF. */
+const SECOND_BYTES: Readonly<Record<number, readonly [low: number, high: number]>> = {
+  224: [0xa0, 0xbf],
+  237: [0x80, 0x9f],
+  240: [0x90, 0xbf],
+  244: [0x80, 0x8f],
 }
