@@ -248,7 +248,7 @@ suite('agents in containers', needs('root', 'kernel', 'engine'), () => {
 
   test('an ordinary user needs permission to use the engine, and agents then run as that user', async () => {
     const refused = await openAttackHost(cleanup, 'an ordinary user', containers.settings)
-    await assert.rejects(refused.attack('id -u'), failsWith(/no permission to use .*usermod -aG/, 'terminal'))
+    await assert.rejects(refused.attack('id -u'), failsWith(/no permission to use .*usermod -aG/, 'unavailable'))
     chmodSync(containers.socket, 0o666)
     const { attack } = await openAttackHost(cleanup, 'an ordinary user', containers.settings)
     assert.equal(await attack('id -u; echo text > note; cat note'), `${agentUidOf('an ordinary user')}\ntext`)
@@ -389,7 +389,7 @@ suite('agents in containers', needs('root', 'kernel', 'engine'), () => {
     })
 
     test('answers in containers, also visitors, and lists what was denied', async () => {
-      assert.equal((await served.ask('team', 'id -u; echo $SVC_FOLDER')).text, '60000\nteam')
+      assert.equal((await served.ask('team', 'id -u; echo $SVC_FOLDER')).text, '60002\nteam')
       assert.equal((await served.askAsVisitor('team', 'echo $HOME')).text, '/home/chat')
       // The container that tried the engine had the directory of all workspaces.
       const folders = (): Promise<string> =>
@@ -491,7 +491,7 @@ suite('agents in containers', needs('root', 'kernel', 'engine'), () => {
       await until(() => existsSync(join(home, 'started')))
       await containers.terminate()
       await assert.rejects(running, isRunFault('retryable', /its container ended/))
-      await assert.rejects(run('true'), isRunFault('retryable', /could not be set up: .*container engine/))
+      await assert.rejects(run('true'), isRunFault('unavailable', /could not be set up: .*container engine/))
     })
   })
 })

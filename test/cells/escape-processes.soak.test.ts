@@ -254,8 +254,7 @@ except OSError as error:
 
   test('can print any amount, of which svc keeps a bounded part', async () => {
     const { attack, root } = host()
-    const output = await attack(`exec perl -e 'print "x" x 1048576 for 1 .. 12'`)
-    assert.equal(output.length, 1_048_576)
+    await assert.rejects(attack(`exec perl -e 'print "x" x 1048576 for 1 .. 12'`), /its answer is longer than/)
     assert.ok(statSync(join(root, 'turn.log')).size <= 11 * 1024 * 1024)
     assert.equal(await attack('echo alive'), 'alive')
   })

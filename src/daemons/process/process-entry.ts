@@ -1,7 +1,8 @@
 // Enters this process in the store while it serves the instance, and finds out which ones ended unexpectedly.
+import { randomUUID } from 'node:crypto'
 import { processes, takeEndedProcesses } from '../../core/processes/processes.ts'
 import { suspectTurnsOf } from '../../core/turns/suspect-turns.ts'
-import { timestamp, uuidv7 } from '../../lib/clock.ts'
+import { timestamp } from '../../lib/clock.ts'
 import { hasEnded, type ProcessIdentity, processIdentity } from '../../lib/process-identity.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
@@ -16,10 +17,10 @@ export interface ProcessEntry {
 }
 
 export async function enterProcess(
-  { engine, clock, random }: Pick<InstanceHost, 'engine' | 'clock' | 'random'>,
+  { engine, clock }: Pick<InstanceHost, 'engine' | 'clock'>,
   own: ProcessIdentity = processIdentity(),
 ): Promise<ProcessEntry> {
-  const id = uuidv7(clock, random)
+  const id = randomUUID()
   const suspect = async (tx: Tx): Promise<number> => {
     const ended = await takeEndedProcesses(tx, clock.now(), (row) => hasEnded(row, own))
     for (const processId of ended) await suspectTurnsOf(tx, processId)
