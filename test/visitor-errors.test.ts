@@ -80,8 +80,8 @@ const FAULTS: Record<string, (cause: string) => never> = {
     throw new RunFault('terminal', cause)
   },
   'the last line of stderr': (cause) => requireSuccess({ code: 1, lastError: cause }) as never,
-  'a refusal of the store': (cause) => {
-    throw new Refusal('unavailable', cause, cause)
+  'a refusal': (cause) => {
+    throw new Refusal('conflict', cause, cause)
   },
   'a bug': (cause) => {
     throw new Error(cause)

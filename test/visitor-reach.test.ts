@@ -197,6 +197,7 @@ function mayChange(table: string, row: Record<string, unknown>, seqs: ReadonlySe
   // Sums of `cost_log`.
   if (table === 'daily_costs') return row.payer === 'folder' ? row.name === 'team' : true
   if (table === 'daily_spend') return row.folder === 'team'
+  if (table === 'task_rates' || table === 'rated_tasks') return String(row.rate).includes(JSON.stringify(OWN))
   if (table === 'turns') return row.id === 'visit'
   if (table === 'scheduled_tasks') return row.chat_jid === OWN && row.reach === 'chat'
   if ('message_seq' in row && !('jid' in row)) return seqs.has(Number(row.message_seq))

@@ -99,6 +99,7 @@ onEveryEngine('what needs attention', (engine) => {
       held_calls: folders,
       budgets: folders,
       paused_folders: folders,
+      postponed_turns: [],
     })
     assert.deepEqual(await summary(), {
       ...ofFolders(['main', 'team', 'team/sub']),

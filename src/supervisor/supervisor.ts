@@ -107,7 +107,13 @@ export class Supervisor {
       if (child.process.pid === undefined) this.#onEnd(role, child, 1, error.message)
     })
     child.process.on('exit', (code, signal) =>
-      this.#onEnd(role, child, code ?? 1, child.killReason ?? describeExit(code, signal), code === REFUSED),
+      this.#onEnd(
+        role,
+        child,
+        exitCodeOf(code, signal),
+        child.killReason ?? describeExit(code, signal),
+        code === REFUSED,
+      ),
     )
   }
 
@@ -135,7 +141,7 @@ export class Supervisor {
     // A front that refuses to start or to go on has said why, and another one would do the same.
     const isOver = role === 'front' && (!this.#urls || isDeliberate)
     if (isOver || this.#isStopping) {
-      this.#exitCode = Math.max(this.#exitCode, code)
+      if (role === 'front') this.#exitCode = code
       if (this.#isStopping) this.#endIfOver()
       else this.stop()
       return
@@ -199,6 +205,11 @@ function send(child: Child, message: ToChild): void {
     child.isFull = false
   })
   if (!isAccepted) child.isFull = true
+}
+
+/** A process that is stopped before it listens for signals ends by one. */
+function exitCodeOf(code: number | null, signal: NodeJS.Signals | null): number {
+  return signal === 'SIGTERM' ? 0 : (code ?? 1)
 }
 
 function describeExit(code: number | null, signal: NodeJS.Signals | null): string {

@@ -165,6 +165,8 @@ export function laneContract(open: EngineOpener): void {
     const lane = openTestLane(t, engine, { onDeferredCommit: ({ keys }) => void keysDone.push(keys) })
     // The first run looks for work of an earlier process.
     await until(() => keysDone.length === 1)
+    // Its commit is announced before it is on disk, and it is over with that.
+    await engine.transaction(async () => {})
     // Read at once after the answer, before later deferred work can run.
     await lane.push(note('urgent one'))
     assert.deepEqual(await listNames(engine), ['old urgent one'])
