@@ -37,6 +37,7 @@ import { passkeys, usedChallenges } from './people/passkeys.ts'
 import { sessions, sessionTokens } from './people/sessions.ts'
 import { signInLinks } from './people/sign-in-links.ts'
 import { processes } from './processes/processes.ts'
+import { suspects } from './processes/suspects.ts'
 import { engagements } from './routing/engagements.ts'
 import { routes } from './routing/routes.ts'
 import { taskLeases } from './schedule/task-leases.ts'
@@ -114,6 +115,7 @@ export const coreTables = [
   gateAdmissions,
   messageRetries,
   processes,
+  suspects,
   worldUsers,
   taskRates,
   ratedTasks,

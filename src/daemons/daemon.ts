@@ -22,8 +22,10 @@ import type { LocalDaemon, Peers } from './http/peers.ts'
 import type { RawHandler } from './http/raw-request.ts'
 import { requestMiddleware } from './http/request-middleware.ts'
 import { type MetricsPage, PROCESS_HEADER } from './process/metrics-page.ts'
+import type { ProcessEntry } from './process/process-entry.ts'
 import type { RunnerProcess } from './process/runner-process.ts'
 import type { StoreHealthCheck } from './process/store-health.ts'
+import type { SuspectHandling } from './process/suspect-handling.ts'
 import { type DaemonName, TRUSTED_PROXY_SETTINGS } from './settings.ts'
 
 /** Passed to `start` of a daemon. */
@@ -38,6 +40,9 @@ export interface DaemonContext {
   readonly runner?: RunnerProcess | undefined
   /** Starts a process that runs one turn; undefined where this is not possible. */
   spawnRunner?: ((turnId: string) => ChildProcess) | undefined
+  /** This process in the store, and what an earlier one left. */
+  readonly entry?: ProcessEntry | undefined
+  readonly suspects?: SuspectHandling | undefined
   /** Whether a setting has a value, declared or not. */
   isSet(key: string): boolean
   /** Of the start; the first with a value takes precedence. */
@@ -87,6 +92,8 @@ export interface ProcessContext {
   /** The process that runs turns, if it is not this one. */
   readonly runner?: RunnerProcess | undefined
   readonly spawnRunner?: ((turnId: string) => ChildProcess) | undefined
+  readonly entry?: ProcessEntry | undefined
+  readonly suspects?: SuspectHandling | undefined
   readonly stopping: AbortSignal
 }
 
@@ -132,6 +139,8 @@ export async function openDaemon(daemon: DaemonDefinition, shared: ProcessContex
       peers,
       runner: shared.runner,
       spawnRunner: shared.spawnRunner,
+      entry: shared.entry,
+      suspects: shared.suspects,
       stopping,
       isSet: (key) => shared.sources.some((source) => Boolean(source.get(key))),
       sources: shared.sources,

@@ -16,8 +16,10 @@ import type { OpenHost } from './process/host.ts'
 import { daemonUrls, type ListenAddress, listenAddressOf } from './process/listen-addresses.ts'
 import { openMetricsPage } from './process/metrics-page.ts'
 import { announceProcess, type ServingProcess } from './process/presence.ts'
+import { enterProcess } from './process/process-entry.ts'
 import { bridgeSignals, measureLockWait, openRunnerProcess, shareWriteLock } from './process/runner-process.ts'
 import { storeHealthCheck } from './process/store-health.ts'
+import { SuspectHandling } from './process/suspect-handling.ts'
 import { withTracing } from './process/tracing.ts'
 import { DAEMON_NAMES, type DaemonName, INSTANCE_SETTINGS } from './settings.ts'
 
@@ -117,6 +119,9 @@ async function openDaemons(
   }
   measureLockWait(host)
   const runner = line && openRunnerProcess(line, host.faults)
+  const entry = await enterProcess(host, names)
+  opened.defer(() => entry.leave())
+  const suspects = new SuspectHandling({ host, process: entry.id, stopping })
   const shared = {
     host,
     resources,
@@ -128,6 +133,8 @@ async function openDaemons(
     metricsPage,
     runner,
     spawnRunner,
+    entry,
+    suspects,
     stopping,
   }
   for (const daemon of await Promise.all(names.map((name) => daemons[name]()))) {
@@ -135,6 +142,7 @@ async function openDaemons(
     opened.defer(() => running.close())
     local.set(running.name, running)
   }
+  suspects.start().catch(host.faults.handler('job'))
   return [...local.values()]
 }
 

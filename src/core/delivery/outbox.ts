@@ -9,6 +9,7 @@ import { appendChatEvent } from '../chats/chat-events.ts'
 import { chats } from '../chats/chats.ts'
 import { envelopes } from '../messages/envelopes.ts'
 import { lockMessageOrder } from '../messages/messages.ts'
+import { addSuspects, type Suspect, suspects } from '../processes/suspects.ts'
 import { engage, setLastReply } from '../routing/engagements.ts'
 import { addFrames, notifyStreams, type WriteContext } from '../turns/rounds.ts'
 import type { TurnRules } from '../turns/turn-rules.ts'
@@ -249,9 +250,13 @@ const SHIFT_BATCH = 500
 /** Open rows with a future `updated_at`: the clock was set back after they were written. */
 const WRITTEN_AHEAD = `from outbox a where a.state in ('pending', 'sending') and a.updated_at > `
 
+const IS_INNOCENT = `not exists (select 1 from suspects s where s.work = 'delivery' and s.id = o.id)`
+const IS_UNNOTED_SUSPECT = `exists (select 1 from suspects s where s.work = 'delivery' and s.id = o.id and s.process is null)`
+
 /** Whether `claimOutbox` would claim or shift rows. Polled often, so it only reads. */
-export async function hasDueRows(tx: Tx, now: number): Promise<boolean> {
-  const sql = `select exists (select 1 ${DUE}) or exists (select 1 ${WRITTEN_AHEAD} $3) as is_due`
+export async function hasDueRows(tx: Tx, now: number, suspectsFor?: string): Promise<boolean> {
+  const claimed = suspectsFor === undefined ? IS_INNOCENT : `(${IS_INNOCENT} or ${IS_UNNOTED_SUSPECT})`
+  const sql = `select exists (select 1 ${DUE} and ${claimed}) or exists (select 1 ${WRITTEN_AHEAD} $3) as is_due`
   const row = await queryOne(tx, { is_due: flag }, sql, [now, timestamp(now - IN_ORDER_MS), timestamp(now + SKEW_MS)])
   return row.is_due
 }
@@ -273,34 +278,89 @@ async function shiftAhead(tx: Tx, now: number): Promise<void> {
     )
 }
 
-/**
- * Leases due rows, the first of each chat. `isUnclear` marks rows whose previous attempt never reported its end: they may
- * have been sent.
- */
-export async function claimOutbox(
-  tx: Tx,
-  { now, forMs, limit }: { readonly now: number; readonly forMs: number; readonly limit: number },
-): Promise<(OutboxRow & { readonly isUnclear: boolean })[]> {
+interface OutboxClaim {
+  readonly now: number
+  readonly forMs: number
+  readonly limit: number
+  /** The process that may claim one suspect, which is noted. */
+  readonly suspectsFor?: string | undefined
+}
+
+export interface ClaimedOutboxRow extends OutboxRow {
+  /** Its previous attempt never reported its end: it may have been sent. */
+  readonly isUnclear: boolean
+  readonly isSuspect: boolean
+}
+
+/** Leases due rows, the first of each chat. */
+export async function claimOutbox(tx: Tx, claim: OutboxClaim): Promise<ClaimedOutboxRow[]> {
+  const { now, limit, suspectsFor } = claim
   await shiftAhead(tx, now)
-  const due = await query(
-    tx,
-    { message_seq: integer, state: text },
-    `select o.message_seq, o.state ${DUE} order by o.message_seq limit $3`,
-    [now, timestamp(now - IN_ORDER_MS), limit],
-  )
-  const claimed: (OutboxRow & { isUnclear: boolean })[] = []
-  for (const { message_seq, state } of due) {
-    const [row] = await query(
+  const due = (filter: string, most: number): Promise<DueRow[]> =>
+    query(
       tx,
-      outbox.decode,
-      `update outbox set state = 'sending', fence = fence + 1, attempts = attempts + 1, leased_until = $2,
-         updated_at = $3
-       where message_seq = $1 returning ${outbox.columns.join(', ')}`,
-      [message_seq, now + forMs, timestamp(now)],
+      { message_seq: integer, state: text },
+      `select o.message_seq, o.state ${DUE} and ${filter} order by o.message_seq limit $3`,
+      [now, timestamp(now - IN_ORDER_MS), most],
     )
-    if (row) claimed.push({ ...row, isUnclear: state === 'sending' })
+  const claimed: ClaimedOutboxRow[] = []
+  for (const row of await due(IS_INNOCENT, limit)) claimed.push(...(await leaseRow(tx, claim, row, false)))
+  if (suspectsFor === undefined) return claimed
+  for (const row of await due(IS_UNNOTED_SUSPECT, 1)) {
+    const leased = await leaseRow(tx, claim, row, true)
+    for (const { id } of leased) await suspects.update(tx, { work: 'delivery', id }, { process: suspectsFor })
+    claimed.push(...leased)
   }
   return claimed
+}
+
+type DueRow = { readonly message_seq: number; readonly state: string }
+
+async function leaseRow(
+  tx: Tx,
+  { now, forMs }: OutboxClaim,
+  { message_seq, state }: DueRow,
+  isSuspect: boolean,
+): Promise<ClaimedOutboxRow[]> {
+  const rows = await query(
+    tx,
+    outbox.decode,
+    `update outbox set state = 'sending', fence = fence + 1, attempts = attempts + 1, leased_until = $2,
+       updated_at = $3
+     where message_seq = $1 returning ${outbox.columns.join(', ')}`,
+    [message_seq, now + forMs, timestamp(now)],
+  )
+  return rows.map((row) => ({ ...row, isUnclear: state === 'sending', isSuspect }))
+}
+
+/** Makes the deliveries that have begun suspects, and forgets suspects that have ended meanwhile. */
+export async function suspectDeliveries(tx: Tx): Promise<void> {
+  await execute(
+    tx,
+    `delete from suspects where work = 'delivery' and not exists
+       (select 1 from outbox o where o.id = suspects.id and o.state in ('pending', 'sending'))`,
+  )
+  const begun: Pick<Suspect, 'id' | 'position'>[] = await query(
+    tx,
+    { id: text, position: integer },
+    `select id, message_seq as position from outbox where state in ('pending', 'sending') and state = 'sending'`,
+  )
+  await addSuspects(tx, 'delivery', begun)
+}
+
+/** Ends a delivery that has not ended, without another attempt. */
+export async function setDeliveryAside(
+  tx: Tx,
+  { clock }: Pick<WriteContext, 'clock'>,
+  id: string,
+  error: string,
+): Promise<void> {
+  await execute(
+    tx,
+    `update outbox set state = 'failed', error = $2, leased_until = 0, fence = fence + 1, updated_at = $3
+     where id = $1 and state in ('pending', 'sending')`,
+    [id, error, timestamp(clock.now())],
+  )
 }
 
 /** Finds a sent message by its own id or by its platform id in this chat. */

@@ -12,6 +12,7 @@ export const ServingProcessRow = z.object({
   pid: z.int(),
   start: z.string().describe('Start time in clock ticks since the boot'),
   started_at: Timestamp,
+  daemons: z.array(z.string()).describe('Daemons that it runs'),
 })
 export type ServingProcessRow = z.output<typeof ServingProcessRow>
 
@@ -22,22 +23,27 @@ export const processes = new Table({
   storage: [
     `create table processes (
        id text primary key, machine text not null, namespace text not null, pid bigint not null, start text not null,
-       started_at text not null)`,
+       started_at text not null, daemons text not null)`,
   ],
 })
 
 /** A row of a machine that has not come back after this time is removed. */
 const FORGOTTEN_MS = 30 * 24 * 3_600_000
 
-/** Removes the rows of processes that have ended without removing them, and returns their ids. */
+/** Removes the rows of processes that have ended without removing them, and returns them. */
 export async function takeEndedProcesses(
   tx: Tx,
   now: number,
   hasEnded: (row: ServingProcessRow) => boolean,
-): Promise<string[]> {
+): Promise<{ readonly ended: ServingProcessRow[]; readonly forgotten: ServingProcessRow[] }> {
   const rows = await processes.list(tx)
-  const ended = rows.filter(hasEnded)
-  const forgotten = rows.filter((row) => !ended.includes(row) && Date.parse(row.started_at) < now - FORGOTTEN_MS)
-  for (const { id } of [...ended, ...forgotten]) await processes.remove(tx, { id })
-  return ended.map(({ id }) => id)
+  const ended: ServingProcessRow[] = []
+  const forgotten: ServingProcessRow[] = []
+  for (const row of rows) {
+    const isForgotten = Date.parse(row.started_at) < now - FORGOTTEN_MS
+    if (!hasEnded(row) && !isForgotten) continue
+    // Another process may have taken it since.
+    if ((await processes.remove(tx, { id: row.id })) > 0) (hasEnded(row) ? ended : forgotten).push(row)
+  }
+  return { ended, forgotten }
 }

@@ -23,6 +23,9 @@ export const TASK_DELAY = defineHistogram(
 )
 export const TASK_ERRORS = defineCounter('svc_task_errors_total', 'Scheduled tasks that could not be fired')
 
+/** Tasks per transaction; it blocks others who append messages. */
+export const FIRING_BATCH = 20
+
 export interface FiringContext extends WriteContext {
   readonly timeZone: string
 }
@@ -62,6 +65,26 @@ export async function fireDueTasks(tx: Tx, context: FiringContext, limit: number
   const due = await dueTasks(tx, now, limit)
   for (const task of due) if (await fire(tx, context, task, now)) keys.push(task.chat_jid)
   return { count: due.length, keys }
+}
+
+/** Fires this task if it is due. */
+export async function fireTaskIfDue(tx: Tx, context: FiringContext, id: string): Promise<FiringResult> {
+  await lockMessageOrder(tx, context.dialect)
+  const now = context.clock.now()
+  const task = await findDueTask(tx, id, now)
+  if (!task) return { count: 0, keys: [] }
+  return { count: 1, keys: (await fire(tx, context, task, now)) ? [task.chat_jid] : [] }
+}
+
+async function findDueTask(tx: Tx, id: string, now: number): Promise<ScheduledTask | undefined> {
+  const task = await scheduledTasks.find(tx, { id, status: 'active' })
+  return task?.next_run !== undefined && Date.parse(task.next_run) <= now ? task : undefined
+}
+
+/** Pauses a task whose slot has not been fired, and logs the reason. */
+export async function setTaskAside(tx: Tx, context: WriteContext, id: string, reason: string): Promise<void> {
+  const task = await findDueTask(tx, id, context.clock.now())
+  if (task) await pauseWithError(tx, context, task, reason)
 }
 
 /** Computes the next slot before claiming this one, so a task with an invalid schedule is paused instead. */
@@ -143,7 +166,7 @@ export function nextTaskState(
 }
 
 /** Pauses a task that cannot run, instead of retrying it, and logs the error. */
-async function pauseWithError(tx: Tx, context: FiringContext, task: ScheduledTask, error: string): Promise<false> {
+async function pauseWithError(tx: Tx, context: WriteContext, task: ScheduledTask, error: string): Promise<false> {
   const { id, next_run: slot = '' } = task
   if ((await scheduledTasks.update(tx, { id, status: 'active', next_run: slot }, { status: 'paused' })) > 0)
     await logFailure(tx, context, id, error)

@@ -18,7 +18,7 @@ onEveryEngine('turns of a process that ended unexpectedly', (engine) => {
     await on.groups('main', 'team')
     /** Claims for a process with this identity. */
     const claimAs = async (identity: ProcessIdentity) => {
-      const { id } = await enterProcess(on.host, identity)
+      const { id } = await enterProcess(on.host, [], identity)
       const claimed = await on.write((tx) =>
         claimTurn(tx, on.host.rules, { now: on.clock.now(), leaseMs: 10_000, process: id }),
       )
@@ -36,7 +36,7 @@ onEveryEngine('turns of a process that ended unexpectedly', (engine) => {
     const { turn } = await on.claimAs(ENDED)
     assert.ok(turn)
     assert.deepEqual(await on.suspects(), [])
-    await enterProcess(on.host, OWN)
+    await enterProcess(on.host, [], OWN)
     assert.deepEqual(await on.suspects(), [turn.id])
     assert.equal(await on.claimNext({ kind: 'innocent' }), undefined)
     assert.equal(await on.claimNext({ kind: 'turn', id: 'another' }), undefined)
@@ -49,7 +49,7 @@ onEveryEngine('turns of a process that ended unexpectedly', (engine) => {
     const on = await open(t)
     await on.ask('one', { topic: 'a' })
     const { turn } = await on.claimAs(ENDED)
-    await enterProcess(on.host, OWN)
+    await enterProcess(on.host, [], OWN)
     for (const topic of ['b', 'c']) await on.ask('more', { topic })
     await on.claimNext({ kind: 'innocent' })
     assert.deepEqual(await on.suspects(), [turn?.id])
@@ -61,10 +61,10 @@ onEveryEngine('turns of a process that ended unexpectedly', (engine) => {
     const on = await open(t)
     await on.ask('one')
     await on.claimAs(ENDED)
-    await enterProcess(on.host, OWN)
+    await enterProcess(on.host, [], OWN)
     const again = await on.claimAs({ ...ENDED, start: '2' })
     assert.equal(again.turn?.crashes, 1)
-    await enterProcess(on.host, OWN)
+    await enterProcess(on.host, [], OWN)
     assert.deepEqual(await on.suspects(), [])
     on.clock.advance(1000)
     assert.equal((await on.claimNext({ kind: 'innocent' }))?.turn.crashes, 2)
@@ -75,7 +75,7 @@ onEveryEngine('turns of a process that ended unexpectedly', (engine) => {
       const on = await open(t)
       await on.ask('one')
       const { turn } = await on.claimAs(identity)
-      await enterProcess(on.host, OWN)
+      await enterProcess(on.host, [], OWN)
       assert.deepEqual(await on.suspects(), [])
       assert.equal((await on.turn(turn?.id ?? '')).crashes, undefined)
     }
@@ -83,22 +83,22 @@ onEveryEngine('turns of a process that ended unexpectedly', (engine) => {
 
   test('are no suspects if the process was stopped as intended', async (t) => {
     const on = await open(t)
-    const entry = await enterProcess(on.host, ENDED)
+    const entry = await enterProcess(on.host, [], ENDED)
     await on.ask('one')
     const claimed = await on.write((tx) =>
       claimTurn(tx, on.host.rules, { now: on.clock.now(), leaseMs: 10_000, process: entry.id }),
     )
     await entry.leave()
-    await enterProcess(on.host, OWN)
+    await enterProcess(on.host, [], OWN)
     assert.equal((await on.turn(claimed?.turn.id ?? '')).crashes, undefined)
   })
 
   test('the row of a machine that has not come back for thirty days is removed', async (t) => {
     const on = await open(t)
-    await enterProcess(on.host, { ...ENDED, machine: 'another' })
+    await enterProcess(on.host, [], { ...ENDED, machine: 'another' })
     const count = async () => (await on.read((tx) => processes.list(tx))).length
     on.clock.advance(30 * 24 * 3_600_000)
-    const own = await enterProcess(on.host, OWN)
+    const own = await enterProcess(on.host, [], OWN)
     assert.equal(await count(), 2)
     on.clock.advance(1)
     await own.findCrashes()

@@ -1,6 +1,13 @@
 // Enters this process in the store while it serves the instance, and finds out which ones ended unexpectedly.
 import { randomUUID } from 'node:crypto'
-import { processes, takeEndedProcesses } from '../../core/processes/processes.ts'
+import { suspectDeliveries } from '../../core/delivery/outbox.ts'
+import { lockMessageOrder } from '../../core/messages/messages.ts'
+import { processes, type ServingProcessRow, takeEndedProcesses } from '../../core/processes/processes.ts'
+import { setAside } from '../../core/processes/set-aside.ts'
+import { addSuspects, ENDED_TWICE, releaseSuspects, takeNotedSuspects } from '../../core/processes/suspects.ts'
+import { listUnrouted } from '../../core/routing/unrouted-messages.ts'
+import { dueTasks, FIRING_BATCH } from '../../core/schedule/task-firing.ts'
+import { writeContextOf } from '../../core/turns/rounds.ts'
 import { suspectTurnsOf } from '../../core/turns/suspect-turns.ts'
 import { timestamp } from '../../lib/clock.ts'
 import { hasEnded, type ProcessIdentity, processIdentity } from '../../lib/process-identity.ts'
@@ -10,36 +17,62 @@ import type { Tx } from '../../store/engine.ts'
 
 export interface ProcessEntry {
   readonly id: string
-  /** Turns that ran in processes which have ended unexpectedly become suspects. Returns the number of such processes. */
+  /** Rows that processes were handling when they ended unexpectedly become suspects. Returns the number of such processes. */
   findCrashes(): Promise<number>
   /** The process ends as intended. */
   leave(): Promise<void>
 }
 
+type EntryHost = Pick<InstanceHost, 'engine' | 'clock' | 'random'>
+
 export async function enterProcess(
-  { engine, clock }: Pick<InstanceHost, 'engine' | 'clock'>,
+  host: EntryHost,
+  daemons: readonly string[],
   own: ProcessIdentity = processIdentity(),
 ): Promise<ProcessEntry> {
+  const { engine, clock } = host
   const id = randomUUID()
   const suspect = async (tx: Tx): Promise<number> => {
-    const ended = await takeEndedProcesses(tx, clock.now(), (row) => hasEnded(row, own))
-    for (const processId of ended) await suspectTurnsOf(tx, processId)
+    const { ended, forgotten } = await takeEndedProcesses(tx, clock.now(), (row) => hasEnded(row, own))
+    for (const row of ended) await suspectRowsOf(tx, host, row)
+    for (const row of forgotten) await releaseSuspects(tx, row.id)
     return ended.length
   }
   await engine.transaction(async (tx) => {
     await suspect(tx)
-    await processes.insert(tx, { id, ...own, started_at: timestamp(clock.now()) })
+    await processes.insert(tx, { id, ...own, started_at: timestamp(clock.now()), daemons: [...daemons] })
   })
   return {
     id,
     findCrashes: () => engine.transaction(suspect),
     leave: async () => {
       try {
-        await engine.transaction((tx) => processes.remove(tx, { id }))
+        await engine.transaction(async (tx) => {
+          await releaseSuspects(tx, id)
+          await processes.remove(tx, { id })
+        })
       } catch (error) {
-        // Without the store the row stays, and the next start finds no turns of this process.
+        // Without the store the row stays, and the next start finds nothing that this process was handling.
         if (!(error instanceof Refusal)) throw error
       }
     },
   }
+}
+
+/** A suspect that the process was handling is set aside; what it may have been handling becomes a suspect. */
+async function suspectRowsOf(tx: Tx, host: EntryHost, { id, daemons }: ServingProcessRow): Promise<void> {
+  await lockMessageOrder(tx, host.engine.dialect)
+  await suspectTurnsOf(tx, id)
+  for (const noted of await takeNotedSuspects(tx, id)) await setAside(tx, writeContextOf(host), noted, ENDED_TWICE)
+  if (daemons.includes('routd')) {
+    await addSuspects(tx, 'routing', await listUnrouted(tx))
+    await suspectDeliveries(tx)
+  }
+  if (!daemons.includes('timed')) return
+  const tasks = await dueTasks(tx, host.clock.now(), FIRING_BATCH)
+  await addSuspects(
+    tx,
+    'task',
+    tasks.map((task, position) => ({ id: task.id, position })),
+  )
 }

@@ -14,13 +14,14 @@ export const routd = defineDaemon({
   settings: { ...CHANNEL_SETTINGS, ...ONBOARDING_SETTINGS, ASSISTANT_NAME: INSTANCE_SETTINGS.ASSISTANT_NAME },
   metrics: [DELIVERIES],
   start: (context, settings) => {
-    const { host, log, defer } = context
+    const { host, log, defer, suspects } = context
     defer(host.metrics.addSource(storeGauges(host)))
     mountTaskRoutes(context)
     mountChannelRoutes(context, settings)
-    const outbox = new OutboxWorker({ host, log })
+    const outbox = new OutboxWorker({ host, log, suspects })
     defer(() => outbox.close())
-    const router = new Router({ host, assistantName: settings.ASSISTANT_NAME, greeting: settings.ONBOARDING_GREETING })
+    const { ASSISTANT_NAME: assistantName, ONBOARDING_GREETING: greeting } = settings
+    const router = new Router({ host, assistantName, greeting, suspects })
     defer(() => router.close())
   },
 })

@@ -2,10 +2,12 @@
 // number of processes may run it.
 import { setTimeout as pause } from 'node:timers/promises'
 import { DELIVERY_LEASE_MS, type DeliveryHost, deliver } from '../../core/delivery/delivery.ts'
-import { claimOutbox, hasDueRows, type OutboxRow } from '../../core/delivery/outbox.ts'
+import { type ClaimedOutboxRow, claimOutbox, hasDueRows, setDeliveryAside } from '../../core/delivery/outbox.ts'
+import { suspects } from '../../core/processes/suspects.ts'
 import type { Log } from '../../lib/log/log.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { StoreWatcher } from '../process/store-watcher.ts'
+import { INTERNAL_ERROR, type SuspectHandling } from '../process/suspect-handling.ts'
 
 const CONCURRENCY = 16
 /** How long running deliveries may take when the daemon stops. */
@@ -14,16 +16,20 @@ const STOP_MS = 5000
 export interface OutboxWorkerOptions {
   readonly host: DeliveryHost
   readonly log: Pick<Log, 'warn'>
+  readonly suspects?: Pick<SuspectHandling, 'process' | 'isOver'> | undefined
 }
 
 export class OutboxWorker {
   readonly #options: OutboxWorkerOptions
   readonly #sending = new Set<Promise<void>>()
   readonly #watcher: StoreWatcher
+  /** This process, while it may claim a suspect: it sends one at a time. */
+  #suspectsFor: string | undefined
 
   constructor(options: OutboxWorkerOptions) {
     this.#options = options
     this.#watcher = new StoreWatcher({ host: options.host, work: 'outbox', check: () => this.#claim() })
+    options.suspects?.isOver.then((isOver) => this.#allowSuspect(isOver)).catch(options.host.faults.handler('job'))
   }
 
   /** Claims nothing more; the next process takes over deliveries that do not finish in time. */
@@ -32,31 +38,51 @@ export class OutboxWorker {
     await Promise.race([Promise.all(this.#sending), pause(STOP_MS, undefined, { ref: false })])
   }
 
+  #allowSuspect(isAllowed: boolean): void {
+    this.#suspectsFor = isAllowed ? this.#options.suspects?.process : undefined
+    this.#watcher.checkSoon()
+  }
+
   async #claim(): Promise<void> {
     const { engine, clock } = this.#options.host
     const limit = CONCURRENCY - this.#sending.size
     if (limit <= 0) return
     const now = clock.now()
-    if (!(await engine.read((tx) => hasDueRows(tx, now)))) return
-    const claimed = await engine.transaction((tx) => claimOutbox(tx, { now, forMs: DELIVERY_LEASE_MS, limit }))
+    const suspectsFor = this.#suspectsFor
+    if (!(await engine.read((tx) => hasDueRows(tx, now, suspectsFor)))) return
+    const claim = { now, forMs: DELIVERY_LEASE_MS, limit, suspectsFor }
+    const claimed = await engine.transaction((tx) => claimOutbox(tx, claim))
+    if (claimed.some(({ isSuspect }) => isSuspect)) this.#suspectsFor = undefined
     for (const row of claimed) this.#deliver(row)
   }
 
-  #deliver(row: OutboxRow & { readonly isUnclear: boolean }): void {
-    const { host, log } = this.#options
-    const sending = deliver(host, row)
-      .then(({ state, error }) => {
-        if (state === 'failed' || state === 'unknown')
-          log.warn({ message: row.id, chat: row.jid, state, error }, 'message was not delivered')
-      })
+  #deliver(row: ClaimedOutboxRow): void {
+    const { host } = this.#options
+    const sending = this.#attempt(row)
       .catch((error) => {
         // The row can be claimed again when its lease expires.
         if (!(error instanceof Refusal)) host.faults.report('delivery', error)
       })
       .finally(() => {
         this.#sending.delete(sending)
+        if (row.isSuspect) this.#allowSuspect(true)
         this.#watcher.checkSoon()
       })
     this.#sending.add(sending)
+  }
+
+  async #attempt(row: ClaimedOutboxRow): Promise<void> {
+    const { host, log } = this.#options
+    const { id, jid } = row
+    try {
+      const { state, error } = await deliver(host, row)
+      if (state === 'failed' || state === 'unknown')
+        log.warn({ message: id, chat: jid, state, error }, 'message was not delivered')
+    } catch (error) {
+      if (error instanceof Refusal) throw error
+      host.faults.report('delivery', error)
+      await host.engine.transaction((tx) => setDeliveryAside(tx, host, id, INTERNAL_ERROR))
+    }
+    if (row.isSuspect) await host.engine.transaction((tx) => suspects.remove(tx, { work: 'delivery', id }))
   }
 }

@@ -4,6 +4,7 @@ import { type ConversationHost, openConversationHost } from '../../../test/suppo
 import { type EngineName, freshStore, onEveryEngine, testHost } from '../../../test/support/host.ts'
 import { addLink, postOf } from '../../../test/support/rows.ts'
 import { until } from '../../../test/support/until.ts'
+import { PolicyReader } from '../../core/access/acl.ts'
 import type { Reach } from '../../core/access/reach.ts'
 import { outbox } from '../../core/delivery/outbox.ts'
 import { groups } from '../../core/groups/groups.ts'
@@ -14,6 +15,7 @@ import { decodeContent, filing, messages } from '../../core/messages/messages.ts
 import { onboarding } from '../../core/people/onboarding.ts'
 import { routes } from '../../core/routing/routes.ts'
 import { conversations } from '../../core/turns/conversations.ts'
+import { rounds } from '../../core/turns/rounds.ts'
 import { Router, routeBatch } from './router.ts'
 
 const linkPostHandler = createLinkPostHandler()
@@ -71,6 +73,26 @@ onEveryEngine('the router', (engine) => {
     const [conversation] = await on.read((tx) => conversations.list(tx))
     assert.deepEqual([conversation?.folder, conversation?.waiting], ['team', 2])
     assert.equal((await on.mustClaim()).turn.message_count, 2)
+  })
+
+  test('a message whose routing fails has failed with a reason, and the messages around it are routed', async (t) => {
+    const on = await open(t, engine)
+    await on.groups('main')
+    const link = await addLink(on, 'web:main')
+    const post = (content: string) => on.post(link, content, true, { sender: 'anon:1' })
+    const [first, bad, last] = [await post('one'), await post('/new'), await post('two')]
+    // Of a visitor's messages only commands need the policies.
+    class BrokenReader extends PolicyReader {
+      override read = () => Promise.reject(new Error('broken'))
+    }
+    const router = new Router({ host: { ...on.host, policies: new BrokenReader() }, assistantName: 'svc' })
+    t.after(() => router.close())
+    await until(async () => (await on.read((tx) => inbox.list(tx))).length === 3)
+    for (const id of [first, last]) assert.equal((await on.state(id)).state, 'waiting')
+    const { state, reason, folder } = await on.state(bad)
+    assert.deepEqual([state, reason, folder], ['failed', 'internal error; see the log', 'main'])
+    const round = await on.read((tx) => rounds.find(tx, { id: bad }))
+    assert.deepEqual([round?.status, round?.error], ['failed', 'the agent could not answer; try again later'])
   })
 
   test('a message has the reach of its link, and a turn the reach of its messages', async (t) => {

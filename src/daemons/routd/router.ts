@@ -17,6 +17,7 @@ import {
   type RoutingDecision,
   visitorConversation,
 } from '../../core/routing/routing-decision.ts'
+import { listUnrouted, ROUTING_BATCH, setMessageAside } from '../../core/routing/unrouted-messages.ts'
 import { addWaiting } from '../../core/turns/conversations.ts'
 import { writeContextOf } from '../../core/turns/rounds.ts'
 import { FAILURE_MESSAGES } from '../../core/turns/turn-failures.ts'
@@ -28,9 +29,7 @@ import type { Tx } from '../../store/engine.ts'
 import { MultiRowStatement } from '../../store/multi-row-statement.ts'
 import { execute, flag, integer, query, text } from '../../store/statement.ts'
 import { StoreWatcher } from '../process/store-watcher.ts'
-
-/** Sequence numbers per transaction; some may belong to no message. */
-const BATCH_SIZE = 500
+import { INTERNAL_ERROR, type SuspectHandling } from '../process/suspect-handling.ts'
 
 export interface RouterOptions {
   readonly host: InstanceHost
@@ -41,13 +40,17 @@ export interface RouterOptions {
 
 export class Router {
   readonly #options: RouterOptions
+  /** Whether the suspects were handled; false if the process stops. */
+  readonly #isReady: Promise<boolean>
   readonly #watcher: StoreWatcher
   readonly #unsubscribe: () => void
   /** The cursor of `chat_events` at the last tick, if it was behind then. */
   #unfiledAfter: number | undefined
 
-  constructor(options: RouterOptions) {
+  constructor({ suspects, ...options }: RouterOptions & { readonly suspects?: SuspectHandling | undefined }) {
     this.#options = options
+    this.#isReady =
+      suspects?.handle('routing', ({ position }, next) => this.#routeUntil(position, next)) ?? Promise.resolve(true)
     this.#watcher = new StoreWatcher({
       host: options.host,
       work: 'arrivals',
@@ -84,17 +87,48 @@ export class Router {
 
   async #route(isSignalled: boolean): Promise<void> {
     const { host } = this.#options
+    if (!(await this.#isReady)) return
     // Without a signal, check first instead of taking the write lock.
     for (let isMore = isSignalled || (await host.engine.read(hasUnrouted)); isMore && !this.#watcher.isClosed; ) {
-      const routing = host.engine.transaction(async (tx) => {
-        const startMs = host.clock.now()
-        const { keys, hasOutbox, isMore, routed } = await routeBatch(tx, this.#options)
-        if (routed) tx.onCommit(() => this.#trace(routed, startMs))
-        tx.onCommit(() => host.signals.emit(keys, hasOutbox ? ['turns', 'outbox'] : ['turns']))
-        return isMore
-      })
-      host.preCommitSignals.emit([], ['turns'])
-      isMore = await routing
+      try {
+        const routing = this.#routeUntil(Number.POSITIVE_INFINITY, async (_tx, batch) => batch.isMore)
+        host.preCommitSignals.emit([], ['turns'])
+        isMore = await routing
+      } catch (error) {
+        if (error instanceof Refusal) throw error
+        host.faults.report('job', error)
+        await this.#routeEach()
+      }
+    }
+  }
+
+  /** Routes messages up to this number in one transaction, which `then` ends. */
+  #routeUntil<T>(seq: number, then: (tx: Tx, batch: RoutingBatchResult) => Promise<T>): Promise<T> {
+    const { host } = this.#options
+    return host.engine.transaction(async (tx) => {
+      const startMs = host.clock.now()
+      const batch = await routeBatch(tx, this.#options, seq)
+      const { keys, hasOutbox, routed } = batch
+      if (routed) tx.onCommit(() => this.#trace(routed, startMs))
+      tx.onCommit(() => host.signals.emit(keys, hasOutbox ? ['turns', 'outbox'] : ['turns']))
+      return then(tx, batch)
+    })
+  }
+
+  /** After an error in a batch: routes its messages one by one and ends those that fail. */
+  async #routeEach(): Promise<void> {
+    const { host } = this.#options
+    for (const { id, position } of await host.engine.read(listUnrouted)) {
+      try {
+        await this.#routeUntil(position, async () => undefined)
+      } catch (error) {
+        if (error instanceof Refusal) throw error
+        host.faults.report('job', error)
+        const aside = await host.engine.transaction((tx) =>
+          setMessageAside(tx, writeContextOf(host), id, INTERNAL_ERROR),
+        )
+        host.signals.emit(aside)
+      }
     }
   }
 
@@ -110,7 +144,7 @@ const CURSORS = `select r.last_seq as routed, f.last_seq as filed from routing r
 
 /** `hooks`: whether the next batch contains webhook posts. */
 const NEXT_BATCH = `select r.last_seq as routed, f.last_seq as filed,
-    case when exists (select 1 from messages m where m.seq > r.last_seq and m.seq <= r.last_seq + ${BATCH_SIZE}
+    case when exists (select 1 from messages m where m.seq > r.last_seq and m.seq <= r.last_seq + ${ROUTING_BATCH}
       and m.seq <= f.last_seq and m.direction = 'in' and substr(m.jid, 1, 5) = 'hook:') then 1 else 0 end as hooks
   from routing r, filing f where r.id = 1 and f.id = 1`
 
@@ -138,12 +172,17 @@ interface RoutingBatchResult {
   readonly routed?: readonly TracedRouting[] | undefined
 }
 
-export async function routeBatch(tx: Tx, { host, ...options }: RouterOptions): Promise<RoutingBatchResult> {
+/** Routes the next batch, at most up to the message with this number. */
+export async function routeBatch(
+  tx: Tx,
+  { host, ...options }: RouterOptions,
+  until = Number.POSITIVE_INFINITY,
+): Promise<RoutingBatchResult> {
   await lockMessageOrder(tx, host.engine.dialect)
   const [next] = await query(tx, { routed: integer, filed: integer, hooks: flag }, NEXT_BATCH)
   const { routed, filed, hooks: hasHooks } = next ?? { routed: 0, filed: 0, hooks: false }
-  if (routed >= filed) return { isMore: false, keys: [], hasOutbox: false }
-  const last = Math.min(filed, routed + BATCH_SIZE)
+  if (routed >= Math.min(filed, until)) return { isMore: false, keys: [], hasOutbox: false }
+  const last = Math.min(filed, until, routed + ROUTING_BATCH)
   const batch = new RoutingBatch(tx, { host, ...options, after: routed, hasHooks })
   for (const arrived of await readArrivals(tx, routed, last)) await batch.add(arrived)
   await batch.addHooks(last)

@@ -15,7 +15,7 @@ export const runed = defineDaemon({
   metrics: EXECUTION_METRICS,
   metricsText: async (own, _peers, runner) => (await runner?.metrics()) ?? own.text(),
   start: async (context, settings) => {
-    const { host, log, defer, runner } = context
+    const { host, log, defer, runner, entry } = context
     const { layout } = host
     // Without a data directory there are no workspaces.
     if (!layout) return
@@ -24,9 +24,9 @@ export const runed = defineDaemon({
     if (settings.SANDBOX === 'none') log.warn('agents run without a sandbox: SANDBOX=none')
     else if (settings.NETWORK === 'open') log.warn('network rules do not apply to agents: NETWORK=open')
     if (runner) defer(requestRunner(host, runner, leaseOf(settings)))
-    else {
+    else if (entry) {
       const { executeTurns } = await import('./turn-execution.ts')
-      await executeTurns(context, layout, settings)
+      await executeTurns({ ...context, entry }, layout, settings)
     }
     defer(startTurnLogRetention({ host, layout, log }))
     const { KEEP_MESSAGES: keepMessagesMs, KEEP_TURNS: keepTurnsMs } = settings

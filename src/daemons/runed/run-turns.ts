@@ -7,6 +7,7 @@ import { CALLS } from '../../registry/call.ts'
 import type { ProcessLine } from '../../supervisor/process-line.ts'
 import type { OpenHost } from '../process/host.ts'
 import { openMetricsPage } from '../process/metrics-page.ts'
+import { enterProcess } from '../process/process-entry.ts'
 import { answerMetrics, bridgeSignals, measureLockWait, shareWriteLock } from '../process/runner-process.ts'
 import { withTracing } from '../process/tracing.ts'
 import { EXECUTION_METRICS, EXECUTION_SETTINGS } from './execution-settings.ts'
@@ -48,9 +49,12 @@ export async function runTurns(options: RunTurnsOptions): Promise<RunningTurns> 
     measureLockWait(host)
     const over = Promise.withResolvers<void>()
     const only = line.turnId === undefined ? undefined : { turnId: line.turnId, onEnd: over.resolve }
+    const entry = await enterProcess(host, [])
+    opened.defer(() => entry.leave())
     const context = {
       host,
       log,
+      entry,
       only,
       spawnRunner: options.spawnRunner,
       defer: (close: () => void | Promise<void>) => opened.defer(close),

@@ -9,7 +9,7 @@ import { openRuntimes } from '../../runtimes/index.ts'
 import { agentTools } from '../agents/agent-tools.ts'
 import { RunNetworks } from '../agents/run-network.ts'
 import type { DaemonContext } from '../daemon.ts'
-import { enterProcess } from '../process/process-entry.ts'
+import type { ProcessEntry } from '../process/process-entry.ts'
 import { CurrentSettings } from './current-settings.ts'
 import { type ExecutionSettings, leaseOf } from './execution-settings.ts'
 import { IsolatedTurns } from './isolated-turns.ts'
@@ -19,6 +19,7 @@ import { turnPreparation } from './preparation.ts'
 import { TurnRunner } from './turn-runner.ts'
 
 export interface ExecutionContext extends Pick<DaemonContext, 'host' | 'log' | 'defer' | 'currentSources'> {
+  readonly entry: ProcessEntry
   /** Starts a runner of one turn; undefined where suspects run in this process. */
   spawnRunner?: ((turnId: string) => ChildProcess) | undefined
   /** The only turn to run; calls back when that is over. */
@@ -26,7 +27,7 @@ export interface ExecutionContext extends Pick<DaemonContext, 'host' | 'log' | '
 }
 
 export async function executeTurns(
-  { host, log, defer, currentSources, spawnRunner, only }: ExecutionContext,
+  { host, log, entry, defer, currentSources, spawnRunner, only }: ExecutionContext,
   layout: Layout,
   settings: ExecutionSettings,
 ): Promise<void> {
@@ -63,8 +64,6 @@ export async function executeTurns(
   const current = new CurrentSettings({ host, initial: settings, sources: currentSources, warn })
   const { ASSISTANT_NAME: assistantName } = settings
   const prepare = turnPreparation({ host, layout, owners, runtimes, sockets, settings: current, assistantName, warn })
-  const entry = await enterProcess(host)
-  defer(() => entry.leave())
   const [leaseMs, workspaces] = [leaseOf(settings), new LocalWorkspaces(layout, log)]
   const runner = new TurnRunner({
     host,

@@ -4,6 +4,7 @@ import { isLinkChat } from '../../core/delivery/channel.ts'
 import { filterOutput } from '../../core/delivery/output-filter.ts'
 import { readConfigFingerprint } from '../../core/groups/config-fingerprint.ts'
 import { lockTurnOrder } from '../../core/messages/messages.ts'
+import { ENDED_TWICE } from '../../core/processes/suspects.ts'
 import { conversations, folderTurns, resetSessions } from '../../core/turns/conversations.ts'
 import { recordCost } from '../../core/turns/costs.ts'
 import { type WriteContext, writeContextOf } from '../../core/turns/rounds.ts'
@@ -215,8 +216,7 @@ export class TurnRunner {
         publicReason: refusal,
         notice: sentenceOf(refusal),
       })
-    if ((turn.crashes ?? 0) >= CRASHES_MAX)
-      return this.#end(turn, report, failed('the process that ran it ended twice'))
+    if ((turn.crashes ?? 0) >= CRASHES_MAX) return this.#end(turn, report, failed(ENDED_TWICE))
     if ((turn.deaths ?? 0) > DEATHS_MAX)
       return this.#end(turn, report, failed(`svc ended ${DEATHS_MAX} times while this turn was running`))
     // An earlier attempt submitted its result before it was aborted.

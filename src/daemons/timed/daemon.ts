@@ -7,8 +7,8 @@ export const timed = defineDaemon({
   name: 'timed',
   about: 'fires scheduled tasks',
   metrics: [TASK_DELAY, TASK_ERRORS],
-  start: ({ host, log, defer }) => {
-    const scheduler = new Scheduler({ host, log })
+  start: ({ host, log, defer, suspects }) => {
+    const scheduler = new Scheduler({ host, log, suspects })
     defer(() => scheduler.close())
   },
 })

@@ -1,6 +1,13 @@
 // Fires due tasks. It sleeps until the next slot, at most a second: the clock may change, and other processes may schedule
 // tasks. Any number of schedulers may run; the store decides which one fires a task.
-import { dueTasks, fireDueTasks, nextSlotTime, skipSlot } from '../../core/schedule/task-firing.ts'
+import {
+  dueTasks,
+  FIRING_BATCH,
+  fireDueTasks,
+  fireTaskIfDue,
+  nextSlotTime,
+  skipSlot,
+} from '../../core/schedule/task-firing.ts'
 import { removeUnusedRates } from '../../core/schedule/task-rates.ts'
 import { COMPLETED_RETENTION_MS, removeExpiredTasks } from '../../core/schedule/tasks.ts'
 import { writeContextOf } from '../../core/turns/rounds.ts'
@@ -8,6 +15,7 @@ import { timestamp } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log/log.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
+import { INTERNAL_ERROR, type SuspectHandling } from '../process/suspect-handling.ts'
 
 /** Longest sleep between two checks. */
 const TICK_MS = 1000
@@ -15,12 +23,11 @@ const TICK_MS = 1000
 const SIGNAL_DELAY_MS = 100
 /** Interval of the removal of completed one-time tasks. */
 const CLEANUP_MS = 3_600_000
-/** Tasks per transaction; it blocks others who append messages. */
-const BATCH_SIZE = 20
 
 export interface SchedulerOptions {
   readonly host: InstanceHost
   readonly log: Log
+  readonly suspects?: SuspectHandling | undefined
 }
 
 export class Scheduler {
@@ -31,10 +38,20 @@ export class Scheduler {
   #running: Promise<void> | undefined
   #isClosed = false
   #cleanedAt = Number.NEGATIVE_INFINITY
+  /** Whether the suspects were handled; false if the process stops. */
+  readonly #isReady: Promise<boolean>
 
   constructor(options: SchedulerOptions) {
     this.#options = options
     this.#unsubscribe = options.host.signals.on(() => this.#wake(SIGNAL_DELAY_MS))
+    this.#isReady =
+      options.suspects?.handle('task', ({ id }, next) =>
+        options.host.engine.transaction(async (tx) => {
+          const { keys } = await fireTaskIfDue(tx, this.#firingContext(), id)
+          tx.onCommit(() => options.host.signals.emit(keys))
+          return next(tx)
+        }),
+      ) ?? Promise.resolve(true)
     this.#wake(0)
   }
 
@@ -72,6 +89,7 @@ export class Scheduler {
   /** Fires all due tasks and returns how long to sleep. */
   async #fireDue(): Promise<number> {
     const { engine, clock } = this.#options.host
+    if (!(await this.#isReady)) return TICK_MS
     for (;;) {
       const next = await engine.read((tx) => nextSlotTime(tx, clock.now()))
       const left = next === undefined ? TICK_MS : next - clock.now()
@@ -96,7 +114,7 @@ export class Scheduler {
     const { host, log } = this.#options
     const context = this.#firingContext()
     try {
-      const { count, keys } = await host.engine.transaction((tx) => fireDueTasks(tx, context, BATCH_SIZE))
+      const { count, keys } = await host.engine.transaction((tx) => fireDueTasks(tx, context, FIRING_BATCH))
       if (count > 0) log.debug({ count }, 'tasks fired')
       if (keys.length > 0) host.signals.emit(keys)
     } catch (error) {
@@ -111,7 +129,7 @@ export class Scheduler {
     const context = this.#firingContext()
     host.faults.count('job')
     log.error({ place: 'job', err: cause }, 'internal error')
-    for (let left = BATCH_SIZE; left > 0; left--) {
+    for (let left = FIRING_BATCH; left > 0; left--) {
       const [task] = await host.engine.read((tx) => dueTasks(tx, host.clock.now(), 1))
       if (!task) return
       try {
@@ -120,7 +138,7 @@ export class Scheduler {
       } catch (error) {
         if (error instanceof Refusal) throw error
         log.error({ task: task.id, err: error }, 'cannot fire a task')
-        await host.engine.transaction((tx) => skipSlot(tx, context, task, 'internal error; see the log'))
+        await host.engine.transaction((tx) => skipSlot(tx, context, task, INTERNAL_ERROR))
       }
     }
   }
