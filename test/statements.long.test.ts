@@ -10,7 +10,7 @@ import { readChatPage } from '../src/core/chats/chat-page.ts'
 import { resolveChatJid } from '../src/core/chats/folder-chat.ts'
 import { bumpConfigVersion } from '../src/core/config-version.ts'
 import { claimHealthChecks } from '../src/core/delivery/channel-registrations.ts'
-import { claimOutbox, hasOutboundInTopic, outbox } from '../src/core/delivery/outbox.ts'
+import { claimOutbox, hasOutboundInTopic, outbox, setDeliveryAside } from '../src/core/delivery/outbox.ts'
 import { postInRoom } from '../src/core/delivery/sandbox-rooms.ts'
 import { childNames, countDescendants, groups } from '../src/core/groups/groups.ts'
 import { deleteIdempotencyKeys } from '../src/core/links/idempotency-keys.ts'
@@ -29,9 +29,11 @@ import { OPEN_ROWS_MAX, onboarding } from '../src/core/people/onboarding.ts'
 import { countAhead } from '../src/core/people/onboarding-requests.ts'
 import { takeChallenge } from '../src/core/people/passkeys.ts'
 import { createSession } from '../src/core/people/sessions.ts'
+import { noteNextSuspect } from '../src/core/processes/suspects.ts'
 import { findEngagedFolder } from '../src/core/routing/chat-owner.ts'
 import { planChatRoutes } from '../src/core/routing/chat-routes.ts'
 import { engage, findLastReplyId } from '../src/core/routing/engagements.ts'
+import { setMessageAside } from '../src/core/routing/unrouted-messages.ts'
 import { dueTasks, recordTaskTurn } from '../src/core/schedule/task-firing.ts'
 import { expireLeases, leaseDueTasks } from '../src/core/schedule/task-leases.ts'
 import { firstRunAt, removeUnusedRates } from '../src/core/schedule/task-rates.ts'
@@ -39,7 +41,7 @@ import { countTasks, lastRuns, removeOldestCompleted } from '../src/core/schedul
 import { takeBudgetNotice } from '../src/core/turns/budget.ts'
 import { forceNewSession } from '../src/core/turns/conversations.ts'
 import { writeContextOf } from '../src/core/turns/rounds.ts'
-import { claimTurn, listFoldersWithOpenBreaker } from '../src/core/turns/turn-claim.ts'
+import { claimTurn, listDueSuspects, listFoldersWithOpenBreaker } from '../src/core/turns/turn-claim.ts'
 import { findLastAnswer, listTurnIdsWithPrefix, listTurns } from '../src/core/turns/turn-list.ts'
 import { releaseTurn, stopTurns, type Turn } from '../src/core/turns/turns.ts'
 import { openDaemon } from '../src/daemons/daemon.ts'
@@ -50,10 +52,13 @@ import { pages } from '../src/daemons/dashd/pages/index.ts'
 import { readStoreContents } from '../src/daemons/doctor/store-checks.ts'
 import { openPeers } from '../src/daemons/http/peers.ts'
 import { sessionCookieName } from '../src/daemons/http/session-cookie.ts'
+import { enterProcess } from '../src/daemons/process/process-entry.ts'
 import { storeHealthCheck } from '../src/daemons/process/store-health.ts'
 import { routeBatch } from '../src/daemons/routd/router.ts'
 import { timestamp } from '../src/lib/clock.ts'
 import { openLog } from '../src/lib/log/log.ts'
+import { processIdentity } from '../src/lib/process-identity.ts'
+import type { InstanceHost } from '../src/registry/context.ts'
 import { accountsResource } from '../src/resources/accounts.ts'
 import { bearersResource } from '../src/resources/bearers.ts'
 import { groupsResource } from '../src/resources/groups.ts'
@@ -148,10 +153,23 @@ async function callDirectly(t: TestContext, engine: EngineName, on: TestHost): P
   await write((tx) => recordInbound(tx, context, post))
   const tracer = new MessageTracer({ add: () => {} })
   await write((tx) => routeBatch(tx, { host: { ...host, tracer }, assistantName: 'svc' }))
+  const { id: unrouted } = await write((tx) => recordInbound(tx, context, post))
+  await loseProcess(host)
+  await write((tx) => setMessageAside(tx, context, unrouted, 'it broke'))
 
   await callTurns(talk)
   const receipt = await write((tx) => postInRoom(tx, context, { room: 'lobby', person: 'mia', content: 'hello' }))
   await followAnswer(host, receipt, { signal: AbortSignal.timeout(300), show: () => {} })
+}
+
+/** A process ends unexpectedly, and its suspects are handled. */
+async function loseProcess(host: InstanceHost): Promise<void> {
+  await enterProcess(host, ['routd', 'timed'], { ...processIdentity(), start: '1' })
+  const { id, leave } = await enterProcess(host, [])
+  await host.engine.transaction((tx) => noteNextSuspect(tx, 'routing', id))
+  await host.engine.transaction((tx) => setDeliveryAside(tx, host, 'none', 'it broke'))
+  await host.engine.read((tx) => listDueSuspects(tx, host.rules, { now: host.clock.now(), leaseMs: LEASE_MS }))
+  await leave()
 }
 
 /** A client registers, a person allows it, and it refreshes. */
