@@ -10,6 +10,8 @@ import { buildShim, watchDisk } from '../support/power-cut/shim.ts'
 import { type RepeatableRandom, repeatableRandom } from '../support/repeatable-random.ts'
 
 const QUESTIONS = 10
+/** When the events that are missing will not come. */
+const LATE_MS = 180_000
 
 interface ServerOptions {
   readonly root?: string
@@ -38,9 +40,12 @@ async function killWhileReading(
   const posts = Array.from({ length: QUESTIONS }, (_, index) =>
     post(served.chat(link), { body: `question ${index}` }).catch(() => undefined),
   )
+  const late = setTimeout(() => served.child.kill('SIGKILL'), LATE_MS)
   await reading
+  clearTimeout(late)
   await Promise.all(posts)
-  await served.ended
+  const { stderr } = await served.ended
+  assert.ok(seen.length >= enough, `${seen.length} of ${enough} events arrived: ${stderr}`)
   return seen
 }
 
