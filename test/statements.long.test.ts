@@ -10,7 +10,13 @@ import { readChatPage } from '../src/core/chats/chat-page.ts'
 import { resolveChatJid } from '../src/core/chats/folder-chat.ts'
 import { bumpConfigVersion } from '../src/core/config-version.ts'
 import { claimHealthChecks } from '../src/core/delivery/channel-registrations.ts'
-import { claimOutbox, hasOutboundInTopic, outbox, setDeliveryAside } from '../src/core/delivery/outbox.ts'
+import {
+  claimOutbox,
+  hasOutboundInTopic,
+  noteDueSuspect,
+  outbox,
+  setDeliveryAside,
+} from '../src/core/delivery/outbox.ts'
 import { postInRoom } from '../src/core/delivery/sandbox-rooms.ts'
 import { childNames, countDescendants, groups } from '../src/core/groups/groups.ts'
 import { deleteIdempotencyKeys } from '../src/core/links/idempotency-keys.ts'
@@ -29,7 +35,7 @@ import { OPEN_ROWS_MAX, onboarding } from '../src/core/people/onboarding.ts'
 import { countAhead } from '../src/core/people/onboarding-requests.ts'
 import { takeChallenge } from '../src/core/people/passkeys.ts'
 import { createSession } from '../src/core/people/sessions.ts'
-import { noteNextSuspect } from '../src/core/processes/suspects.ts'
+import { hasSuspects, noteNextSuspect } from '../src/core/processes/suspects.ts'
 import { findEngagedFolder } from '../src/core/routing/chat-owner.ts'
 import { planChatRoutes } from '../src/core/routing/chat-routes.ts'
 import { engage, findLastReplyId } from '../src/core/routing/engagements.ts'
@@ -167,6 +173,8 @@ async function loseProcess(host: InstanceHost): Promise<void> {
   await enterProcess(host, ['routd', 'timed'], { ...processIdentity(), start: '1' })
   const { id, leave } = await enterProcess(host, [])
   await host.engine.transaction((tx) => noteNextSuspect(tx, 'routing', id))
+  await host.engine.read((tx) => hasSuspects(tx, 'delivery'))
+  await host.engine.transaction((tx) => noteDueSuspect(tx, host.clock.now(), id))
   await host.engine.transaction((tx) => setDeliveryAside(tx, host, 'none', 'it broke'))
   await host.engine.read((tx) => listDueSuspects(tx, host.rules, { now: host.clock.now(), leaseMs: LEASE_MS }))
   await leave()

@@ -250,13 +250,11 @@ const SHIFT_BATCH = 500
 /** Open rows with a future `updated_at`: the clock was set back after they were written. */
 const WRITTEN_AHEAD = `from outbox a where a.state in ('pending', 'sending') and a.updated_at > `
 
-const IS_INNOCENT = `not exists (select 1 from suspects s where s.work = 'delivery' and s.id = o.id)`
-const IS_UNNOTED_SUSPECT = `exists (select 1 from suspects s where s.work = 'delivery' and s.id = o.id and s.process is null)`
+const IS_SUSPECT = `exists (select 1 from suspects s where s.work = 'delivery' and s.id = o.id)`
 
 /** Whether `claimOutbox` would claim or shift rows. Polled often, so it only reads. */
-export async function hasDueRows(tx: Tx, now: number, suspectsFor?: string): Promise<boolean> {
-  const claimed = suspectsFor === undefined ? IS_INNOCENT : `(${IS_INNOCENT} or ${IS_UNNOTED_SUSPECT})`
-  const sql = `select exists (select 1 ${DUE} and ${claimed}) or exists (select 1 ${WRITTEN_AHEAD} $3) as is_due`
+export async function hasDueRows(tx: Tx, now: number): Promise<boolean> {
+  const sql = `select exists (select 1 ${DUE} and not ${IS_SUSPECT}) or exists (select 1 ${WRITTEN_AHEAD} $3) as is_due`
   const row = await queryOne(tx, { is_due: flag }, sql, [now, timestamp(now - IN_ORDER_MS), timestamp(now + SKEW_MS)])
   return row.is_due
 }
@@ -281,47 +279,55 @@ async function shiftAhead(tx: Tx, now: number): Promise<void> {
 interface OutboxClaim {
   readonly now: number
   readonly forMs: number
-  readonly limit: number
-  /** The process that may claim one suspect, which is noted. */
-  readonly suspectsFor?: string | undefined
 }
 
 export interface ClaimedOutboxRow extends OutboxRow {
   /** Its previous attempt never reported its end: it may have been sent. */
   readonly isUnclear: boolean
-  readonly isSuspect: boolean
 }
 
 /** Leases due rows, the first of each chat. */
-export async function claimOutbox(tx: Tx, claim: OutboxClaim): Promise<ClaimedOutboxRow[]> {
-  const { now, limit, suspectsFor } = claim
+export async function claimOutbox(
+  tx: Tx,
+  { limit, ...claim }: OutboxClaim & { readonly limit: number },
+): Promise<ClaimedOutboxRow[]> {
+  const { now } = claim
   await shiftAhead(tx, now)
-  const due = (filter: string, most: number): Promise<DueRow[]> =>
-    query(
-      tx,
-      { message_seq: integer, state: text },
-      `select o.message_seq, o.state ${DUE} and ${filter} order by o.message_seq limit $3`,
-      [now, timestamp(now - IN_ORDER_MS), most],
-    )
   const claimed: ClaimedOutboxRow[] = []
-  for (const row of await due(IS_INNOCENT, limit)) claimed.push(...(await leaseRow(tx, claim, row, false)))
-  if (suspectsFor === undefined) return claimed
-  for (const row of await due(IS_UNNOTED_SUSPECT, 1)) {
-    const leased = await leaseRow(tx, claim, row, true)
-    for (const { id } of leased) await suspects.update(tx, { work: 'delivery', id }, { process: suspectsFor })
-    claimed.push(...leased)
-  }
+  for (const row of await listDue(tx, now, `not ${IS_SUSPECT}`, limit)) claimed.push(...(await lease(tx, claim, row)))
   return claimed
 }
 
-type DueRow = { readonly message_seq: number; readonly state: string }
+/** Notes that this process sends the next suspect that is due. */
+export async function noteDueSuspect(tx: Tx, now: number, process: string): Promise<Suspect | undefined> {
+  const [due] = await listDue(tx, now, `${IS_SUSPECT} and ${IS_UNNOTED}`, 1)
+  if (!due) return undefined
+  await suspects.update(tx, { work: 'delivery', id: due.id }, { process })
+  return { work: 'delivery', id: due.id, position: due.message_seq }
+}
 
-async function leaseRow(
-  tx: Tx,
-  { now, forMs }: OutboxClaim,
-  { message_seq, state }: DueRow,
-  isSuspect: boolean,
-): Promise<ClaimedOutboxRow[]> {
+const IS_UNNOTED = `not exists (select 1 from suspects n where n.work = 'delivery' and n.id = o.id and n.process is not null)`
+
+/** Leases a suspect that this process has noted, if it is still due. */
+export async function claimSuspect(tx: Tx, claim: OutboxClaim, { id }: Suspect): Promise<ClaimedOutboxRow | undefined> {
+  const due = await listDue(tx, claim.now, `${IS_SUSPECT} and o.id = $4`, 1, id)
+  const [row] = due[0] ? await lease(tx, claim, due[0]) : []
+  return row
+}
+
+type DueRow = Pick<OutboxRow, 'message_seq' | 'id'> & { readonly state: string }
+
+/** Reads nothing that a platform or an agent has written. */
+function listDue(tx: Tx, now: number, filter: string, limit: number, ...more: string[]): Promise<DueRow[]> {
+  return query(
+    tx,
+    { message_seq: integer, id: text, state: text },
+    `select o.message_seq, o.id, o.state ${DUE} and ${filter} order by o.message_seq limit $3`,
+    [now, timestamp(now - IN_ORDER_MS), limit, ...more],
+  )
+}
+
+async function lease(tx: Tx, { now, forMs }: OutboxClaim, { message_seq, state }: DueRow): Promise<ClaimedOutboxRow[]> {
   const rows = await query(
     tx,
     outbox.decode,
@@ -330,22 +336,30 @@ async function leaseRow(
      where message_seq = $1 returning ${outbox.columns.join(', ')}`,
     [message_seq, now + forMs, timestamp(now)],
   )
-  return rows.map((row) => ({ ...row, isUnclear: state === 'sending', isSuspect }))
+  return rows.map((row) => ({ ...row, isUnclear: state === 'sending' }))
 }
 
-/** Makes the deliveries that have begun suspects, and forgets suspects that have ended meanwhile. */
-export async function suspectDeliveries(tx: Tx): Promise<void> {
+/** A process may have been claiming this many when it ended. */
+export const OUTBOX_CONCURRENCY = 16
+
+/** Makes the deliveries that have begun and those that are next suspects, and forgets suspects that have ended meanwhile. */
+export async function suspectDeliveries(tx: Tx, now: number): Promise<void> {
   await execute(
     tx,
     `delete from suspects where work = 'delivery' and not exists
        (select 1 from outbox o where o.id = suspects.id and o.state in ('pending', 'sending'))`,
   )
-  const begun: Pick<Suspect, 'id' | 'position'>[] = await query(
+  const begun = await query(
     tx,
-    { id: text, position: integer },
-    `select id, message_seq as position from outbox where state in ('pending', 'sending') and state = 'sending'`,
+    { message_seq: integer, id: text, state: text },
+    `select message_seq, id, state from outbox where state in ('pending', 'sending') and state = 'sending'`,
   )
-  await addSuspects(tx, 'delivery', begun)
+  const rows = [...begun, ...(await listDue(tx, now, `not ${IS_SUSPECT}`, OUTBOX_CONCURRENCY))]
+  await addSuspects(
+    tx,
+    'delivery',
+    rows.map(({ id, message_seq: position }) => ({ id, position })),
+  )
 }
 
 /** Ends a delivery that has not ended, without another attempt. */

@@ -4,7 +4,7 @@ import { timestamp, uuidv7 } from '../../lib/clock.ts'
 import { defineCounter, defineHistogram } from '../../lib/log/metric-registry.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
-import { bytes, optional, query, queryOne, text } from '../../store/statement.ts'
+import { bytes, execute, optional, query, queryOne, text } from '../../store/statement.ts'
 import type { Patch } from '../../store/table.ts'
 import { groups } from '../groups/groups.ts'
 import { type RecordedInbound, recordInbound } from '../messages/inbound.ts'
@@ -71,20 +71,26 @@ export async function fireDueTasks(tx: Tx, context: FiringContext, limit: number
 export async function fireTaskIfDue(tx: Tx, context: FiringContext, id: string): Promise<FiringResult> {
   await lockMessageOrder(tx, context.dialect)
   const now = context.clock.now()
-  const task = await findDueTask(tx, id, now)
-  if (!task) return { count: 0, keys: [] }
+  const task = await scheduledTasks.find(tx, { id, status: 'active' })
+  if (task?.next_run === undefined || Date.parse(task.next_run) > now) return { count: 0, keys: [] }
   return { count: 1, keys: (await fire(tx, context, task, now)) ? [task.chat_jid] : [] }
 }
 
-async function findDueTask(tx: Tx, id: string, now: number): Promise<ScheduledTask | undefined> {
-  const task = await scheduledTasks.find(tx, { id, status: 'active' })
-  return task?.next_run !== undefined && Date.parse(task.next_run) <= now ? task : undefined
+/** The ids of the tasks that are fired next; nothing else of them is read. */
+export async function listDueTaskIds(tx: Tx, now: number): Promise<string[]> {
+  const rows = await query(
+    tx,
+    { id: text },
+    `select id from scheduled_tasks where status = 'active' and next_run <= $1 order by next_run, id limit ${FIRING_BATCH}`,
+    [timestamp(now)],
+  )
+  return rows.map(({ id }) => id)
 }
 
-/** Pauses a task whose slot has not been fired, and logs the reason. */
+/** Pauses a task whose slot has not been fired, and logs the reason. The task is not read. */
 export async function setTaskAside(tx: Tx, context: WriteContext, id: string, reason: string): Promise<void> {
-  const task = await findDueTask(tx, id, context.clock.now())
-  if (task) await pauseWithError(tx, context, task, reason)
+  const sql = `update scheduled_tasks set status = 'paused' where id = $1 and status = 'active' and next_run <= $2`
+  if ((await execute(tx, sql, [id, timestamp(context.clock.now())])) > 0) await logFailure(tx, context, id, reason)
 }
 
 /** Computes the next slot before claiming this one, so a task with an invalid schedule is paused instead. */
@@ -166,7 +172,7 @@ export function nextTaskState(
 }
 
 /** Pauses a task that cannot run, instead of retrying it, and logs the error. */
-async function pauseWithError(tx: Tx, context: WriteContext, task: ScheduledTask, error: string): Promise<false> {
+async function pauseWithError(tx: Tx, context: FiringContext, task: ScheduledTask, error: string): Promise<false> {
   const { id, next_run: slot = '' } = task
   if ((await scheduledTasks.update(tx, { id, status: 'active', next_run: slot }, { status: 'paused' })) > 0)
     await logFailure(tx, context, id, error)

@@ -6,7 +6,7 @@ import { processes, type ServingProcessRow, takeEndedProcesses } from '../../cor
 import { setAside } from '../../core/processes/set-aside.ts'
 import { addSuspects, ENDED_TWICE, releaseSuspects, takeNotedSuspects } from '../../core/processes/suspects.ts'
 import { listUnrouted } from '../../core/routing/unrouted-messages.ts'
-import { dueTasks, FIRING_BATCH } from '../../core/schedule/task-firing.ts'
+import { listDueTaskIds } from '../../core/schedule/task-firing.ts'
 import { writeContextOf } from '../../core/turns/rounds.ts'
 import { suspectTurnsOf } from '../../core/turns/suspect-turns.ts'
 import { timestamp } from '../../lib/clock.ts'
@@ -59,20 +59,23 @@ export async function enterProcess(
   }
 }
 
-/** A suspect that the process was handling is set aside; what it may have been handling becomes a suspect. */
+/**
+ * A suspect that the process was handling is set aside; what it may have been handling becomes a suspect. Only ids are read,
+ * because the content of such a row may end this process, too.
+ */
 async function suspectRowsOf(tx: Tx, host: EntryHost, { id, daemons }: ServingProcessRow): Promise<void> {
   await lockMessageOrder(tx, host.engine.dialect)
   await suspectTurnsOf(tx, id)
   for (const noted of await takeNotedSuspects(tx, id)) await setAside(tx, writeContextOf(host), noted, ENDED_TWICE)
   if (daemons.includes('routd')) {
     await addSuspects(tx, 'routing', await listUnrouted(tx))
-    await suspectDeliveries(tx)
+    await suspectDeliveries(tx, host.clock.now())
   }
   if (!daemons.includes('timed')) return
-  const tasks = await dueTasks(tx, host.clock.now(), FIRING_BATCH)
+  const tasks = await listDueTaskIds(tx, host.clock.now())
   await addSuspects(
     tx,
     'task',
-    tasks.map((task, position) => ({ id: task.id, position })),
+    tasks.map((task, position) => ({ id: task, position })),
   )
 }

@@ -8,10 +8,10 @@ import { run } from '../../../test/support/sql.ts'
 import { until } from '../../../test/support/until.ts'
 import { registerChannel } from '../../core/delivery/channel-registrations.ts'
 import { DELIVERY_LEASE_MS } from '../../core/delivery/delivery.ts'
-import { claimOutbox, outbox, recordOutbound } from '../../core/delivery/outbox.ts'
+import { claimOutbox, claimSuspect, noteDueSuspect, outbox, recordOutbound } from '../../core/delivery/outbox.ts'
 import { inbox } from '../../core/messages/inbox.ts'
 import { createLinkPostHandler } from '../../core/messages/link-inbound.ts'
-import { noteNextSuspect, type SuspectWork, suspects } from '../../core/processes/suspects.ts'
+import { noteNextSuspect, releaseSuspects, type SuspectWork, suspects } from '../../core/processes/suspects.ts'
 import { scheduledTasks, taskRunLogs } from '../../core/schedule/tasks.ts'
 import { readAttention } from '../../core/turns/attention.ts'
 import { rounds } from '../../core/turns/rounds.ts'
@@ -200,31 +200,27 @@ onEveryEngine('rows of a process that ended unexpectedly', (engine) => {
       return (await on.write((tx) => recordOutbound(tx, context, DEFAULT_TURN_RULES, out))).id
     }
     const states = async () => (await on.read((tx) => outbox.list(tx))).map(({ state }) => state)
-    const claim = (suspectsFor?: string) =>
-      on.write((tx) => claimOutbox(tx, { now: clock.now(), forMs: DELIVERY_LEASE_MS, limit: 9, suspectsFor }))
+    const claim = { now: clock.now(), forMs: DELIVERY_LEASE_MS, limit: 9 }
     const [one, two] = [await record(1), await record(2)]
     await on.ended()
-    assert.equal((await claim()).length, 2)
+    assert.equal((await on.write((tx) => claimOutbox(tx, claim))).length, 2)
     const waiting = await record(3)
     await on.enter()
-    assert.deepEqual(await on.listed('delivery'), [one, two])
+    assert.deepEqual(await on.listed('delivery'), [one, two, waiting])
+    const later = { ...claim, now: clock.now() + DELIVERY_LEASE_MS }
+    assert.deepEqual(await on.write((tx) => claimOutbox(tx, later)), [])
     clock.advance(DELIVERY_LEASE_MS)
     // The second process ends while it sends the first one.
     const second = await on.ended()
-    const claimed = await claim(second.id)
-    assert.deepEqual(
-      claimed.map(({ id, isSuspect }) => [id, isSuspect]),
-      [
-        [waiting, false],
-        [one, true],
-      ],
-    )
-    assert.deepEqual(await claim(), [])
+    const noted = await on.write((tx) => noteDueSuspect(tx, later.now, second.id))
+    assert.equal(noted?.id, one)
+    assert.equal((await on.write((tx) => noteDueSuspect(tx, later.now, 'another')))?.id, two)
+    await on.write((tx) => releaseSuspects(tx, 'another'))
+    assert.equal((await on.write((tx) => claimSuspect(tx, later, noted)))?.isUnclear, true)
     const handling = await on.start()
-    assert.deepEqual(await states(), ['failed', 'sending', 'sending'])
+    assert.deepEqual(await states(), ['failed', 'sending', 'pending'])
     await handling.start()
-    clock.advance(DELIVERY_LEASE_MS)
-    await until(async () => (await states()).every((state) => state !== 'sending'))
+    await until(async () => (await states()).every((state) => ['failed', 'sent'].includes(state)))
     assert.deepEqual(await states(), ['failed', 'sent', 'sent'])
     const [row] = await on.read((tx) => outbox.list(tx))
     assert.equal(row?.error, REASON)

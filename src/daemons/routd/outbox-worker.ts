@@ -2,14 +2,21 @@
 // number of processes may run it.
 import { setTimeout as pause } from 'node:timers/promises'
 import { DELIVERY_LEASE_MS, type DeliveryHost, deliver } from '../../core/delivery/delivery.ts'
-import { type ClaimedOutboxRow, claimOutbox, hasDueRows, setDeliveryAside } from '../../core/delivery/outbox.ts'
-import { suspects } from '../../core/processes/suspects.ts'
+import {
+  type ClaimedOutboxRow,
+  claimOutbox,
+  claimSuspect,
+  hasDueRows,
+  noteDueSuspect,
+  OUTBOX_CONCURRENCY,
+  setDeliveryAside,
+} from '../../core/delivery/outbox.ts'
+import { hasSuspects, type Suspect, suspects } from '../../core/processes/suspects.ts'
 import type { Log } from '../../lib/log/log.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { StoreWatcher } from '../process/store-watcher.ts'
 import { INTERNAL_ERROR, type SuspectHandling } from '../process/suspect-handling.ts'
 
-const CONCURRENCY = 16
 /** How long running deliveries may take when the daemon stops. */
 const STOP_MS = 5000
 
@@ -45,33 +52,44 @@ export class OutboxWorker {
 
   async #claim(): Promise<void> {
     const { engine, clock } = this.#options.host
-    const limit = CONCURRENCY - this.#sending.size
+    const limit = OUTBOX_CONCURRENCY - this.#sending.size
     if (limit <= 0) return
-    const now = clock.now()
-    const suspectsFor = this.#suspectsFor
-    if (!(await engine.read((tx) => hasDueRows(tx, now, suspectsFor)))) return
-    const claim = { now, forMs: DELIVERY_LEASE_MS, limit, suspectsFor }
-    const claimed = await engine.transaction((tx) => claimOutbox(tx, claim))
-    if (claimed.some(({ isSuspect }) => isSuspect)) this.#suspectsFor = undefined
+    const claim = { now: clock.now(), forMs: DELIVERY_LEASE_MS }
+    await this.#claimSuspect(claim)
+    if (!(await engine.read((tx) => hasDueRows(tx, claim.now)))) return
+    const claimed = await engine.transaction((tx) => claimOutbox(tx, { ...claim, limit }))
     for (const row of claimed) this.#deliver(row)
   }
 
-  #deliver(row: ClaimedOutboxRow): void {
+  /** Claims one suspect, which is noted first. */
+  async #claimSuspect(claim: { readonly now: number; readonly forMs: number }): Promise<void> {
+    const { engine } = this.#options.host
+    const process = this.#suspectsFor
+    if (process === undefined || !(await engine.read((tx) => hasSuspects(tx, 'delivery')))) return
+    const suspect = await engine.transaction((tx) => noteDueSuspect(tx, claim.now, process))
+    if (!suspect) return
+    const row = await engine.transaction((tx) => claimSuspect(tx, claim, suspect))
+    if (row) this.#deliver(row, suspect)
+    else await engine.transaction((tx) => suspects.remove(tx, { work: 'delivery', id: suspect.id }))
+  }
+
+  #deliver(row: ClaimedOutboxRow, suspect?: Suspect): void {
     const { host } = this.#options
-    const sending = this.#attempt(row)
+    if (suspect) this.#suspectsFor = undefined
+    const sending = this.#attempt(row, suspect)
       .catch((error) => {
         // The row can be claimed again when its lease expires.
         if (!(error instanceof Refusal)) host.faults.report('delivery', error)
       })
       .finally(() => {
         this.#sending.delete(sending)
-        if (row.isSuspect) this.#allowSuspect(true)
+        if (suspect) this.#allowSuspect(true)
         this.#watcher.checkSoon()
       })
     this.#sending.add(sending)
   }
 
-  async #attempt(row: ClaimedOutboxRow): Promise<void> {
+  async #attempt(row: ClaimedOutboxRow, suspect: Suspect | undefined): Promise<void> {
     const { host, log } = this.#options
     const { id, jid } = row
     try {
@@ -83,6 +101,6 @@ export class OutboxWorker {
       host.faults.report('delivery', error)
       await host.engine.transaction((tx) => setDeliveryAside(tx, host, id, INTERNAL_ERROR))
     }
-    if (row.isSuspect) await host.engine.transaction((tx) => suspects.remove(tx, { work: 'delivery', id }))
+    if (suspect) await host.engine.transaction((tx) => suspects.remove(tx, { work: 'delivery', id }))
   }
 }
