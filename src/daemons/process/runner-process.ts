@@ -56,9 +56,12 @@ export function bridgeSignals(
   })
   const receive = (message: PeerMessage): void => {
     isRelaying = true
-    // The runner claims a turn that it was told of without looking for one first.
-    receiveCommits(message, line.role === 'runner' ? preCommitSignals : signals)
-    isRelaying = false
+    try {
+      // The runner claims a turn that it was told of without looking for one first.
+      receiveCommits(message, line.role === 'runner' ? preCommitSignals : signals)
+    } finally {
+      isRelaying = false
+    }
   }
   line.onPeerMessage(receive, faults.handler('signal'))
   return stop

@@ -63,7 +63,8 @@ export const LANE_LIMITS: LaneLimits = {
   batchBytes: 4 * 1024 * 1024,
   queueItems: 4096,
   queueBytes: 64 * 1024 * 1024,
-  waitMs: 5000,
+  // Longer than a frozen process can keep the write lock: its parent kills it after 5 s (supervisor.ts).
+  waitMs: 6500,
 }
 
 /** Writes one batch at a time, each in one transaction. */
