@@ -8,6 +8,7 @@ import { startFaultyServer } from '../support/faulty-server.ts'
 import { openLinkedInstance } from '../support/linked-instance.ts'
 import { compare, isAcknowledged, load, post, statuses } from '../support/load.ts'
 import { measureMachineLoad } from '../support/machine-load.ts'
+import { processOf } from '../support/svc-processes.ts'
 import { until } from '../support/until.ts'
 
 const CLIENTS = 500
@@ -33,7 +34,8 @@ suite('overload of the store', options, () => {
     const served = await demo.start()
     const url = served.hook(link)
     assert.equal((await post(url, { body: 'first' })).statusCode, 204)
-    const before = peakMib(served.child.pid)
+    const front = await processOf(served.child.pid ?? 0, 'front')
+    const before = peakMib(front)
     const lock = new DatabaseSync(join(demo.root, 'store', 'svc.db'), { timeout: 5000 })
     lock.exec('begin immediate')
     const lockedAt = performance.now()
@@ -49,7 +51,7 @@ suite('overload of the store', options, () => {
     const busy = await measureMachineLoad()
     await Promise.all([running.ended, probe.begun])
     await probe.stop()
-    const growth = peakMib(served.child.pid) - before
+    const growth = peakMib(front) - before
     const accepted = [...running.sent, ...probe.sent].filter(({ status }) => isAcknowledged(status))
     const recovery = (Math.min(...accepted.map(({ endedAt = 0 }) => endedAt)) - releasedAt) / busy
     t.diagnostic(`${JSON.stringify(whileLocked)}, then ${JSON.stringify(statuses(running))}`)

@@ -1,10 +1,12 @@
 // A disk that can lose its power. Loaded before the C library (LD_PRELOAD), it lets every write below POWER_CUT_DIR
-// through and mirrors it to the same place below POWER_CUT_SHADOW only when the file is synced. Kill the process at any
+// through and mirrors it to the same place below POWER_CUT_SHADOW only when a process syncs the file. Kill all processes at any
 // moment, and the shadow is what a disk holds that lost everything it was not told to keep.
 //
 //   POWER_CUT_LAZY=-wal      a sync of a file with this ending says yes and keeps nothing, until the file without the
 //                            ending is written: what SQLite's synchronous=NORMAL does.
-//   POWER_CUT_FAIL=-wal:37   the 37th sync of files with this ending fails with EIO, and what it was to keep is lost.
+//   POWER_CUT_FAIL=-wal:37   the 37th sync of files with this ending fails with EIO, and what it was to keep is lost. All
+//                            later ones fail too, in every process.
+//   POWER_CUT_SLOW=50        each sync takes 50 ms longer.
 //
 // Files are known by path, not by inode: a new log may get the inode of a journal that was just removed.
 #define _GNU_SOURCE
@@ -12,36 +14,30 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #define PATH_BYTES 4096
 
-struct range {
+// What was done to a file since it was last synced, in the order of a journal: a write, or one of these in `from`.
+struct record {
   off_t from;
   off_t to;
 };
+enum { CUT = -1 /* to this length */, FAILED = -2 /* a sync, and so do all later ones */ };
 
-// What was done to a file since it was last synced.
-struct file {
-  char path[PATH_BYTES];
-  struct range *ranges;
-  size_t count, room;
-  off_t shortest; // the shortest it has been cut to; -1: not cut
-  struct file *next;
-};
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct file *files;
 static const char *dir, *shadow, *lazy;
 static char fail_ending[64];
-static long fail_at, syncs;
+static long fail_at, slow_ms;
+static atomic_long syncs;
 
 static ssize_t (*real_write)(int, const void *, size_t);
 static ssize_t (*real_pwrite)(int, const void *, size_t, off_t);
@@ -68,6 +64,8 @@ static void setup(void) {
   lazy = getenv("POWER_CUT_LAZY");
   const char *fail = getenv("POWER_CUT_FAIL");
   if (fail) sscanf(fail, "%63[^:]:%ld", fail_ending, &fail_at);
+  const char *slow = getenv("POWER_CUT_SLOW");
+  if (slow) slow_ms = atol(slow);
 }
 
 // A shim that goes on without its shadow would prove nothing, so it takes the process with it.
@@ -126,51 +124,47 @@ static int open_shadow(const char *path) {
   return fd;
 }
 
-static struct file *find(const char *path) {
-  for (struct file *file = files; file; file = file->next)
-    if (strcmp(file->path, path) == 0) return file;
-  return NULL;
+// The journal of a file, locked until it is closed, for all threads and processes.
+static int open_journal(const char *path) {
+  char there[PATH_BYTES];
+  int length = snprintf(there, sizeof there, "%s.journal", shadow);
+  mkdir(there, 0700);
+  if (snprintf(there + length, sizeof there - length, "%s", path + strlen(dir)) >= (int)sizeof there - length)
+    give_up("too long", path);
+  for (char *slash = strchr(there + length + 1, '/'); slash; slash = strchr(slash, '/')) *slash = '%';
+  int journal = real_open(there, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (journal < 0) give_up("cannot open", there);
+  while (flock(journal, LOCK_EX))
+    if (errno != EINTR) give_up("cannot lock", there);
+  return journal;
 }
 
-static struct file *find_or_add(const char *path) {
-  struct file *file = find(path);
-  if (file) return file;
-  file = calloc(1, sizeof *file);
-  if (!file) give_up("no memory for", path);
-  snprintf(file->path, PATH_BYTES, "%s", path);
-  file->shortest = -1;
-  file->next = files;
-  files = file;
-  return file;
+static void note(int journal, off_t from, off_t to) {
+  struct record record = {from, to};
+  if (real_write(journal, &record, sizeof record) != sizeof record) give_up("cannot note", "a write");
 }
 
-static void forget(struct file *file) {
-  file->count = 0;
-  file->shortest = -1;
+static void forget(int journal) {
+  if (real_ftruncate(journal, 0)) give_up("cannot empty", "a journal");
 }
 
-static void note_range(const char *path, off_t from, off_t to) {
-  struct file *file = find_or_add(path);
-  struct range *last = file->count ? &file->ranges[file->count - 1] : NULL;
-  if (last && last->to == from) {
-    last->to = to;
-    return;
-  }
-  if (file->count == file->room) {
-    file->room = file->room ? file->room * 2 : 64;
-    file->ranges = realloc(file->ranges, file->room * sizeof *file->ranges);
-    if (!file->ranges) give_up("no memory for", path);
-  }
-  file->ranges[file->count++] = (struct range){from, to};
+// The records, to be freed.
+static struct record *read_journal(int journal, size_t *count) {
+  struct stat stat;
+  if (fstat(journal, &stat)) give_up("cannot read", "a journal");
+  struct record *records = malloc(stat.st_size + 1);
+  if (!records || pread(journal, records, stat.st_size, 0) != stat.st_size) give_up("cannot read", "a journal");
+  *count = stat.st_size / sizeof *records;
+  return records;
 }
 
-static void note_cut(const char *path, off_t length) {
-  struct file *file = find_or_add(path);
-  if (file->shortest < 0 || length < file->shortest) file->shortest = length;
+static int has_failed(int journal) {
+  struct record first;
+  return pread(journal, &first, sizeof first, 0) == sizeof first && first.from == FAILED;
 }
 
-static void copy_range(int from, int to, struct range range, const char *path) {
-  static char buffer[1 << 16];
+static void copy_range(int from, int to, struct record range, const char *path) {
+  char buffer[1 << 16];
   for (off_t at = range.from; at < range.to;) {
     size_t wanted = (size_t)(range.to - at) < sizeof buffer ? (size_t)(range.to - at) : sizeof buffer;
     ssize_t got = pread(from, buffer, wanted, at);
@@ -182,42 +176,51 @@ static void copy_range(int from, int to, struct range range, const char *path) {
 }
 
 // The shadow of a file becomes what the file is now.
-static void keep(const char *path) {
-  struct file *file = find(path);
+static void keep(const char *path, int journal) {
   int from = real_open(path, O_RDONLY | O_CLOEXEC);
   if (from < 0) return;
   struct stat stat;
   if (fstat(from, &stat) == 0 && S_ISREG(stat.st_mode)) {
     int to = open_shadow(path);
-    if (file && file->shortest >= 0 && real_ftruncate(to, file->shortest)) give_up("cannot cut", path);
-    for (size_t i = 0; file && i < file->count; i++) copy_range(from, to, file->ranges[i], path);
+    size_t count;
+    struct record *records = read_journal(journal, &count);
+    off_t shortest = -1;
+    for (size_t i = 0; i < count; i++)
+      if (records[i].from == CUT && (shortest < 0 || records[i].to < shortest)) shortest = records[i].to;
+    if (shortest >= 0 && real_ftruncate(to, shortest)) give_up("cannot cut", path);
+    for (size_t i = 0; i < count; i++)
+      if (records[i].from >= 0) copy_range(from, to, records[i], path);
     if (real_ftruncate(to, stat.st_size)) give_up("cannot cut", path);
+    free(records);
     close(to);
   }
   close(from);
-  if (file) forget(file);
+  forget(journal);
 }
 
 static void before_write(const char *path) {
   if (!lazy || ends_with(path, lazy)) return;
   char log[PATH_BYTES];
-  if (snprintf(log, sizeof log, "%s%s", path, lazy) < (int)sizeof log && find(log)) keep(log);
+  if (snprintf(log, sizeof log, "%s%s", path, lazy) >= (int)sizeof log) return;
+  int journal = open_journal(log);
+  keep(log, journal);
+  close(journal);
 }
 
 static ssize_t write_through(int fd, const void *bytes, size_t count, off_t offset, int is_placed) {
   char path[PATH_BYTES];
   int is_ours = path_of(fd, path);
   if (!is_ours) return is_placed ? real_pwrite(fd, bytes, count, offset) : real_write(fd, bytes, count);
-  pthread_mutex_lock(&lock);
+  int journal = open_journal(path);
   before_write(path);
   ssize_t done = is_placed ? real_pwrite(fd, bytes, count, offset) : real_write(fd, bytes, count);
   int after = errno;
   if (done > 0) {
     // Behind the write, because a file that is opened for appending says only then where it went.
     off_t from = is_placed ? offset : lseek(fd, 0, SEEK_CUR) - done;
-    note_range(path, from, from + done);
+    note(journal, from, from + done);
   }
-  pthread_mutex_unlock(&lock);
+  close(journal);
   errno = after;
   return done;
 }
@@ -229,12 +232,12 @@ ssize_t pwrite64(int fd, const void *bytes, size_t count, off64_t at) { return w
 int ftruncate64(int fd, off64_t length) {
   char path[PATH_BYTES];
   if (!path_of(fd, path)) return real_ftruncate(fd, length);
-  pthread_mutex_lock(&lock);
+  int journal = open_journal(path);
   before_write(path);
   int answer = real_ftruncate(fd, length);
   int after = errno;
-  if (answer == 0) note_cut(path, length);
-  pthread_mutex_unlock(&lock);
+  if (answer == 0) note(journal, CUT, length);
+  close(journal);
   errno = after;
   return answer;
 }
@@ -243,19 +246,20 @@ int ftruncate(int fd, off_t length) { return ftruncate64(fd, length); }
 static int sync_through(int fd, int (*sync)(int)) {
   char path[PATH_BYTES];
   if (!path_of(fd, path)) return sync(fd);
-  pthread_mutex_lock(&lock);
+  if (slow_ms) usleep(slow_ms * 1000);
+  int journal = open_journal(path);
   int answer, after;
-  if (fail_at && ends_with(path, fail_ending) && ++syncs == fail_at) {
-    struct file *file = find(path);
-    if (file) forget(file);
+  if (fail_at && ends_with(path, fail_ending) && (++syncs == fail_at || has_failed(journal))) {
+    forget(journal);
+    note(journal, FAILED, 0);
     answer = -1;
     after = EIO;
   } else {
     answer = sync(fd);
     after = errno;
-    if (answer == 0 && !(lazy && ends_with(path, lazy))) keep(path);
+    if (answer == 0 && !(lazy && ends_with(path, lazy))) keep(path, journal);
   }
-  pthread_mutex_unlock(&lock);
+  close(journal);
   errno = after;
   return answer;
 }
@@ -272,43 +276,41 @@ int fdatasync(int fd) {
 int unlink(const char *path) {
   pthread_once(&once, setup);
   if (!is_watched(path)) return real_unlink(path);
-  pthread_mutex_lock(&lock);
+  int journal = open_journal(path);
   int answer = real_unlink(path);
   int after = errno;
   if (answer == 0) {
     char there[PATH_BYTES];
     shadow_of(path, there);
     real_unlink(there);
-    struct file *file = find(path);
-    if (file) forget(file);
+    forget(journal);
   }
-  pthread_mutex_unlock(&lock);
+  close(journal);
   errno = after;
   return answer;
 }
 
 int rename(const char *old, const char *new) {
   pthread_once(&once, setup);
-  if (!is_watched(old) || !is_watched(new)) return real_rename(old, new);
-  pthread_mutex_lock(&lock);
+  if (!is_watched(old) || !is_watched(new) || strcmp(old, new) == 0) return real_rename(old, new);
+  int moved = open_journal(old), replaced = open_journal(new);
   int answer = real_rename(old, new);
   int after = errno;
   if (answer == 0) {
     char from[PATH_BYTES], to[PATH_BYTES];
     shadow_of(old, from);
     shadow_of(new, to);
-    struct file *gone = find(new), *moved = find(old);
-    if (gone) forget(gone);
     // A name may reach the disk before the content that nobody synced.
     if (real_rename(from, to)) close(open_shadow(new));
-    if (moved) {
-      struct file *file = find_or_add(new);
-      for (size_t i = 0; i < moved->count; i++) note_range(new, moved->ranges[i].from, moved->ranges[i].to);
-      file->shortest = moved->shortest;
-      forget(moved);
-    }
+    forget(replaced);
+    size_t count;
+    struct record *records = read_journal(moved, &count);
+    for (size_t i = 0; i < count; i++) note(replaced, records[i].from, records[i].to);
+    free(records);
+    forget(moved);
   }
-  pthread_mutex_unlock(&lock);
+  close(moved);
+  close(replaced);
   errno = after;
   return answer;
 }
@@ -318,9 +320,9 @@ static int open_through(int at, const char *path, int flags, mode_t mode) {
   int fd = real_openat(at, path, flags, mode);
   char real[PATH_BYTES];
   if (fd < 0 || !(flags & O_TRUNC) || !path_of(fd, real)) return fd;
-  pthread_mutex_lock(&lock);
-  note_cut(real, 0);
-  pthread_mutex_unlock(&lock);
+  int journal = open_journal(real);
+  note(journal, CUT, 0);
+  close(journal);
   return fd;
 }
 

@@ -105,6 +105,30 @@ suite('the shim that cuts the power', needs('compiler'), () => {
     assert.equal(lost, 0)
   })
 
+  test('a sync keeps what another process wrote, and nothing that it wrote later', async (t) => {
+    const folder = tempDir(t)
+    const disk = watchDisk(t, buildShim(t), folder)
+    const run = async (script: string): Promise<void> => {
+      const child = spawn(
+        process.execPath,
+        ['--eval', `const fs = require('node:fs'); ${script}`, join(folder, 'log')],
+        {
+          env: { ...process.env, ...disk.env },
+          stdio: 'inherit',
+        },
+      )
+      await once(child, 'exit')
+    }
+    const [append, sync] = [
+      (text: string) => `fs.appendFileSync(process.argv[1], '${text}')`,
+      `fs.fdatasyncSync(fs.openSync(process.argv[1], 'r'))`,
+    ]
+    await run(append('one '))
+    await run(`${append('two ')}; ${sync}`)
+    await run(append('three'))
+    assert.equal(readFileSync(join(disk.cut('none', repeatableRandom(t)), 'log'), 'utf8'), 'one two ')
+  })
+
   test('a file takes another name with what was synced of it, cut and written again', async (t) => {
     const folder = tempDir(t)
     writeFileSync(join(folder, 'state'), 'old state, and long')

@@ -26,13 +26,15 @@ export interface DiskFaults {
   readonly lazy?: string
   /** The k-th sync of files with this suffix fails with EIO. */
   readonly fail?: { readonly ending: string; readonly at: number }
+  /** Each sync takes this much longer. */
+  readonly slowMs?: number
 }
 
 export interface WatchedDisk {
-  /** The environment of the process that writes below the directory. It must be the only writer. */
+  /** The environment of the processes that write below the directory. There must be no other writers. */
   readonly env: Record<string, string>
   /**
-   * Restores the directory as after a power cut; call it after the process was killed. Of the writes without a sync, `none` are
+   * Restores the directory as after a power cut; call it after all of them were killed. Of the writes without a sync, `none` are
    * kept, or `some` random sectors, or all up to one that is `torn`.
    */
   cut(unsynced: Unsynced, chance: RepeatableRandom): string
@@ -53,7 +55,7 @@ export function watchDisk(t: CleanupScope, shim: string, folder: string, weaknes
   const real = realpathSync(folder)
   const shadow = join(tempDir(t), basename(real))
   cpSync(real, shadow, { recursive: true, filter: isKept })
-  const { lazy, fail } = weakness
+  const { lazy, fail, slowMs } = weakness
   return {
     env: {
       LD_PRELOAD: shim,
@@ -61,6 +63,7 @@ export function watchDisk(t: CleanupScope, shim: string, folder: string, weaknes
       POWER_CUT_SHADOW: shadow,
       ...(lazy ? { POWER_CUT_LAZY: lazy } : {}),
       ...(fail ? { POWER_CUT_FAIL: `${fail.ending}:${fail.at}` } : {}),
+      ...(slowMs ? { POWER_CUT_SLOW: String(slowMs) } : {}),
     },
     cut: (unsynced, chance) => {
       if (unsynced !== 'none') keepUnsynced(real, shadow, unsynced, chance)
@@ -74,7 +77,7 @@ function isKept(path: string): boolean {
   return !path.endsWith('-shm')
 }
 
-/** The directory contains all writes of the killed process, so differences were not synced. */
+/** The directory contains all writes of the killed processes, so differences were not synced. */
 function keepUnsynced(real: string, shadow: string, unsynced: 'some' | 'torn', chance: RepeatableRandom): void {
   for (const name of readdirSync(real, { recursive: true, encoding: 'utf8' })) {
     const path = join(real, name)
