@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { until } from '../../../test/support/until.ts'
+import { CommitSignals } from '../../lib/commit-signals.ts'
+import { FaultBoundary, guard } from '../../lib/fault-boundary.ts'
+import { MetricRegistry } from '../../lib/log/metric-registry.ts'
+import type { PeerMessage } from '../../supervisor/messages.ts'
+import type { ProcessLine } from '../../supervisor/process-line.ts'
+import { bridgeSignals } from './runner-process.ts'
+
+test('a process still announces its commits after an exception in those of the other', async () => {
+  const sent: PeerMessage[] = []
+  let receive: (message: PeerMessage) => void = assert.fail
+  const line: ProcessLine = {
+    role: 'runner',
+    turnId: undefined,
+    formerUrls: undefined,
+    processes: [],
+    ready: () => undefined,
+    startRunner: () => undefined,
+    sendToPeer: (message) => void sent.push(message),
+    onPeerMessage: (listener, onFault) => {
+      receive = guard(onFault, listener)
+    },
+    parentEnded: new Promise(() => undefined),
+    close: () => undefined,
+  }
+  const failing = (error: unknown): never => {
+    throw error
+  }
+  const [signals, preCommitSignals] = [new CommitSignals(), new CommitSignals(failing)]
+  preCommitSignals.on(() => failing(new TypeError('odd listener')))
+  const faults: unknown[] = []
+  const boundary = new FaultBoundary(new MetricRegistry(), (error) => void faults.push(error))
+  bridgeSignals(line, { signals, preCommitSignals, faults: boundary })
+  receive({ kind: 'commit', work: ['turns'] })
+  assert.equal(faults.length, 1)
+  signals.emit(['web:main'], [])
+  await until(() => sent.length > 0)
+  assert.deepEqual(sent, [{ kind: 'commit', keys: ['web:main'], work: [] }])
+})
