@@ -10,7 +10,7 @@ import { bridgeSignals } from './runner-process.ts'
 
 test('a process still announces its commits after an exception in those of the other', async () => {
   const sent: PeerMessage[] = []
-  let receive: (message: PeerMessage) => void = assert.fail
+  let receive: (message: PeerMessage) => void = () => assert.fail('nothing listens')
   const line: ProcessLine = {
     role: 'runner',
     turnId: undefined,
