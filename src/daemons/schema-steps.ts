@@ -63,6 +63,7 @@ export const SCHEMA_STEPS: Readonly<Record<string, number>> = {
   gate_admissions: 1,
   message_retries: 1,
   processes: 1,
+  suspects: 1,
   world_users: 1,
   task_rates: 1,
   rated_tasks: 2,
