@@ -124,13 +124,7 @@ export const turnsResource = defineResource({
       authorize: operatorOn(folderOfTurn),
       run: async (ctx, { id }) => {
         const turn = await mustFindTurn(ctx.tx, id)
-        if ((await stopTurns(ctx.tx, { id })) === 0)
-          refuse(
-            'conflict',
-            turn.state === 'done'
-              ? `turn ${id} has ended: ${turn.outcome}`
-              : `turn ${id} is not running: it waits for its next try`,
-          )
+        if ((await stopTurns(ctx.tx, { id })) === 0) refuse('conflict', `turn ${id} has ended: ${turn.outcome}`)
         await notifyStreams(ctx.tx, ctx.dialect, id, turn.jid)
         ctx.afterCommit(() => ctx.signals.emit([], ['turns']))
       },

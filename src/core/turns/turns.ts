@@ -155,10 +155,10 @@ export async function postponeTurn(tx: Tx, turn: Turn, now: number, reason: stri
   return (await turns.update(tx, { id, fence, state: 'running' }, patch)) > 0
 }
 
-/** Requests the running turns to stop. Returns their number. */
+/** Requests the turns that run or wait for another try to stop. A waiting one is due at once, and its runner ends it. */
 export async function stopTurns(tx: Tx, where: TurnFilter): Promise<number> {
-  const sql = `update turns set is_stopping = true where ${runningSql(where)}`
-  return execute(tx, sql, Object.values(where))
+  const filter = [IS_OPEN, ...equal(Object.keys(where))].join(' and ')
+  return execute(tx, `update turns set is_stopping = true, run_after = 0 where ${filter}`, Object.values(where))
 }
 
 export interface TurnEnd {

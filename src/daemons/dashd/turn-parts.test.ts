@@ -19,12 +19,12 @@ suite('parts of turns', () => {
     assert.deepEqual(shown, ['0 ms', '999 ms', '1.0 s', '59.9 s', '1.0 min', '1.5 min'])
   })
 
-  test('offer to stop a turn that runs, once', () => {
+  test('offer to stop a turn that runs or waits for its next try, once', () => {
     const view = { button: () => html`stop` }
     const offered = (state: 'running' | 'retrying' | 'done', is_stopping: boolean): string =>
       stopButton(view, { id: 't', state, is_stopping }).toString()
-    assert.equal(offered('running', false), 'stop')
-    assert.equal(offered('running', true) + offered('retrying', false) + offered('done', false), '')
+    assert.equal(offered('running', false) + offered('retrying', false), 'stopstop')
+    assert.equal(offered('running', true) + offered('retrying', true) + offered('done', false), '')
   })
 
   test('show the outcome of a turn or, before it, its state', () => {

@@ -55,12 +55,12 @@ export const stopAction: VerbAction = {
   confirm: ({ id = '' }) => `Stop turn ${id}? Its messages count as failed.`,
 }
 
-/** Only for turns that run. The page needs the action `stop`. */
+/** Only for turns that have not ended. The page needs the action `stop`. */
 export function stopButton(
   view: Pick<PageView, 'button'>,
   { id, state, is_stopping }: Pick<TurnSummary, 'id' | 'state' | 'is_stopping'>,
 ): Html {
-  if (state !== 'running' || is_stopping) return EMPTY_HTML
+  if (state === 'done' || is_stopping) return EMPTY_HTML
   return view.button({ action: 'stop', text: 'Stop', label: `Stop turn ${id}`, fixed: { id }, isDangerous: true })
 }
 

@@ -476,6 +476,21 @@ onEveryEngine('the runner', (engine) => {
     assert.deepEqual([status, error], ['failed', 'it was stopped'])
   })
 
+  test('the stop command ends one that waits for its next try, without another run', async (t) => {
+    const on = await open(t, engine)
+    let runs = 0
+    await on.start(async () => {
+      runs++
+      throw new RunFault('unavailable', 'the host has no room')
+    })
+    const id = await on.ask()
+    await until(async () => (await on.read((tx) => turns.find(tx, { id })))?.state === 'retrying')
+    assert.equal(await on.write((tx) => stopTurns(tx, { folder: 'main' })), 1)
+    on.host.signals.emit([], ['turns'])
+    const { status, error } = await on.ended(id)
+    assert.deepEqual([status, error, runs], ['failed', 'it was stopped', 1])
+  })
+
   test('a run that lost its turn to another process records nothing', async (t) => {
     const on = await open(t, engine)
     const id = await on.ask()

@@ -90,6 +90,13 @@ export interface TurnRunnerOptions {
   onIdle?: (() => void) | undefined
 }
 
+const STOPPED: TurnEnd = {
+  outcome: 'failed',
+  reason: 'it was stopped',
+  publicReason: FAILURE_MESSAGES.stopped,
+  failure: 'stopped',
+}
+
 type AbortReason = 'lost' | 'stopped' | 'closing'
 
 export class TurnRunner {
@@ -216,6 +223,7 @@ export class TurnRunner {
         publicReason: refusal,
         notice: sentenceOf(refusal),
       })
+    if (turn.is_stopping) return this.#end(turn, report, STOPPED)
     if ((turn.crashes ?? 0) >= CRASHES_MAX) return this.#end(turn, report, failed(ENDED_TWICE))
     if ((turn.deaths ?? 0) > DEATHS_MAX)
       return this.#end(turn, report, failed(`svc ended ${DEATHS_MAX} times while this turn was running`))
@@ -312,12 +320,7 @@ export class TurnRunner {
     }
     if (abortReason === 'stopped') {
       report.attempt('failed', 'stopped')
-      return {
-        outcome: 'failed',
-        reason: 'it was stopped',
-        publicReason: FAILURE_MESSAGES.stopped,
-        failure: 'stopped',
-      }
+      return STOPPED
     }
     const fault = error instanceof RunFault ? error : undefined
     const isHost = fault?.kind === 'unavailable' || isHostFault(error)
