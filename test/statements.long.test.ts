@@ -10,14 +10,9 @@ import { readChatPage } from '../src/core/chats/chat-page.ts'
 import { resolveChatJid } from '../src/core/chats/folder-chat.ts'
 import { bumpConfigVersion } from '../src/core/config-version.ts'
 import { claimHealthChecks } from '../src/core/delivery/channel-registrations.ts'
-import {
-  claimOutbox,
-  hasOutboundInTopic,
-  noteDueSuspect,
-  outbox,
-  setDeliveryAside,
-} from '../src/core/delivery/outbox.ts'
+import { claimOutbox, hasOutboundInTopic, outbox, setDeliveryAside } from '../src/core/delivery/outbox.ts'
 import { postInRoom } from '../src/core/delivery/sandbox-rooms.ts'
+import { noteDueSuspect } from '../src/core/delivery/suspect-deliveries.ts'
 import { childNames, countDescendants, groups } from '../src/core/groups/groups.ts'
 import { deleteIdempotencyKeys } from '../src/core/links/idempotency-keys.ts'
 import { findNearlyFull, subtractMovedBytes } from '../src/core/links/storage-use.ts'

@@ -9,7 +9,6 @@ import { appendChatEvent } from '../chats/chat-events.ts'
 import { chats } from '../chats/chats.ts'
 import { envelopes } from '../messages/envelopes.ts'
 import { lockMessageOrder } from '../messages/messages.ts'
-import { addSuspects, type Suspect, suspects } from '../processes/suspects.ts'
 import { engage, setLastReply } from '../routing/engagements.ts'
 import { addFrames, notifyStreams, type WriteContext } from '../turns/rounds.ts'
 import type { TurnRules } from '../turns/turn-rules.ts'
@@ -250,7 +249,8 @@ const SHIFT_BATCH = 500
 /** Open rows with a future `updated_at`: the clock was set back after they were written. */
 const WRITTEN_AHEAD = `from outbox a where a.state in ('pending', 'sending') and a.updated_at > `
 
-const IS_SUSPECT = `exists (select 1 from suspects s where s.work = 'delivery' and s.id = o.id)`
+/** See suspect-deliveries.ts. */
+export const IS_SUSPECT = `exists (select 1 from suspects s where s.work = 'delivery' and s.id = o.id)`
 
 /** Whether `claimOutbox` would claim or shift rows. Polled often, so it only reads. */
 export async function hasDueRows(tx: Tx, now: number): Promise<boolean> {
@@ -298,18 +298,8 @@ export async function claimOutbox(
   return claimed
 }
 
-/** Notes that this process sends the next suspect that is due. */
-export async function noteDueSuspect(tx: Tx, now: number, process: string): Promise<Suspect | undefined> {
-  const [due] = await listDue(tx, now, `${IS_SUSPECT} and ${IS_UNNOTED}`, 1)
-  if (!due) return undefined
-  await suspects.update(tx, { work: 'delivery', id: due.id }, { process })
-  return { work: 'delivery', id: due.id, position: due.message_seq }
-}
-
-const IS_UNNOTED = `not exists (select 1 from suspects n where n.work = 'delivery' and n.id = o.id and n.process is not null)`
-
 /** Leases a suspect that this process has noted, if it is still due. */
-export async function claimSuspect(tx: Tx, claim: OutboxClaim, { id }: Suspect): Promise<ClaimedOutboxRow | undefined> {
+export async function claimSuspect(tx: Tx, claim: OutboxClaim, id: string): Promise<ClaimedOutboxRow | undefined> {
   const due = await listDue(tx, claim.now, `${IS_SUSPECT} and o.id = $4`, 1, id)
   const [row] = due[0] ? await lease(tx, claim, due[0]) : []
   return row
@@ -318,7 +308,7 @@ export async function claimSuspect(tx: Tx, claim: OutboxClaim, { id }: Suspect):
 type DueRow = Pick<OutboxRow, 'message_seq' | 'id'> & { readonly state: string }
 
 /** Reads nothing that a platform or an agent has written. */
-function listDue(tx: Tx, now: number, filter: string, limit: number, ...more: string[]): Promise<DueRow[]> {
+export function listDue(tx: Tx, now: number, filter: string, limit: number, ...more: string[]): Promise<DueRow[]> {
   return query(
     tx,
     { message_seq: integer, id: text, state: text },
@@ -341,26 +331,6 @@ async function lease(tx: Tx, { now, forMs }: OutboxClaim, { message_seq, state }
 
 /** A process may have been claiming this many when it ended. */
 export const OUTBOX_CONCURRENCY = 16
-
-/** Makes the deliveries that have begun and those that are next suspects, and forgets suspects that have ended meanwhile. */
-export async function suspectDeliveries(tx: Tx, now: number): Promise<void> {
-  await execute(
-    tx,
-    `delete from suspects where work = 'delivery' and not exists
-       (select 1 from outbox o where o.id = suspects.id and o.state in ('pending', 'sending'))`,
-  )
-  const begun = await query(
-    tx,
-    { message_seq: integer, id: text, state: text },
-    `select message_seq, id, state from outbox where state in ('pending', 'sending') and state = 'sending'`,
-  )
-  const rows = [...begun, ...(await listDue(tx, now, `not ${IS_SUSPECT}`, OUTBOX_CONCURRENCY))]
-  await addSuspects(
-    tx,
-    'delivery',
-    rows.map(({ id, message_seq: position }) => ({ id, position })),
-  )
-}
 
 /** Ends a delivery that has not ended, without another attempt. */
 export async function setDeliveryAside(

@@ -1,6 +1,6 @@
 // Enters this process in the store while it serves the instance, and finds out which ones ended unexpectedly.
 import { randomUUID } from 'node:crypto'
-import { suspectDeliveries } from '../../core/delivery/outbox.ts'
+import { suspectDeliveries } from '../../core/delivery/suspect-deliveries.ts'
 import { lockMessageOrder } from '../../core/messages/messages.ts'
 import { processes, type ServingProcessRow, takeEndedProcesses } from '../../core/processes/processes.ts'
 import { setAside } from '../../core/processes/set-aside.ts'

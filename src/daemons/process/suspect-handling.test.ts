@@ -8,7 +8,8 @@ import { run } from '../../../test/support/sql.ts'
 import { until } from '../../../test/support/until.ts'
 import { registerChannel } from '../../core/delivery/channel-registrations.ts'
 import { DELIVERY_LEASE_MS } from '../../core/delivery/delivery.ts'
-import { claimOutbox, claimSuspect, noteDueSuspect, outbox, recordOutbound } from '../../core/delivery/outbox.ts'
+import { claimOutbox, claimSuspect, outbox, recordOutbound } from '../../core/delivery/outbox.ts'
+import { noteDueSuspect } from '../../core/delivery/suspect-deliveries.ts'
 import { inbox } from '../../core/messages/inbox.ts'
 import { createLinkPostHandler } from '../../core/messages/link-inbound.ts'
 import { noteNextSuspect, releaseSuspects, type SuspectWork, suspects } from '../../core/processes/suspects.ts'
@@ -216,7 +217,7 @@ onEveryEngine('rows of a process that ended unexpectedly', (engine) => {
     assert.equal(noted?.id, one)
     assert.equal((await on.write((tx) => noteDueSuspect(tx, later.now, 'another')))?.id, two)
     await on.write((tx) => releaseSuspects(tx, 'another'))
-    assert.equal((await on.write((tx) => claimSuspect(tx, later, noted)))?.isUnclear, true)
+    assert.equal((await on.write((tx) => claimSuspect(tx, later, one)))?.isUnclear, true)
     const handling = await on.start()
     assert.deepEqual(await states(), ['failed', 'sending', 'pending'])
     await handling.start()

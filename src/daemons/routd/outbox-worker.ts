@@ -7,10 +7,10 @@ import {
   claimOutbox,
   claimSuspect,
   hasDueRows,
-  noteDueSuspect,
   OUTBOX_CONCURRENCY,
   setDeliveryAside,
 } from '../../core/delivery/outbox.ts'
+import { noteDueSuspect } from '../../core/delivery/suspect-deliveries.ts'
 import { hasSuspects, type Suspect, suspects } from '../../core/processes/suspects.ts'
 import type { Log } from '../../lib/log/log.ts'
 import { Refusal } from '../../lib/refusal.ts'
@@ -68,7 +68,7 @@ export class OutboxWorker {
     if (process === undefined || !(await engine.read((tx) => hasSuspects(tx, 'delivery')))) return
     const suspect = await engine.transaction((tx) => noteDueSuspect(tx, claim.now, process))
     if (!suspect) return
-    const row = await engine.transaction((tx) => claimSuspect(tx, claim, suspect))
+    const row = await engine.transaction((tx) => claimSuspect(tx, claim, suspect.id))
     if (row) this.#deliver(row, suspect)
     else await engine.transaction((tx) => suspects.remove(tx, { work: 'delivery', id: suspect.id }))
   }
