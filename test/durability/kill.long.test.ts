@@ -13,7 +13,7 @@ import { repeatableRandom } from '../support/repeatable-random.ts'
 import { tempDir } from '../support/temp.ts'
 
 const CLIENTS = 16
-const ROUNDS = { sqlite: 4, postgres: 2 }
+const ROUNDS = { sqlite: 4, postgres: 3 }
 /** Delay of the kill after the first acknowledged message. */
 const [LEAST_MS, MOST_MS] = [50, 1200]
 const RESTART_MS = 2000

@@ -237,10 +237,12 @@ export async function wakeRowsWithoutAdapter(tx: Tx, jidPrefixes: readonly strin
 }
 
 /** Rows that are due and first in their chat. Repeats the condition of the index `outbox_open` so that it is used. */
-const DUE = `from outbox o
+export const DUE = `from outbox o
   where o.state in ('pending', 'sending') and o.next_at <= $1 and (o.state = 'pending' or o.leased_until <= $1)
     and not exists (select 1 from outbox e where e.jid = o.jid and e.message_seq < o.message_seq
       and e.state in ('pending', 'sending') and e.created_at > $2)`
+
+export const dueValues = (now: number): [number, string] => [now, timestamp(now - IN_ORDER_MS)]
 
 /** Tolerated clock difference between two machines on one store. */
 const SKEW_MS = 10_000
@@ -250,12 +252,12 @@ const SHIFT_BATCH = 500
 const WRITTEN_AHEAD = `from outbox a where a.state in ('pending', 'sending') and a.updated_at > `
 
 /** See suspect-deliveries.ts. */
-export const IS_SUSPECT = `exists (select 1 from suspects s where s.work = 'delivery' and s.id = o.id)`
+const IS_SUSPECT = `exists (select 1 from suspects s where s.work = 'delivery' and s.id = o.id)`
 
 /** Whether `claimOutbox` would claim or shift rows. Polled often, so it only reads. */
 export async function hasDueRows(tx: Tx, now: number): Promise<boolean> {
   const sql = `select exists (select 1 ${DUE} and not ${IS_SUSPECT}) or exists (select 1 ${WRITTEN_AHEAD} $3) as is_due`
-  const row = await queryOne(tx, { is_due: flag }, sql, [now, timestamp(now - IN_ORDER_MS), timestamp(now + SKEW_MS)])
+  const row = await queryOne(tx, { is_due: flag }, sql, [...dueValues(now), timestamp(now + SKEW_MS)])
   return row.is_due
 }
 
@@ -313,7 +315,7 @@ export function listDue(tx: Tx, now: number, filter: string, limit: number, ...m
     tx,
     { message_seq: integer, id: text, state: text },
     `select o.message_seq, o.id, o.state ${DUE} and ${filter} order by o.message_seq limit $3`,
-    [now, timestamp(now - IN_ORDER_MS), limit, ...more],
+    [...dueValues(now), limit, ...more],
   )
 }
 

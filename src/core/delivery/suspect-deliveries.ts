@@ -1,8 +1,8 @@
 // Deliveries that a process may have been sending when it ended unexpectedly. They are sent one at a time.
 import type { Tx } from '../../store/engine.ts'
-import { execute, integer, query, text } from '../../store/statement.ts'
+import { execute } from '../../store/statement.ts'
 import { addSuspects, type Suspect, suspects } from '../processes/suspects.ts'
-import { IS_SUSPECT, listDue, OUTBOX_CONCURRENCY } from './outbox.ts'
+import { DUE, dueValues, listDue, OUTBOX_CONCURRENCY } from './outbox.ts'
 
 /** Makes the deliveries that have begun and those that are next suspects, and forgets suspects that have ended meanwhile. */
 export async function suspectDeliveries(tx: Tx, now: number): Promise<void> {
@@ -11,17 +11,14 @@ export async function suspectDeliveries(tx: Tx, now: number): Promise<void> {
     `delete from suspects where work = 'delivery' and not exists
        (select 1 from outbox o where o.id = suspects.id and o.state in ('pending', 'sending'))`,
   )
-  const begun = await query(
-    tx,
-    { message_seq: integer, id: text },
-    `select message_seq, id from outbox where state in ('pending', 'sending') and state = 'sending'`,
-  )
-  const rows = [...begun, ...(await listDue(tx, now, `not ${IS_SUSPECT}`, OUTBOX_CONCURRENCY))]
+  const ids = 'select o.id, o.message_seq as position'
   await addSuspects(
     tx,
     'delivery',
-    rows.map(({ id, message_seq: position }) => ({ id, position })),
+    `${ids} from outbox o where o.state in ('pending', 'sending') and o.state = 'sending'`,
   )
+  const due = `${ids} ${DUE} order by o.message_seq limit ${OUTBOX_CONCURRENCY}`
+  await addSuspects(tx, 'delivery', due, dueValues(now))
 }
 
 const IS_UNNOTED = `exists (select 1 from suspects s where s.work = 'delivery' and s.id = o.id and s.process is null)`

@@ -2,7 +2,7 @@
 // may be the cause. They are handled one at a time, each noted first, so that a second end shows which one it was. Turns have
 // columns of their own. See docs/decisions.md#rows-that-end-their-process.
 import { z } from 'zod'
-import type { Tx } from '../../store/engine.ts'
+import type { Tx, Value } from '../../store/engine.ts'
 import { execute, query } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
 
@@ -30,8 +30,19 @@ export const suspects = new Table({
   ],
 })
 
-export async function addSuspects(tx: Tx, work: SuspectWork, rows: readonly Pick<Suspect, 'id' | 'position'>[]) {
-  for (const { id, position } of rows) await suspects.insertIfMissing(tx, { work, id, position })
+/** `rows` is a query of ids and positions. */
+export async function addSuspects(
+  tx: Tx,
+  work: SuspectWork,
+  rows: string,
+  values: readonly Value[] = [],
+): Promise<void> {
+  await execute(
+    tx,
+    `insert into suspects (work, id, position) select '${work}', r.id, r.position from (${rows}) r where true
+     on conflict do nothing`,
+    values,
+  )
 }
 
 /** Removes the suspect `done`, which has ended no process, and notes that this process handles the next one. */

@@ -5,7 +5,7 @@ import { execute, integer, optional, query, text } from '../../store/statement.t
 import { Reach } from '../access/reach.ts'
 import { isVisitorMessage } from '../messages/message-reach.ts'
 import { lockMessageOrder } from '../messages/messages.ts'
-import type { Suspect } from '../processes/suspects.ts'
+import { addSuspects, type Suspect } from '../processes/suspects.ts'
 import type { WriteContext } from '../turns/rounds.ts'
 import { endMessages } from '../turns/turns.ts'
 import { conversationName, visitorConversation } from './routing-decision.ts'
@@ -14,15 +14,16 @@ import { conversationName, visitorConversation } from './routing-decision.ts'
 export const ROUTING_BATCH = 500
 
 /** The messages of the next batch. */
+const UNROUTED = `select m.id, m.seq as position from routing r join filing f on f.id = 1
+  join messages m on m.seq > r.last_seq and m.seq <= r.last_seq + ${ROUTING_BATCH} and m.seq <= f.last_seq
+  where r.id = 1 and m.direction = 'in' and not exists (select 1 from inbox i where i.message_seq = m.seq)`
+
 export async function listUnrouted(tx: Tx): Promise<Pick<Suspect, 'id' | 'position'>[]> {
-  return query(
-    tx,
-    { id: text, position: integer },
-    `select m.id, m.seq as position from routing r join filing f on f.id = 1
-     join messages m on m.seq > r.last_seq and m.seq <= r.last_seq + ${ROUTING_BATCH} and m.seq <= f.last_seq
-     where r.id = 1 and m.direction = 'in' and not exists (select 1 from inbox i where i.message_seq = m.seq)
-     order by m.seq`,
-  )
+  return query(tx, { id: text, position: integer }, `${UNROUTED} order by m.seq`)
+}
+
+export async function suspectUnrouted(tx: Tx): Promise<void> {
+  await addSuspects(tx, 'routing', UNROUTED)
 }
 
 const HEAD = { seq: integer, jid: text, sender: text, topic: optional(text), reach: optional(text) }

@@ -76,17 +76,6 @@ export async function fireTaskIfDue(tx: Tx, context: FiringContext, id: string):
   return { count: 1, keys: (await fire(tx, context, task, now)) ? [task.chat_jid] : [] }
 }
 
-/** The ids of the tasks that are fired next; nothing else of them is read. */
-export async function listDueTaskIds(tx: Tx, now: number): Promise<string[]> {
-  const rows = await query(
-    tx,
-    { id: text },
-    `select id from scheduled_tasks where status = 'active' and next_run <= $1 order by next_run, id limit ${FIRING_BATCH}`,
-    [timestamp(now)],
-  )
-  return rows.map(({ id }) => id)
-}
-
 /** Pauses a task whose slot has not been fired, and logs the reason. The task is not read. */
 export async function setTaskAside(tx: Tx, context: WriteContext, id: string, reason: string): Promise<void> {
   const sql = `update scheduled_tasks set status = 'paused' where id = $1 and status = 'active' and next_run <= $2`

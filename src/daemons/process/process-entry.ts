@@ -4,9 +4,9 @@ import { suspectDeliveries } from '../../core/delivery/suspect-deliveries.ts'
 import { lockMessageOrder } from '../../core/messages/messages.ts'
 import { processes, type ServingProcessRow, takeEndedProcesses } from '../../core/processes/processes.ts'
 import { setAside } from '../../core/processes/set-aside.ts'
-import { addSuspects, ENDED_TWICE, releaseSuspects, takeNotedSuspects } from '../../core/processes/suspects.ts'
-import { listUnrouted } from '../../core/routing/unrouted-messages.ts'
-import { listDueTaskIds } from '../../core/schedule/task-firing.ts'
+import { ENDED_TWICE, releaseSuspects, takeNotedSuspects } from '../../core/processes/suspects.ts'
+import { suspectUnrouted } from '../../core/routing/unrouted-messages.ts'
+import { suspectDueTasks } from '../../core/schedule/suspect-tasks.ts'
 import { writeContextOf } from '../../core/turns/rounds.ts'
 import { suspectTurnsOf } from '../../core/turns/suspect-turns.ts'
 import { timestamp } from '../../lib/clock.ts'
@@ -68,14 +68,8 @@ async function suspectRowsOf(tx: Tx, host: EntryHost, { id, daemons }: ServingPr
   await suspectTurnsOf(tx, id)
   for (const noted of await takeNotedSuspects(tx, id)) await setAside(tx, writeContextOf(host), noted, ENDED_TWICE)
   if (daemons.includes('routd')) {
-    await addSuspects(tx, 'routing', await listUnrouted(tx))
+    await suspectUnrouted(tx)
     await suspectDeliveries(tx, host.clock.now())
   }
-  if (!daemons.includes('timed')) return
-  const tasks = await listDueTaskIds(tx, host.clock.now())
-  await addSuspects(
-    tx,
-    'task',
-    tasks.map((task, position) => ({ id: task, position })),
-  )
+  if (daemons.includes('timed')) await suspectDueTasks(tx, host.clock.now())
 }
