@@ -10,8 +10,11 @@ const ROOT = join(import.meta.dirname, '..')
 
 /** Functions of a version that prepare and serve an instance; each version writes its store with its own code. */
 export interface Version {
+  readonly root: string
   readonly openBenchInstance: typeof import('./instance.ts').openBenchInstance
+  readonly addFolders: typeof import('./instance.ts').addFolders
   readonly mintChat: typeof import('./instance.ts').mintChat
+  readonly mintHooks: typeof import('./instance.ts').mintHooks
   readonly call: typeof import('../src/registry/call.ts').callVerb
   readonly groupsResource: typeof import('../src/resources/groups.ts').groupsResource
 }
@@ -70,5 +73,5 @@ async function loadVersion(root: string): Promise<Version> {
   ])
   // The compiler cannot see modules of another commit. The functions have the same signatures in both; `callVerb` was
   // called `call` before.
-  return { ...instance, ...groups, call: call.callVerb ?? call.call } as Version
+  return { root, ...instance, ...groups, call: call.callVerb ?? call.call } as Version
 }

@@ -1,12 +1,12 @@
 // Bytes written to the disk for a message of 1 KiB with all daemons on: store, write-ahead log and search index. The kernel
-// counts them for the whole process, from the POST until the answers are stored and indexed.
-import { readFileSync } from 'node:fs'
+// counts them for all processes, from the POST until the answers are stored and indexed.
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { BenchScope } from './bench-scope.ts'
 import { mintChat, openBenchInstance } from './instance.ts'
 import type { Result } from './result.ts'
 import { untilQuiet } from './rounds.ts'
+import { useOfTree } from './server.ts'
 
 const MESSAGES = 1000
 const WARM = 100
@@ -39,9 +39,9 @@ export async function benchBytesWritten(): Promise<Result[]> {
     await untilQuiet(svc)
   }
   await send(WARM)
-  const before = writtenBytes(svc.pid)
+  const before = useOfTree(svc).writtenBytes
   await send(MESSAGES)
-  const each = (writtenBytes(svc.pid) - before) / MESSAGES
+  const each = (useOfTree(svc).writtenBytes - before) / MESSAGES
   return [
     {
       name: 'bytes written for a message of 1 KiB with its answer, over 24 KiB',
@@ -50,8 +50,4 @@ export async function benchBytesWritten(): Promise<Result[]> {
       detail: `${(each / 1024).toFixed(1)} KiB a message, ${PER_SECOND} messages a second`,
     },
   ]
-}
-
-function writtenBytes(pid: number): number {
-  return Number(/^write_bytes: (\d+)$/m.exec(readFileSync(`/proc/${pid}/io`, 'utf8'))?.[1])
 }

@@ -9,6 +9,7 @@ import { benchColdRun, benchImageSize } from './container-stack.ts'
 import { benchContainerTurns } from './containers.ts'
 import { benchDashboard } from './dashboard.ts'
 import { benchExport } from './export.ts'
+import { benchFrontCommand, benchFrontFirstFrame, benchFrontHooks, benchFrontStart } from './front-runner.ts'
 import {
   benchHooks,
   benchHooksBigStore,
@@ -55,6 +56,10 @@ const BENCHES: Benches = {
   'first-frame': benchFirstFrame,
   fairness: benchFairness,
   written: benchBytesWritten,
+  'front-hooks': benchFrontHooks,
+  'front-first-frame': benchFrontFirstFrame,
+  'front-command': benchFrontCommand,
+  'front-start': benchFrontStart,
   'cell-turns': benchCellTurns,
   'container-turns': benchContainerTurns,
   'cell-network': benchCellNetwork,

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { ROLE_VARIABLE } from '../src/supervisor/messages.ts'
 
 const BARE = join(import.meta.dirname, 'bare-server.ts')
 export const SVC = join(import.meta.dirname, '..', 'bin', 'svc.js')
@@ -22,8 +23,13 @@ export interface Server {
 }
 
 /** Starts a script that prints `<name> <url>` and then `ready`. Its log is discarded. */
-export async function openServer(name: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Server> {
-  const child = spawn('sh', ['-c', MANY_FILES, 'sh', process.execPath, ...args], {
+export async function openServer(
+  name: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+  node = process.execPath,
+): Promise<Server> {
+  const child = spawn('sh', ['-c', MANY_FILES, 'sh', node, ...args], {
     env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
     stdio: ['ignore', 'pipe', 'ignore'],
   })
@@ -56,33 +62,63 @@ async function urlOf({ stdout }: ChildProcess, name: string): Promise<string | u
   return undefined
 }
 
-export interface Cpu {
-  /** Processor time of the main thread since the start, in microseconds. */
-  readonly main: number
-  /** That of all threads. */
-  readonly all: number
+/** The children of a process. */
+function childrenOf(pid: number): number[] {
+  const read = (thread: string): string => readFileSync(`/proc/${pid}/task/${thread}/children`, 'utf8')
+  return readdirSync(`/proc/${pid}/task`).flatMap((thread) => read(thread).split(' ').filter(Boolean).map(Number))
 }
 
-export function cpuOf({ pid }: Server): Cpu {
-  const micros = (thread: string): number =>
-    Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8').split(' ')[0]) / 1000
-  const all = readdirSync(`/proc/${pid}/task`).reduce((sum, thread) => sum + micros(thread), 0)
-  return { main: micros(`${pid}`), all }
+/** What a process that `svc serve` has started does; undefined for every other process. */
+function roleOf(pid: number): string | undefined {
+  const environment = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0')
+  return environment.find((line) => line.startsWith(`${ROLE_VARIABLE}=`))?.slice(ROLE_VARIABLE.length + 1)
 }
 
-/** Processor time of ended children and their descendants, in microseconds. */
-export function childrenMicros({ pid }: Server): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    .replace(/^.*\) /, '')
-    .split(' ')
-  return (Number(fields[13]) + Number(fields[14])) * TICK_MICROS
+/** The process that serves requests: of `svc serve` its front, of other servers and earlier versions the only one. */
+export function frontOf({ pid }: Pick<Server, 'pid'>): number {
+  return childrenOf(pid).find((child) => roleOf(child) === 'front') ?? pid
+}
+
+/** The server, without agents and helpers: of `svc serve` the parent, the front and the runner. */
+function processesOf({ pid }: Pick<Server, 'pid'>): number[] {
+  return [pid, ...childrenOf(pid).filter((child) => roleOf(child) !== undefined)]
 }
 
 /** A process and its descendants. */
 function treeOf(pid: number): number[] {
-  const read = (thread: string): string => readFileSync(`/proc/${pid}/task/${thread}/children`, 'utf8')
-  const children = readdirSync(`/proc/${pid}/task`).flatMap((thread) => read(thread).split(' ').filter(Boolean))
-  return [pid, ...children.flatMap((child) => treeOf(Number(child)))]
+  return [pid, ...childrenOf(pid).flatMap(treeOf)]
+}
+
+function threadMicros(pid: number, thread: number | string): number {
+  return Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8').split(' ')[0]) / 1000
+}
+
+/** Processor time of all threads of a process since its start, in microseconds. */
+export function processMicros(pid: number): number {
+  return readdirSync(`/proc/${pid}/task`).reduce((sum, thread) => sum + threadMicros(pid, thread), 0)
+}
+
+export interface Cpu {
+  /** Processor time of the main thread that serves requests since the start, in microseconds. */
+  readonly main: number
+  /** That of all threads of all processes of the server. */
+  readonly all: number
+}
+
+export function cpuOf(server: Server): Cpu {
+  const front = frontOf(server)
+  return {
+    main: threadMicros(front, front),
+    all: processesOf(server).reduce((sum, pid) => sum + processMicros(pid), 0),
+  }
+}
+
+/** Processor time of the ended children of a process and their descendants, in microseconds. */
+function childrenMicros(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    .replace(/^.*\) /, '')
+    .split(' ')
+  return (Number(fields[13]) + Number(fields[14])) * TICK_MICROS
 }
 
 export interface TreeUse {
@@ -95,15 +131,11 @@ export interface TreeUse {
 
 /** Resources used by a server and its children. */
 export function useOfTree({ pid }: Server): TreeUse {
-  const uses = treeOf(pid).map((each) => {
-    const server = { pid: each, url: '', stop: async () => {} }
-    const written = /^write_bytes: (\d+)$/m.exec(readFileSync(`/proc/${each}/io`, 'utf8'))?.[1]
-    return {
-      micros: cpuOf(server).all + childrenMicros(server),
-      residentKiB: residentKiB(server),
-      writtenBytes: Number(written),
-    }
-  })
+  const uses = treeOf(pid).map((each) => ({
+    micros: processMicros(each) + childrenMicros(each),
+    residentKiB: residentOf(each),
+    writtenBytes: Number(/^write_bytes: (\d+)$/m.exec(readFileSync(`/proc/${each}/io`, 'utf8'))?.[1]),
+  }))
   const sum = (name: keyof TreeUse): number => uses.reduce((total, use) => total + use[name], 0)
   return { micros: sum('micros'), residentKiB: sum('residentKiB'), writtenBytes: sum('writtenBytes') }
 }
@@ -121,6 +153,17 @@ export function busyMicros(): { readonly machine: number; readonly ours: number 
   return { machine: sum([user, nice, system, irq, soft]), ours: sum(own) }
 }
 
-export function residentKiB({ pid }: Pick<Server, 'pid'>): number {
+/** Resident memory of the process that serves requests. */
+export function residentKiB(server: Pick<Server, 'pid'>): number {
+  return residentOf(frontOf(server))
+}
+
+function residentOf(pid: number): number {
   return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
+}
+
+/** Memory of a server and its children; a page that several processes share counts in parts. */
+export function proportionalKiB({ pid }: Pick<Server, 'pid'>): number {
+  const read = (each: number): string => readFileSync(`/proc/${each}/smaps_rollup`, 'utf8')
+  return treeOf(pid).reduce((sum, each) => sum + Number(/^Pss:\s+(\d+) kB$/m.exec(read(each))?.[1]), 0)
 }

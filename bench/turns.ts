@@ -2,14 +2,14 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import type { SseEvent } from '../src/lib/http/sse-reader.ts'
 import { callVerb } from '../src/registry/call.ts'
 import { groupsResource } from '../src/resources/groups.ts'
 import { routeTokensResource } from '../src/resources/route-tokens.ts'
 import { BenchScope } from './bench-scope.ts'
-import { eventsOf, postChat } from './chat-clients.ts'
+import { postChat } from './chat-clients.ts'
 import { mintChat, openBenchInstance } from './instance.ts'
 import { median, middleHalf, type Result } from './result.ts'
+import { TurnChat } from './turn-chat.ts'
 import { openTwoCommits } from './two-commits.ts'
 
 const MESSAGES = 150
@@ -25,21 +25,10 @@ export async function benchFirstFrame(): Promise<Result[]> {
   const commits = openTwoCommits(join(scope.root, 'bare.db'))
   const times: number[] = []
   const bare: number[] = []
-  const events = eventsOf(`${svc.url}${chat}events`)
+  const turns = await TurnChat.open(`${svc.url}${chat}`)
   for (let n = 0; n < WARM + MESSAGES; n++) {
     bare.push(commits.write(CONTENT))
-    const started = performance.now()
-    const posted = postChat(`${svc.url}${chat}`, `/say frame ${n}`)
-    for (;;) {
-      const { value, done } = await events.next()
-      if (done) throw new Error('the stream ended')
-      if (value.event !== 'message') continue
-      const { role, content } = JSON.parse(value.data)
-      if (role === 'assistant' && content === `frame ${n}`) break
-    }
-    times.push(performance.now() - started)
-    await posted
-    await untilDone(events)
+    times.push((await turns.turn(`/say frame ${n}`)).frameMs)
   }
   commits.close()
   const [ours, bares] = [times.slice(WARM), bare.slice(WARM)]
@@ -52,14 +41,6 @@ export async function benchFirstFrame(): Promise<Result[]> {
       detail: `${median(ours).toFixed(2)} ms (middle half ${low.toFixed(2)} to ${high.toFixed(2)}); two commits ${median(bares).toFixed(2)} ms`,
     },
   ]
-}
-
-/** Waits for the end of the turn, so that it does not overlap the next measurement. */
-async function untilDone(events: AsyncIterator<SseEvent, void>): Promise<void> {
-  for (;;) {
-    const { value, done } = await events.next()
-    if (done || value.event === 'round_done') return
-  }
 }
 
 const FOLDERS = 100
