@@ -18,7 +18,9 @@ const COUNT_LOCK_HOLDERS = `select count(*) as n from pg_stat_activity a join pg
 suite('a process on PostgreSQL paused while it holds a lock', needs('postgres'), () => {
   test('does not block other processes, and loses and duplicates nothing', async (t) => {
     const demo = await openLinkedInstance(t, 'postgres')
-    const [paused, other] = [await demo.start(), await demo.start({ daemons: ['proxyd', 'webd', 'routd', 'runed'] })]
+    // In one process, without a parent that would replace it.
+    const daemons = ['proxyd', 'webd', 'routd', 'runed']
+    const [paused, other] = [await demo.start({ daemons }), await demo.start({ daemons })]
     const [loaded, chat] = [await demo.mintHook('load'), await demo.mintChat('chat')]
     const running = load(paused.hook(loaded), { clients: 8 })
     await running.begun
