@@ -2,6 +2,7 @@
 // versions, in which all agents had one user, and after a change of AGENT_UID or AGENT_UIDS.
 import { join } from 'node:path'
 import { Directory } from '../../lib/files/directory.ts'
+import { SyncDirectory } from '../../lib/files/directory-sync.ts'
 import { chownTree } from '../../lib/files/directory-tree.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { Engine } from '../../store/engine.ts'
@@ -42,7 +43,8 @@ export class WorldOwners {
     const { layout } = this.#options
     if (!layout.agents) return undefined
     const user = await this.#userOfWorld(layout.agents, worldOf(folder))
-    await this.#change(groupDirs(layout, worldOf(folder)).home, user, worldOf(folder))
+    const { home } = groupDirs(layout, worldOf(folder))
+    if (!this.#isOwned(home, user)) await this.#change(home, user, worldOf(folder))
     return user
   }
 
@@ -91,6 +93,18 @@ export class WorldOwners {
     return userOfWorld(agents, ordinal)
   }
 
+  /** Whether a world needs no change, as before nearly every turn: synchronous, so that the turn does not wait for threads. */
+  #isOwned(path: string, { uid }: AgentUser): boolean {
+    using top = SyncDirectory.open(path)
+    const found = top?.stat()
+    return found?.uid === uid && !this.#isTooOpen(found.mode)
+  }
+
+  /** For the directory of a world. */
+  #isTooOpen(mode: number): boolean {
+    return this.#options.layout.agents?.count !== 1 && (mode & ~WORLD_MODE & 0o777) !== 0
+  }
+
   /** `world` is undefined for the directory of a chat. Concurrent calls share one change. */
   #change(path: string, user: AgentUser, world?: string): Promise<number> {
     const change = this.#changes.get(path) ?? this.#chown(path, user, world).finally(() => this.#changes.delete(path))
@@ -100,12 +114,12 @@ export class WorldOwners {
 
   /** The owner of the directory itself is changed last, so that an interrupted change is noticed. */
   async #chown(path: string, owner: AgentUser, world?: string): Promise<number> {
-    const { layout, onProgress, onKept } = this.#options
+    const { onProgress, onKept } = this.#options
     // The operator may have made a world a link.
     await using top = await Directory.open(path, { follow: world !== undefined })
     if (!top) return 0
     const { uid: from, mode } = await top.stat()
-    if (world !== undefined && layout.agents?.count !== 1 && mode & ~WORLD_MODE & 0o777) await top.setMode(WORLD_MODE)
+    if (world !== undefined && this.#isTooOpen(mode)) await top.setMode(WORLD_MODE)
     if (from === owner.uid) return 0
     return await chownTree(top, {
       owner,

@@ -43,6 +43,11 @@ export class SyncDirectory implements Disposable {
     return fd === undefined ? undefined : new SyncDirectory(fd, path)
   }
 
+  /** Undefined if the disk fails. */
+  stat(): Stats | undefined {
+    return unlessDiskFault(() => fstatSync(this.#fd))
+  }
+
   /** Its current path according to the kernel. */
   realPath(): string {
     return HAS_DESCRIPTOR_PATHS ? readlinkSync(`/proc/self/fd/${this.#fd}`) : realpathSync.native(this.#path)
