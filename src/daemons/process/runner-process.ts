@@ -8,7 +8,7 @@ import type { PeerMessage, ProcessStatus } from '../../supervisor/messages.ts'
 import type { ProcessLine } from '../../supervisor/process-line.ts'
 
 const METRICS_TIMEOUT_MS = 2000
-/** More keys than this in one turn of the event loop concern every reader. */
+/** More keys than this in one commit concern every reader. */
 const KEYS_MAX = 256
 
 const LOCK_WAIT = defineHistogram(
@@ -27,7 +27,7 @@ export interface RunnerProcess {
   metrics(): Promise<string | undefined>
 }
 
-/** Passes commit signals on in both directions, at most once per turn of the event loop. Returns a function that stops it. */
+/** Passes commit signals on in both directions, at most once per commit. Returns a function that stops it. */
 export function bridgeSignals(
   line: ProcessLine,
   { signals, preCommitSignals, faults }: Pick<InstanceHost, 'signals' | 'preCommitSignals' | 'faults'>,
@@ -48,7 +48,7 @@ export function bridgeSignals(
     if (isRelaying || (wanted.length === 0 && shown?.length === 0)) return
     if (!pending) {
       pending = { keys: new Set(), work: new Set() }
-      setImmediate(guardedFlush)
+      queueMicrotask(guardedFlush)
     }
     for (const kind of wanted) pending.work.add(kind)
     for (const key of shown ?? []) pending.keys?.add(key)
