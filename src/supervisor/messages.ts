@@ -12,6 +12,9 @@ export const URLS_VARIABLE = 'SVC_FRONT_URLS'
 /** The only turn that a runner runs. */
 export const TURN_VARIABLE = 'SVC_TURN'
 
+/** Descriptor of a front or runner: one end of a socket whose other end the parent gives to the other process. */
+export const PEER_FD = 4
+
 export type DaemonAddresses = Readonly<Record<string, string>>
 
 export interface ProcessStatus {
@@ -32,9 +35,14 @@ export type ToParent =
 
 export type ToChild =
   | { readonly kind: 'processes'; readonly processes: readonly ProcessStatus[] }
+  /** Comes with the end of a socket to the other process. */
+  | { readonly kind: 'peer-socket' }
   | { readonly kind: 'peer'; readonly message: PeerMessage }
 
-/** Between front and runner. Only hints: both work without them, more slowly. */
+/**
+ * Between front and runner, over a socket of their own, without which the parent passes them on. Only hints: both work without
+ * them, more slowly.
+ */
 export type PeerMessage =
   | { readonly kind: 'commit'; readonly keys?: readonly string[] | undefined; readonly work: readonly string[] }
   /** The sender waits for the write lock of the store. */

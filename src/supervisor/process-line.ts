@@ -1,10 +1,12 @@
-// The end of a front or runner of the channel to its parent.
+// The ends of a front or runner of its channels to its parent and to the other one.
+import { Socket } from 'node:net'
 import { readEnvironment } from '../lib/environment.ts'
 import { type FaultHandler, guard } from '../lib/fault-boundary.ts'
 import { loadFfi } from '../lib/ffi.ts'
 import { isObject, tryParseJson } from '../lib/text/json.ts'
 import {
   type DaemonAddresses,
+  PEER_FD,
   type PeerMessage,
   type ProcessRole,
   type ProcessStatus,
@@ -46,9 +48,14 @@ export function openProcessLine(): ProcessLine | undefined {
   const role = readEnvironment(ROLE_VARIABLE)
   if ((role !== 'front' && role !== 'runner') || !process.channel) return undefined
   endWithParent()
+  const turnId = readEnvironment(TURN_VARIABLE)
   const parentEnded = Promise.withResolvers<void>()
   const listeners: ((message: PeerMessage) => void)[] = []
+  const receivePeerMessage = (message: PeerMessage): void => {
+    for (const listener of listeners) listener(message)
+  }
   let processes: readonly ProcessStatus[] = []
+  let peer = turnId === undefined ? openPeerSocket(new Socket({ fd: PEER_FD }), receivePeerMessage) : undefined
   let isFull = false
   const send = (message: ToParent): void => {
     if (isFull || !process.connected) return
@@ -57,14 +64,15 @@ export function openProcessLine(): ProcessLine | undefined {
     })
     if (isAccepted === false) isFull = true
   }
-  process.on('message', (message: ToChild) => {
+  process.on('message', (message: ToChild, handle: unknown) => {
     if (message.kind === 'processes') processes = message.processes
-    if (message.kind === 'peer') for (const listener of listeners) listener(message.message)
+    if (message.kind === 'peer') receivePeerMessage(message.message)
+    if (message.kind === 'peer-socket' && handle instanceof Socket) peer = openPeerSocket(handle, receivePeerMessage)
   })
   process.once('disconnect', () => parentEnded.resolve())
   return {
     role,
-    turnId: readEnvironment(TURN_VARIABLE),
+    turnId,
     formerUrls: parseUrls(readEnvironment(URLS_VARIABLE)),
     get processes() {
       return processes
@@ -74,11 +82,32 @@ export function openProcessLine(): ProcessLine | undefined {
       setInterval(() => send({ kind: 'alive' }), ALIVE_MS).unref()
     },
     startRunner: () => send({ kind: 'start-runner' }),
-    sendToPeer: (message) => send({ kind: 'peer', message }),
+    sendToPeer: (message) => {
+      if (!peer?.writable) send({ kind: 'peer', message })
+      // A message for a process that does not read is dropped.
+      else if (!peer.writableNeedDrain) peer.write(`${JSON.stringify(message)}\n`)
+    },
     onPeerMessage: (listener, onFault) => void listeners.push(guard(onFault, listener)),
     parentEnded: parentEnded.promise,
     close: () => process.channel?.unref(),
   }
+}
+
+/** Messages are lines of JSON. An error or the end of the other process closes the socket. */
+function openPeerSocket(socket: Socket, receive: (message: PeerMessage) => void): Socket {
+  let rest = ''
+  socket.setEncoding('utf8')
+  socket.on('data', (text) => {
+    const lines = `${rest}${text}`.split('\n')
+    rest = lines.pop() ?? ''
+    for (const line of lines) {
+      const message = tryParseJson(line)
+      // Written by `sendToPeer` of the other process.
+      if (isObject(message)) receive(message as PeerMessage)
+    }
+  })
+  socket.on('error', () => undefined)
+  return socket.unref()
 }
 
 function parseUrls(text = ''): DaemonAddresses | undefined {

@@ -38,13 +38,13 @@ export function spawnRunner(turnId: string): ChildProcess {
   return spawnSelf({ [ROLE_VARIABLE]: 'runner', [TURN_VARIABLE]: turnId })
 }
 
-/** Starts this program with the same arguments, these variables and an IPC channel. */
+/** Starts this program with the same arguments, these variables, an IPC channel and, unless it runs one turn, a pipe. */
 function spawnSelf(variables: Readonly<Record<string, string>>): ChildProcess {
   const { execPath, execArgv, argv } = process
   return spawn(execPath, [...execArgv, ...argv.slice(1)], {
     // The parent alone talks to systemd.
     env: childEnvironment({ NOTIFY_SOCKET: undefined, WATCHDOG_USEC: undefined, ...variables }),
-    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc', variables[TURN_VARIABLE] === undefined ? 'pipe' : 'ignore'],
   })
 }
 

@@ -3,21 +3,29 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { type TestContext, test } from 'node:test'
 import { until } from '../../test/support/until.ts'
-import { ROLE_VARIABLE, URLS_VARIABLE } from './messages.ts'
+import { PEER_FD, ROLE_VARIABLE, URLS_VARIABLE } from './messages.ts'
 import { Supervisor, type SupervisorOptions } from './supervisor.ts'
 
 /** A child that is ready and answers orders of the test: it sends what it is told to send, or does what it is told to do. */
 const CHILD = `
 const { ${ROLE_VARIABLE}: role, ${URLS_VARIABLE}: urls } = process.env
+const { Socket } = require('node:net')
 const seen = []
 const say = (message) => process.send(message)
-process.on('message', (message) => {
+const line = {}
+const connect = (socket) => {
+  line.peer = socket.on('error', () => {}).on('data', (data) => say({ kind: 'heard', from: String(data) })).unref()
+}
+connect(new Socket({ fd: ${PEER_FD} }))
+process.on('message', (message, handle) => {
+  if (message.kind === 'peer-socket') return connect(handle)
   seen.push(message)
   if (message.kind !== 'peer') return
   const { order } = message.message
   if (order === 'exit') process.exit(3)
   if (order === 'refuse') process.exit(1)
   if (order === 'hang') for (;;);
+  if (order === 'write') line.peer.write(String(process.pid))
   if (order === 'report') say({ kind: 'peer', message: { report: { role, urls, seen } } })
 })
 process.on('SIGTERM', () => process.exit(0))
@@ -40,7 +48,7 @@ function open(t: TestContext, options: Partial<SupervisorOptions> = {}, env: Rec
     spawn: (variables) => {
       const child = spawn(process.execPath, ['-e', CHILD], {
         env: { ...process.env, ...env, ...variables },
-        stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+        stdio: ['ignore', 'ignore', 'inherit', 'ipc', 'pipe'],
       })
       const messages: unknown[] = []
       child.on('message', (message) => messages.push(message))
@@ -145,6 +153,26 @@ test('passes messages between front and runner, and drops those for a process th
   const reports = (): number =>
     all('runner')[0]?.messages.filter((m) => (m as { kind: string }).kind === 'peer').length ?? 0
   await until(() => reports() === 1)
+})
+
+test('connects front and runner by a socket, and again when one of them is replaced', async (t) => {
+  const { all, ready, receive, order } = open(t)
+  const mustBeConnected = async (front: Spawned | undefined, runner: Spawned | undefined): Promise<void> => {
+    const hasHeard = (to: Spawned | undefined, from: Spawned | undefined): boolean =>
+      to?.messages.some((message) => (message as { from?: string }).from === `${from?.child.pid}`) ?? false
+    for (const process of [front, runner]) order(process, 'write')
+    await until(() => hasHeard(front, runner) && hasHeard(runner, front))
+  }
+  await ready('front')
+  receive(all('front')[0], { kind: 'start-runner' })
+  await ready('runner')
+  await mustBeConnected(all('front')[0], all('runner')[0])
+  all('front')[0]?.child.kill('SIGKILL')
+  await ready('front', 2)
+  await mustBeConnected(all('front')[1], all('runner')[0])
+  all('runner')[0]?.child.kill('SIGKILL')
+  await ready('runner', 2)
+  await mustBeConnected(all('front')[1], all('runner')[1])
 })
 
 test('stops its children with SIGTERM and ends with 0', async (t) => {

@@ -1,9 +1,11 @@
 // The parent of a served instance: starts the front and, when the front asks for it, the runner; restarts the one that ends or
-// shows no sign of life; passes their messages and its signals on. It opens neither a store nor a listener, so that nothing
+// shows no sign of life; connects them with each other and passes its signals on. It opens neither a store nor a listener, so that nothing
 // that happens to its children can happen to it.
 import type { ChildProcess } from 'node:child_process'
+import { Socket } from 'node:net'
 import {
   type DaemonAddresses,
+  PEER_FD,
   type PeerMessage,
   type ProcessRole,
   type ProcessStatus,
@@ -28,7 +30,7 @@ const RESTART_MAX_MS = 30_000
 const STEADY_MS = 10_000
 
 export interface SupervisorOptions {
-  /** Starts the program with these environment variables and an IPC channel. */
+  /** Starts the program with these environment variables, an IPC channel, and a pipe as its `PEER_FD`. */
   spawn(variables: Readonly<Record<string, string>>): ChildProcess
   /** Called once, when the front is ready for the first time. */
   onReady?(): void
@@ -101,6 +103,7 @@ export class Supervisor {
     }
     this.#children[role] = child
     this.#setStatus(role, { pid: child.process.pid, started_at: new Date().toISOString() })
+    this.#connectPeers(role, child)
     child.process.on('message', (message: ToParent) => this.#receive(role, child, message))
     // A failed start has no exit. A message that could not be sent is only lost.
     child.process.on('error', (error) => {
@@ -120,13 +123,22 @@ export class Supervisor {
   #receive(role: ProcessRole, child: Child, message: ToParent): void {
     child.heardAt = performance.now()
     if (message.kind === 'start-runner') this.#start('runner')
-    if (message.kind === 'peer') this.#relay(role === 'front' ? 'runner' : 'front', message.message)
+    if (message.kind === 'peer') this.#relay(peerOf(role), message.message)
     if (message.kind !== 'ready') return
     if (role === 'front') {
       if (!this.#urls) this.#options.onReady?.()
       this.#urls = message.urls
     }
     this.#publish()
+  }
+
+  /** So that a message wakes up one process instead of two. The next start of either makes another socket. */
+  #connectPeers(role: ProcessRole, { process }: Child): void {
+    const end = process.stdio[PEER_FD]
+    const other = this.#children[peerOf(role)]
+    if (!(end instanceof Socket)) return
+    if (other?.process.connected) other.process.send({ kind: 'peer-socket' } satisfies ToChild, end)
+    else end.destroy()
   }
 
   #relay(to: ProcessRole, message: PeerMessage): void {
@@ -197,6 +209,10 @@ export class Supervisor {
     const { front } = this.#children
     if (front?.heardAt !== undefined) send(front, { kind: 'processes', processes: Object.values(this.#statuses) })
   }
+}
+
+function peerOf(role: ProcessRole): ProcessRole {
+  return role === 'front' ? 'runner' : 'front'
 }
 
 function send(child: Child, message: ToChild): void {
