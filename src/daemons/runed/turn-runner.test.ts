@@ -118,6 +118,22 @@ test('in one process a turn is claimed in the commit that routes its message', a
   assert.deepEqual((await ended(id)).said, ['ok'])
 })
 
+test('one announcement has all waiting turns claimed, without a poll', async (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] })
+  const on = await testHost(t)
+  const { ask } = await openConversationHost(t, 'sqlite', on)
+  const { start, host } = await open(t, 'sqlite', on)
+  const [started, both] = [new Set<string>(), Promise.withResolvers<void>()]
+  await start(async ({ turn }) => {
+    if (started.add(turn.topic).size === 2) both.resolve()
+    await both.promise
+    return { result: 'ok' }
+  })
+  await Promise.all(['one', 'two'].map((topic) => ask('why?', { topic })))
+  host.preCommitSignals.emit([], ['turns'])
+  await both.promise
+})
+
 onEveryEngine('the runner', (engine) => {
   test('answers each message and ends its round', async (t) => {
     const { ask, start, ended, say } = await open(t, engine)

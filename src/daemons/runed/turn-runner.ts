@@ -154,8 +154,8 @@ export class TurnRunner {
       if (!isExpected && !(await this.#hasClaimable())) return
       const isClaimed = await host.engine.transaction((tx) => this.#claim(tx))
       if (!isClaimed) return
-      // The signal after the commit triggers the next claim.
-      if (isExpected) return
+      // The commit may have routed messages for more turns; it was under way if it is of this process.
+      if (isExpected) return this.#watcher.checkSoon()
     }
   }
 
