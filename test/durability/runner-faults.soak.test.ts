@@ -145,7 +145,8 @@ const FAULTS: Readonly<Record<string, Fault>> = {
   'is stopped': { cause: 'stop', reason: SILENCE },
   'is stopped in a transaction': { cause: 'stop in a transaction', reason: SILENCE, limit: LOCKED },
   'loops endlessly': { cause: 'endless loop', reason: SILENCE },
-  'reaches its memory limit': { cause: 'memory limit', reason: 'it was ended by SIG(?:ABRT|TRAP)' },
+  // The parent may be first, because collecting garbage stops everything else.
+  'reaches its memory limit': { cause: 'memory limit', reason: `(?:it was ended by SIG(?:ABRT|TRAP)|${SILENCE})` },
   'has an exception that nothing catches': { cause: 'exception', reason: 'it ended with exit code 70' },
 }
 
