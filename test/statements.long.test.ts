@@ -12,7 +12,7 @@ import { bumpConfigVersion } from '../src/core/config-version.ts'
 import { claimHealthChecks } from '../src/core/delivery/channel-registrations.ts'
 import { claimOutbox, hasOutboundInTopic, outbox, setDeliveryAside } from '../src/core/delivery/outbox.ts'
 import { postInRoom } from '../src/core/delivery/sandbox-rooms.ts'
-import { noteDueSuspect } from '../src/core/delivery/suspect-deliveries.ts'
+import { hasDueSuspect, noteDueSuspect } from '../src/core/delivery/suspect-deliveries.ts'
 import { childNames, countDescendants, groups } from '../src/core/groups/groups.ts'
 import { deleteIdempotencyKeys } from '../src/core/links/idempotency-keys.ts'
 import { findNearlyFull, subtractMovedBytes } from '../src/core/links/storage-use.ts'
@@ -30,7 +30,7 @@ import { OPEN_ROWS_MAX, onboarding } from '../src/core/people/onboarding.ts'
 import { countAhead } from '../src/core/people/onboarding-requests.ts'
 import { takeChallenge } from '../src/core/people/passkeys.ts'
 import { createSession } from '../src/core/people/sessions.ts'
-import { hasSuspects, noteNextSuspect } from '../src/core/processes/suspects.ts'
+import { noteNextSuspect } from '../src/core/processes/suspects.ts'
 import { findEngagedFolder } from '../src/core/routing/chat-owner.ts'
 import { planChatRoutes } from '../src/core/routing/chat-routes.ts'
 import { engage, findLastReplyId } from '../src/core/routing/engagements.ts'
@@ -168,7 +168,7 @@ async function loseProcess(host: InstanceHost): Promise<void> {
   await enterProcess(host, ['routd', 'timed'], { ...processIdentity(), start: '1' })
   const { id, leave } = await enterProcess(host, [])
   await host.engine.transaction((tx) => noteNextSuspect(tx, 'routing', id))
-  await host.engine.read((tx) => hasSuspects(tx, 'delivery'))
+  await host.engine.read((tx) => hasDueSuspect(tx, host.clock.now()))
   await host.engine.transaction((tx) => noteDueSuspect(tx, host.clock.now(), id))
   await host.engine.transaction((tx) => setDeliveryAside(tx, host, 'none', 'it broke'))
   await host.engine.read((tx) => listDueSuspects(tx, host.rules, { now: host.clock.now(), leaseMs: LEASE_MS }))

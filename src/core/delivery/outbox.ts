@@ -13,7 +13,7 @@ import { engage, setLastReply } from '../routing/engagements.ts'
 import { addFrames, notifyStreams, type WriteContext } from '../turns/rounds.ts'
 import type { TurnRules } from '../turns/turn-rules.ts'
 import { ChatName, Folder, Timestamp } from '../values.ts'
-import { isLinkChat, SENDING_ACTIONS } from './channel.ts'
+import { isLinkChat, platformOf, SENDING_ACTIONS } from './channel.ts'
 
 export const OutboxState = z.enum(['pending', 'sending', 'sent', 'failed', 'unknown'])
 export type OutboxState = z.output<typeof OutboxState>
@@ -254,11 +254,21 @@ const WRITTEN_AHEAD = `from outbox a where a.state in ('pending', 'sending') and
 /** See suspect-deliveries.ts. */
 const IS_SUSPECT = `exists (select 1 from suspects s where s.work = 'delivery' and s.id = o.id)`
 
+/** Platforms without a free slot. Each has slots of its own, so that one that hangs delays no other. */
+type BusyPlatforms = readonly string[]
+
+function notBusy(busy: BusyPlatforms, after: number): string {
+  return busy.map((_, at) => ` and substr(o.jid, 1, length($${after + at + 1})) <> $${after + at + 1}`).join('')
+}
+
+const prefixesOf = (busy: BusyPlatforms): string[] => busy.map((platform) => `${platform}:`)
+
 /** Whether `claimOutbox` would claim or shift rows. Polled often, so it only reads. */
-export async function hasDueRows(tx: Tx, now: number): Promise<boolean> {
-  const sql = `select exists (select 1 ${DUE} and not ${IS_SUSPECT}) or exists (select 1 ${WRITTEN_AHEAD} $3) as is_due`
-  const row = await queryOne(tx, { is_due: flag }, sql, [...dueValues(now), timestamp(now + SKEW_MS)])
-  return row.is_due
+export async function hasDueRows(tx: Tx, now: number, busy: BusyPlatforms): Promise<boolean> {
+  const isDue = `${DUE} and not ${IS_SUSPECT}${notBusy(busy, 3)}`
+  const sql = `select exists (select 1 ${isDue}) or exists (select 1 ${WRITTEN_AHEAD} $3) as is_due`
+  const values = [...dueValues(now), timestamp(now + SKEW_MS), ...prefixesOf(busy)]
+  return (await queryOne(tx, { is_due: flag }, sql, values)).is_due
 }
 
 /** Shifts back-offs and leases after the clock was set back, so that they keep their duration. */
@@ -288,15 +298,31 @@ export interface ClaimedOutboxRow extends OutboxRow {
   readonly isUnclear: boolean
 }
 
-/** Leases due rows, the first of each chat. */
-export async function claimOutbox(
-  tx: Tx,
-  { limit, ...claim }: OutboxClaim & { readonly limit: number },
-): Promise<ClaimedOutboxRow[]> {
-  const { now } = claim
+interface OutboxBatchClaim extends OutboxClaim {
+  /** Rows of one platform that are sent at a time. */
+  readonly limit: number
+  /** How many are being sent, by platform. */
+  readonly sending?: ReadonlyMap<string, number>
+}
+
+export function busyPlatforms({ limit, sending = new Map() }: Pick<OutboxBatchClaim, 'limit' | 'sending'>): string[] {
+  return [...sending].flatMap(([platform, count]) => (count >= limit ? [platform] : []))
+}
+
+/** Leases due rows, the first of each chat. Rows of other platforms may be due behind them. */
+export async function claimOutbox(tx: Tx, claim: OutboxBatchClaim): Promise<ClaimedOutboxRow[]> {
+  const { now, limit } = claim
   await shiftAhead(tx, now)
+  const busy = busyPlatforms(claim)
+  const sending = new Map(claim.sending)
   const claimed: ClaimedOutboxRow[] = []
-  for (const row of await listDue(tx, now, `not ${IS_SUSPECT}`, limit)) claimed.push(...(await lease(tx, claim, row)))
+  for (const row of await listDue(tx, now, `not ${IS_SUSPECT}${notBusy(busy, 3)}`, limit, ...prefixesOf(busy))) {
+    const platform = platformOf(row.jid)
+    const count = sending.get(platform) ?? 0
+    if (count >= limit) continue
+    sending.set(platform, count + 1)
+    claimed.push(...(await lease(tx, claim, row)))
+  }
   return claimed
 }
 
@@ -307,14 +333,14 @@ export async function claimSuspect(tx: Tx, claim: OutboxClaim, id: string): Prom
   return row
 }
 
-type DueRow = Pick<OutboxRow, 'message_seq' | 'id'> & { readonly state: string }
+type DueRow = Pick<OutboxRow, 'message_seq' | 'id' | 'jid'> & { readonly state: string }
 
-/** Reads nothing that a platform or an agent has written. */
+/** Reads no content. */
 export function listDue(tx: Tx, now: number, filter: string, limit: number, ...more: string[]): Promise<DueRow[]> {
   return query(
     tx,
-    { message_seq: integer, id: text, state: text },
-    `select o.message_seq, o.id, o.state ${DUE} and ${filter} order by o.message_seq limit $3`,
+    { message_seq: integer, id: text, jid: text, state: text },
+    `select o.message_seq, o.id, o.jid, o.state ${DUE} and ${filter} order by o.message_seq limit $3`,
     [...dueValues(now), limit, ...more],
   )
 }
@@ -330,9 +356,6 @@ async function lease(tx: Tx, { now, forMs }: OutboxClaim, { message_seq, state }
   )
   return rows.map((row) => ({ ...row, isUnclear: state === 'sending' }))
 }
-
-/** A process may have been claiming this many when it ended. */
-export const OUTBOX_CONCURRENCY = 16
 
 /** Ends a delivery that has not ended, without another attempt. */
 export async function setDeliveryAside(

@@ -63,12 +63,6 @@ export async function noteNextSuspect(
   return next
 }
 
-/** Called often, so it only reads. */
-export async function hasSuspects(tx: Tx, work: SuspectWork): Promise<boolean> {
-  const rows = await query(tx, {}, 'select 1 as one from suspects where work = $1 and process is null limit 1', [work])
-  return rows.length > 0
-}
-
 /** Removes and returns the suspects that this process was handling. */
 export async function takeNotedSuspects(tx: Tx, process: string): Promise<Suspect[]> {
   return query(

@@ -93,6 +93,26 @@ onEveryEngine('the outbox', (engine) => {
     }
   })
 
+  test('a platform that does not answer has 16 slots, and delays no other', async (t) => {
+    const { record, adapter, worker, rows, host } = await openRoom(t, { engine })
+    const quick = await fakeAdapter(t)
+    const chatd = { name: 'chatd', url: quick.url, jid_prefixes: ['discord:'], capabilities: EVERY_CAPABILITY }
+    await host.engine.transaction((tx) => registerChannel(tx, host, chatd))
+    adapter.behave('held')
+    for (let chat = 0; chat < 18; chat++) await record('held', { jid: `telegram:group/${chat}` })
+    await record('other', { jid: 'discord:guild/1' })
+    worker()
+    await until(() => quick.delivered.length === 1 && adapter.requests.length === 16)
+    const waiting = (await rows()).filter(({ state }) => state === 'pending')
+    assert.deepEqual(
+      waiting.map((row) => row.jid),
+      ['telegram:group/16', 'telegram:group/17'],
+    )
+    adapter.behave('ok')
+    adapter.release()
+    await until(async () => (await rows()).every(({ state }) => state === 'sent'))
+  })
+
   test('a tool that sends directly gets the id, and the next reply quotes it', async (t) => {
     const { record, adapter, host, rows } = await openRoom(t, { engine })
     const recorded = await record('hello', { ...leased, topic: 'news', payload: { replyTo: 'p0' } })

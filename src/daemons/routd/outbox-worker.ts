@@ -1,22 +1,25 @@
 // Delivers waiting outbox messages: notices of the instance, failed sends of tools, and those of processes that died. Any
 // number of processes may run it.
 import { setTimeout as pause } from 'node:timers/promises'
+import { platformOf } from '../../core/delivery/channel.ts'
 import { DELIVERY_LEASE_MS, type DeliveryHost, deliver } from '../../core/delivery/delivery.ts'
 import {
+  busyPlatforms,
   type ClaimedOutboxRow,
   claimOutbox,
   claimSuspect,
   hasDueRows,
-  OUTBOX_CONCURRENCY,
   setDeliveryAside,
 } from '../../core/delivery/outbox.ts'
-import { noteDueSuspect } from '../../core/delivery/suspect-deliveries.ts'
-import { hasSuspects, type Suspect, suspects } from '../../core/processes/suspects.ts'
+import { hasDueSuspect, noteDueSuspect } from '../../core/delivery/suspect-deliveries.ts'
+import { type Suspect, suspects } from '../../core/processes/suspects.ts'
 import type { Log } from '../../lib/log/log.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { StoreWatcher } from '../process/store-watcher.ts'
 import { INTERNAL_ERROR, type SuspectHandling } from '../process/suspect-handling.ts'
 
+/** Messages that are sent to one platform at a time. */
+const PLATFORM_CONCURRENCY = 16
 /** How long running deliveries may take when the daemon stops. */
 const STOP_MS = 5000
 
@@ -29,6 +32,8 @@ export interface OutboxWorkerOptions {
 export class OutboxWorker {
   readonly #options: OutboxWorkerOptions
   readonly #sending = new Set<Promise<void>>()
+  /** By platform. */
+  readonly #counts = new Map<string, number>()
   readonly #watcher: StoreWatcher
   /** This process, while it may claim a suspect: it sends one at a time. */
   #suspectsFor: string | undefined
@@ -52,20 +57,19 @@ export class OutboxWorker {
 
   async #claim(): Promise<void> {
     const { engine, clock } = this.#options.host
-    const limit = OUTBOX_CONCURRENCY - this.#sending.size
-    if (limit <= 0) return
-    const claim = { now: clock.now(), forMs: DELIVERY_LEASE_MS }
+    const claim = { now: clock.now(), forMs: DELIVERY_LEASE_MS, limit: PLATFORM_CONCURRENCY, sending: this.#counts }
     await this.#claimSuspect(claim)
-    if (!(await engine.read((tx) => hasDueRows(tx, claim.now)))) return
-    const claimed = await engine.transaction((tx) => claimOutbox(tx, { ...claim, limit }))
+    if (!(await engine.read((tx) => hasDueRows(tx, claim.now, busyPlatforms(claim))))) return
+    const claimed = await engine.transaction((tx) => claimOutbox(tx, claim))
     for (const row of claimed) this.#deliver(row)
+    if (claimed.length > 0) this.#watcher.checkSoon()
   }
 
   /** Claims one suspect, which is noted first. */
   async #claimSuspect(claim: { readonly now: number; readonly forMs: number }): Promise<void> {
     const { engine } = this.#options.host
     const process = this.#suspectsFor
-    if (process === undefined || !(await engine.read((tx) => hasSuspects(tx, 'delivery')))) return
+    if (process === undefined || !(await engine.read((tx) => hasDueSuspect(tx, claim.now)))) return
     const suspect = await engine.transaction((tx) => noteDueSuspect(tx, claim.now, process))
     if (!suspect) return
     const row = await engine.transaction((tx) => claimSuspect(tx, claim, suspect.id))
@@ -76,6 +80,7 @@ export class OutboxWorker {
   #deliver(row: ClaimedOutboxRow, suspect?: Suspect): void {
     const { host } = this.#options
     if (suspect) this.#suspectsFor = undefined
+    this.#count(row, 1)
     const sending = this.#attempt(row, suspect)
       .catch((error) => {
         // The row can be claimed again when its lease expires.
@@ -83,10 +88,18 @@ export class OutboxWorker {
       })
       .finally(() => {
         this.#sending.delete(sending)
+        this.#count(row, -1)
         if (suspect) this.#allowSuspect(true)
         this.#watcher.checkSoon()
       })
     this.#sending.add(sending)
+  }
+
+  #count({ jid }: ClaimedOutboxRow, change: number): void {
+    const platform = platformOf(jid)
+    const count = (this.#counts.get(platform) ?? 0) + change
+    if (count > 0) this.#counts.set(platform, count)
+    else this.#counts.delete(platform)
   }
 
   async #attempt(row: ClaimedOutboxRow, suspect: Suspect | undefined): Promise<void> {
