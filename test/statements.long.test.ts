@@ -34,8 +34,8 @@ import { noteNextSuspect } from '../src/core/processes/suspects.ts'
 import { findEngagedFolder } from '../src/core/routing/chat-owner.ts'
 import { planChatRoutes } from '../src/core/routing/chat-routes.ts'
 import { engage, findLastReplyId } from '../src/core/routing/engagements.ts'
-import { setMessageAside } from '../src/core/routing/unrouted-messages.ts'
-import { dueTasks, recordTaskTurn } from '../src/core/schedule/task-firing.ts'
+import { listUnrouted, setMessageAside } from '../src/core/routing/unrouted-messages.ts'
+import { dueTasks, recordTaskTurn, setTaskAside } from '../src/core/schedule/task-firing.ts'
 import { expireLeases, leaseDueTasks } from '../src/core/schedule/task-leases.ts'
 import { firstRunAt, removeUnusedRates } from '../src/core/schedule/task-rates.ts'
 import { countTasks, lastRuns, removeOldestCompleted } from '../src/core/schedule/tasks.ts'
@@ -168,6 +168,8 @@ async function loseProcess(host: InstanceHost): Promise<void> {
   await enterProcess(host, ['routd', 'timed'], { ...processIdentity(), start: '1' })
   const { id, leave } = await enterProcess(host, [])
   await host.engine.transaction((tx) => noteNextSuspect(tx, 'routing', id))
+  await host.engine.read(listUnrouted)
+  await host.engine.transaction((tx) => setTaskAside(tx, writeContextOf(host), 'none', 'it broke'))
   await host.engine.read((tx) => hasDueSuspect(tx, host.clock.now()))
   await host.engine.transaction((tx) => noteDueSuspect(tx, host.clock.now(), id))
   await host.engine.transaction((tx) => setDeliveryAside(tx, host, 'none', 'it broke'))

@@ -107,7 +107,9 @@ suite('agents in containers', needs('root', 'kernel', 'engine'), () => {
       await gate.reached()
       const alive = await host.attack('echo alive', { folder: 'other' }).catch(String)
       await gate.open()
-      assert.match(await attacking, /^(done\n)+(Too many references: cannot splice\n?)+$/)
+      // Runs of other tests with the same user may release some of theirs meanwhile.
+      assert.match(await attacking, /^(done\n|Too many references: cannot splice\n?)+$/)
+      assert.match(await attacking, /done\nToo many references/)
       assert.equal(alive, 'alive')
     })
 

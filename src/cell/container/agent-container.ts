@@ -146,6 +146,13 @@ export class AgentContainer implements PooledContainer {
       await drain([status, stdout, stderr])
       resolve({ ...exit, ...readStartStatus(startStatus) })
     }
+    const lose = async (): Promise<void> => {
+      this.#current = undefined
+      // What the first process has written before may not be read yet.
+      await drain([status])
+      for (const { ours } of pipes) ours.destroy()
+      resolve({ code: null, signal: null, ...readStartStatus(startStatus), cellFault: 'its container ended' })
+    }
     this.#current = {
       onUsage: (usage) => {
         for (const watcher of watchers) watcher(usage)
@@ -154,11 +161,7 @@ export class AgentContainer implements PooledContainer {
         for (const watcher of watchers) watcher({ cpuMs: 0, killed })
         finish(parseWaitStatus(code)).catch(reject)
       },
-      onLost: () => {
-        this.#current = undefined
-        for (const { ours } of pipes) ours.destroy()
-        resolve({ code: null, signal: null, ...readStartStatus(startStatus), cellFault: 'its container ended' })
-      },
+      onLost: () => void lose().catch(reject),
     }
     if (!isSent || this.#control.destroyed) this.#lose()
     return {
