@@ -87,6 +87,8 @@ const SHORT_MS = 25
 const RUNS = { numRuns: 30, seed: 26 }
 /** A text that takes this long at a quarter of the length is measured at once, with small sizes. */
 const LONG_MS = 500
+/** Large enough that what a call costs anyway does not hide the growth. */
+const SMALL = 2048
 
 type Read = (text: string) => unknown
 
@@ -413,7 +415,7 @@ function mustBeLinear({ read, max = LENGTH }: Reader, text: Text): void {
   const work = (input: string): void => tryRead(read, input)
   const quarter = timeOf(() => work(fill(text, max / 4)))
   if (quarter < LONG_MS && timeOf(() => work(fill(text, max))) < SHORT_MS) return
-  const size = quarter < LONG_MS ? max / 4 : 256
+  const size = quarter < LONG_MS ? max / 4 : SMALL
   const factor = doubling(size, (length) => fill(text, length), work)
   assert.ok(factor <= DOUBLED_MAX, `twice the text takes ${factor.toFixed(1)} times as long`)
 }

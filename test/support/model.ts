@@ -212,8 +212,8 @@ export class Model {
     }
     if (word === '/stop')
       for (const turn of this.turns.values())
-        if (turn.state === 'running' && turn.jid === message.jid && turn.chatTopic === message.chatTopic)
-          turn.isStopping = true
+        if (turn.jid === message.jid && turn.chatTopic === message.chatTopic)
+          Object.assign(turn, { isStopping: true, runAfter: 0 })
     message.folder = folder
     message.topic = topic
     this.#frame(message, undefined)
