@@ -13,7 +13,7 @@ import { repeatableRandom } from '../support/repeatable-random.ts'
 import { tempDir } from '../support/temp.ts'
 
 const CLIENTS = 16
-const ROUNDS = { sqlite: 4, postgres: 3 }
+const ROUNDS = 4
 /** Delay of the kill after the first acknowledged message. */
 const [LEAST_MS, MOST_MS] = [50, 1200]
 const RESTART_MS = 2000
@@ -25,7 +25,7 @@ onEveryEngine('a killed process', (engine) => {
     const link = await demo.mintHook('load')
     const loads: Load[] = []
     const restarts: number[] = []
-    for (let round = 0; round < ROUNDS[engine]; round++) {
+    for (let round = 0; round < ROUNDS; round++) {
       const busy = await measureMachineLoad()
       const startedAt = performance.now()
       const served = await demo.start()

@@ -1,6 +1,7 @@
 // The processes of a served instance end or freeze: what was accepted is answered once, and a turn that ends its process twice
 // is set aside.
 import assert from 'node:assert/strict'
+import { getPriority } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { type TestContext, test } from 'node:test'
@@ -121,6 +122,13 @@ test('a front that was killed is replaced at the same address; the run goes on a
     seen.map((_, at) => at + 1),
   )
   assert.ok(svcProcesses(parent).some(({ pid }) => pid === runner))
+})
+
+test('the runner leaves the processor to the front', async (t) => {
+  const { post, ended, parent } = await open(t)
+  await ended(await post('hello', ''))
+  const [front, runner] = [await processOf(parent, 'front'), await processOf(parent, 'runner')]
+  assert.equal(getPriority(runner), Math.max(5, getPriority(front)))
 })
 
 test('all processes end with their parent', async (t) => {

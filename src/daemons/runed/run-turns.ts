@@ -1,5 +1,6 @@
 // The runner process of an instance: claims turns and runs them, and has no listener.
 import type { ChildProcess } from 'node:child_process'
+import { getPriority, setPriority } from 'node:os'
 import { FAULTS } from '../../lib/fault-boundary.ts'
 import type { Log } from '../../lib/log/log.ts'
 import { readSettings, type SettingSource } from '../../lib/settings.ts'
@@ -12,6 +13,9 @@ import { answerMetrics, bridgeSignals, measureLockWait, shareWriteLock } from '.
 import { withTracing } from '../process/tracing.ts'
 import { EXECUTION_METRICS, EXECUTION_SETTINGS } from './execution-settings.ts'
 import { executeTurns } from './turn-execution.ts'
+
+/** On a busy machine the runner and the agents, which inherit this, leave the processor to the front. */
+const PRIORITY = 5
 
 export interface RunTurnsOptions {
   /** Closed by `close` and when the start fails. */
@@ -36,6 +40,7 @@ export async function runTurns(options: RunTurnsOptions): Promise<RunningTurns> 
   const { sources, line, onFatal } = options
   const opened = new AsyncDisposableStack()
   opened.defer(() => options.host.close())
+  if (getPriority() < PRIORITY) setPriority(PRIORITY)
   try {
     const host = await withTracing({ ...options, daemons: ['runed'] }, opened)
     const log = options.log.child({ daemon: 'runed' })
