@@ -1,5 +1,5 @@
-// Messages to route, tasks to fire and deliveries that were being handled when their process ended unexpectedly: any of them
-// may be the cause. They are handled one at a time, each noted first, so that a second end shows which one it was. Turns have
+// Suspects: unrouted messages, due tasks and deliveries that a process may have been handling when it ended unexpectedly. The next
+// process handles them one at a time and notes each one first, so that a second end shows which one is the cause. Turns have
 // columns of their own. See docs/decisions.md#rows-that-end-their-process.
 import { z } from 'zod'
 import type { Tx, Value } from '../../store/engine.ts'

@@ -2,7 +2,7 @@
 import { timestamp } from '../../lib/clock.ts'
 import type { Tx } from '../../store/engine.ts'
 import { execute, integer, optional, query, text } from '../../store/statement.ts'
-import { Reach } from '../access/reach.ts'
+import { defaultReach, Reach } from '../access/reach.ts'
 import { isVisitorMessage } from '../messages/message-reach.ts'
 import { lockMessageOrder } from '../messages/messages.ts'
 import { addSuspects, type Suspect } from '../processes/suspects.ts'
@@ -30,7 +30,7 @@ const HEAD = { seq: integer, jid: text, sender: text, topic: optional(text), rea
 
 /**
  * Ends a message that has not been routed. Its content is not read. A person who retries it hands it to its folder with the
- * reach of its link alone. Returns the keys to signal.
+ * reach of its chat, also if a known person sent it. Returns the keys to signal.
  */
 export async function setMessageAside(
   tx: Tx,
@@ -48,8 +48,8 @@ export async function setMessageAside(
   )
   if (!head) return []
   const { seq, jid, sender, topic: chatTopic } = head
-  const reach = Reach.safeParse(head.reach).data
-  const isVisitor = isVisitorMessage({ message: { jid, sender, ...(reach ? { reach } : {}) } })
+  const reach = Reach.safeParse(head.reach).data ?? defaultReach(jid)
+  const isVisitor = isVisitorMessage({ message: { jid, sender, reach } })
   const topic = isVisitor ? visitorConversation(jid, chatTopic) : conversationName(chatTopic)
   await execute(
     tx,
@@ -57,7 +57,7 @@ export async function setMessageAside(
      select m.seq, m.id, m.jid, coalesce(e.as_folder, m.target_folder), $2, coalesce(m.topic, ''), m.sender, 'message', 'failed',
        $3, $4, $5
      from messages m left join envelopes e on e.message_seq = m.seq where m.seq = $1`,
-    [seq, topic, reason, timestamp(context.clock.now()), reach ?? 'chat'],
+    [seq, topic, reason, timestamp(context.clock.now()), reach],
   )
   return endMessages(tx, context, [id], { outcome: 'failed', reason })
 }

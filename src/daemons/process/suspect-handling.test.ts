@@ -139,8 +139,8 @@ onEveryEngine('rows of a process that ended unexpectedly', (engine) => {
     await on.enter()
     assert.equal(await on.dieAt('routing', 2), bad)
     await (await on.start()).start()
-    const { state, reason, folder } = await on.state(bad)
-    assert.deepEqual([state, reason, folder], ['failed', REASON, 'main'])
+    const { state, reason, folder, reach } = await on.state(bad)
+    assert.deepEqual([state, reason, folder, reach], ['failed', REASON, 'main', 'chat'])
     const round = await on.read((tx) => rounds.find(tx, { id: bad }))
     assert.deepEqual([round?.status, round?.error], ['failed', 'the agent could not answer; try again later'])
     for (const id of [first, last]) assert.equal((await on.state(id)).state, 'waiting')
@@ -149,6 +149,19 @@ onEveryEngine('rows of a process that ended unexpectedly', (engine) => {
       failed_messages.map(({ id, reason: shown }) => [id, shown]),
       [[bad, REASON]],
     )
+  })
+
+  test('a post at a hook that is set aside keeps the reach of hooks', async (t) => {
+    const on = await open(t, engine)
+    const hook = postOf(on, await addLink(on, 'hook:main/ci'), { content: Buffer.from('built'), sender: 'ci' })
+    await on.write((tx) => linkPostHandler.run(tx, on.host.engine.dialect, [hook]))
+    await on.write((tx) => linkPostHandler.runDeferred(tx, on.host.engine.dialect))
+    await on.ended()
+    await on.enter()
+    assert.equal(await on.dieAt('routing'), hook.id)
+    await on.enter()
+    const { state, reach, topic } = await on.state(hook.id)
+    assert.deepEqual([state, reach, topic], ['failed', 'work', ''])
   })
 
   test('a message that was routed before the second end is not set aside', async (t) => {
