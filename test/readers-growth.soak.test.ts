@@ -33,8 +33,8 @@ import { readCookie } from '../src/daemons/http/session-cookie.ts'
 import { parseSignInAllowlist } from '../src/daemons/http/sign-in-allowlist.ts'
 import { similarNames } from '../src/daemons/models/model-api.ts'
 import { readBaseUrl } from '../src/daemons/models/model-selection.ts'
-import { decodeSegments } from '../src/daemons/proxyd/published-files.ts'
-import { isUnambiguousPath, parseTarget } from '../src/daemons/proxyd/request-target.ts'
+import { splitPath } from '../src/daemons/proxyd/published-files.ts'
+import { parseTarget } from '../src/daemons/proxyd/request-target.ts'
 import { personaOf } from '../src/daemons/runed/workspace-files.ts'
 import { parseLinkPath } from '../src/daemons/webd/link-path.ts'
 import { parseManifest } from '../src/deploy/packages/package-manifest.ts'
@@ -230,8 +230,8 @@ const READERS: Record<string, Reader> = {
   readCookie: { read: (text) => readCookie(text, 'svc'), pieces: ['svc=', '; '] },
   parseSignInAllowlist: { read: parseSignInAllowlist, pieces: [',', '@', 'a@b'] },
   readBaseUrl: { read: readBaseUrl, pieces: ['https://', '/', '/chat/completions'] },
-  decodeSegments: { read: decodeSegments, pieces: ['/', '%2e', '%', '..'] },
-  parseTarget: { read: (text) => [parseTarget(text), isUnambiguousPath(text)], pieces: ['/', '%2e', '?', '..'] },
+  splitPath: { read: splitPath, pieces: ['/', '.', '..'] },
+  parseTarget: { read: parseTarget, pieces: ['/', '%2e', '%c3%a4', '?', '..', '/a'] },
   parseLinkPath: { read: parseLinkPath, pieces: ['/chat/', '/hook/', '?'] },
   parseMultipart: {
     read: (text) => {

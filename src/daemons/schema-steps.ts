@@ -9,7 +9,7 @@ export const SCHEMA_STEPS: Readonly<Record<string, number>> = {
   scheduled_tasks: 5,
   task_run_logs: 3,
   web_routes: 4,
-  proxyd_routes: 2,
+  proxyd_routes: 3,
   web_hosts: 10,
   route_tokens: 14,
   network_rules: 5,

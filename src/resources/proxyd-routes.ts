@@ -1,6 +1,6 @@
 // Routes of the front door: which backend serves which path. proxyd serves this resource.
 import { ProxydRoute, proxydRouteFault, proxydRoutes } from '../core/links/proxyd-routes.ts'
-import { isReservedPath } from '../core/links/reserved-paths.ts'
+import { isReservedFromRoutes } from '../core/links/reserved-paths.ts'
 import { refuse } from '../lib/refusal.ts'
 import { requireInstanceTool } from '../registry/authorization.ts'
 import { createVerb, listVerb, removeVerb, updateVerb } from '../registry/crud.ts'
@@ -33,7 +33,7 @@ export const proxydRoutesResource = defineResource({
       label: describeRoute,
       conflict: ({ path }) => `${path} has a route already`,
       check: (route) => {
-        if (isReservedPath(route.path)) refuse('forbidden', `${route.path} belongs to the front door`)
+        if (isReservedFromRoutes(route.path)) refuse('forbidden', `${route.path} belongs to the front door`)
         const fault = proxydRouteFault(route)
         if (fault) refuse('invalid', fault)
       },

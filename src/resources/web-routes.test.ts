@@ -215,6 +215,8 @@ suite('path ownership', () => {
       '/dash/',
       '/mcp',
       '/invite/x',
+      '/DASH/',
+      '/Chat',
     ]) {
       const claim = at.as(agent('team')).call(webRoutesResource.verbs.set, { path, access: 'deny' })
       await assert.rejects(claim, isRefusal('forbidden', 'front door'))
@@ -223,6 +225,30 @@ suite('path ownership', () => {
     const claim = at.as(agent('main')).call(webRoutesResource.verbs.set, { path: '/chat/x', access: 'deny' })
     await assert.rejects(claim, isRefusal('forbidden', 'front door'))
     await at.as(agent('main')).call(webRoutesResource.verbs.set, { path: '/', access: 'deny' })
+  })
+
+  test('the names of the whole host are reserved for operators, who route them to a backend', async (t) => {
+    const at = await openHost(t)
+    const NAMES = ['/.well-known/', '/.Well-Known/acme-challenge/', '/login', '/LOGIN/x', '/favicon.ico', '/robots.txt']
+    for (const path of [...NAMES, '/apple-touch-icon.png', '/apple-touch-icon-120x120.png', '/manifest.json']) {
+      for (const caller of [agent('team'), agent('main')])
+        await assert.rejects(
+          at.as(caller).call(set, { path, access: 'public' }),
+          isRefusal('forbidden', 'front door'),
+          path,
+        )
+    }
+    for (const path of ['/loginx', '/apple-touch-icons', '/well-known/'])
+      await at.as(agent('team')).call(set, { path, access: 'public' })
+    const { create } = proxydRoutesResource.verbs
+    for (const path of ['/.well-known/acme-challenge/', '/login', '/favicon.ico'])
+      await at.cli.call(create, { path, backend: 'http://x', auth: 'public' })
+    for (const path of ['/.well-known/', '/.WELL-KNOWN', '/robots.txt', '/V1/x', '/.well-known/openid-configuration'])
+      await assert.rejects(
+        at.cli.call(create, { path, backend: 'http://x', auth: 'public' }),
+        isRefusal('forbidden'),
+        path,
+      )
   })
 
   test('a folder cannot set a path with a backend', async (t) => {

@@ -15,7 +15,7 @@ import {
   publishFile,
   unpublishFile,
 } from '../core/links/published-pages.ts'
-import { isReservedPath } from '../core/links/reserved-paths.ts'
+import { isReservedFromFolders, isReservedFromRoutes } from '../core/links/reserved-paths.ts'
 import { webHosts } from '../core/links/web-hosts.ts'
 import { WebPath, WebRoute, webPathFault, webRoutes } from '../core/links/web-routes.ts'
 import { Folder } from '../core/values.ts'
@@ -186,8 +186,10 @@ export const webRoutesResource = defineResource({
 })
 
 function routeFault(route: WebRoute): string | undefined {
-  return isReservedPath(route.path_prefix) ? reservedPathText(route.path_prefix) : redirectFault(route)
+  return isReservedFromFolders(route.path_prefix) ? reservedPathText(route.path_prefix) : redirectFault(route)
 }
+
+const FOR_OPERATORS = 'an operator can route it with a row of proxyd_routes'
 
 function reservedPathText(path: string): string {
   return `${path} belongs to the front door`
@@ -204,7 +206,8 @@ async function writeRoute(ctx: Context, route: WebRoute): Promise<WebRoute> {
   const fault = redirectFault(route)
   if (fault) refuse('invalid', fault)
   const { folder, path_prefix } = route
-  if (isReservedPath(path_prefix)) refuse('forbidden', reservedPathText(path_prefix))
+  if (isReservedFromFolders(path_prefix))
+    refuse('forbidden', reservedPathText(path_prefix), isReservedFromRoutes(path_prefix) ? undefined : FOR_OPERATORS)
   await mustFindGroup(ctx, folder)
   if (!(await hasTool(ctx, INSTANCE_SCOPE))) await mustBeFree(ctx, route)
   await webRoutes.upsert(ctx.tx, route)

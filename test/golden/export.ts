@@ -58,6 +58,7 @@ async function seed(asking: RequestContext): Promise<void> {
     auth: 'user',
     preserve_headers: ['X-Request-Id', 'Accept'],
     strip_prefix: true,
+    escapes: 'keep',
   })
   await callVerb(asking, scheduledTasksResource.verbs.schedule, {
     targetJid: 'web:main',

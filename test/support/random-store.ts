@@ -186,6 +186,7 @@ export const randomStore: fc.Arbitrary<RandomStore> = groups.chain((groups) =>
         gated_by: optional(fc.constantFrom('SOME_SETTING', 'X')),
         preserve_headers: optional(fc.uniqueArray(fc.constantFrom('X-A', 'Accept', 'no', '1'), { maxLength: 3 })),
         strip_prefix: optional(fc.boolean()),
+        escapes: optional(fc.constantFrom('refuse', 'keep')),
       },
       ['path'],
     ),

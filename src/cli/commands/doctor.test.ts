@@ -68,6 +68,23 @@ onEveryEngine('svc doctor', (engine) => {
   })
 })
 
+test('finds rows of paths that are reserved by now', async (t) => {
+  const cli = await demoCli(t)
+  await cli.ok('group demo add slack:1 team')
+  const db = new DatabaseSync(join(cli.root, 'store/svc.db'))
+  db.exec(`insert into web_routes (path_prefix, access, folder, created_at)
+             values ('/Login/', 'public', 'team', '2026-01-01T00:00:00.000Z'), ('/pages/', 'public', 'team', '2026-01-01T00:00:00.000Z');
+           insert into proxyd_routes (path, backend, auth)
+             values ('/DASH/', 'http://x', 'public'), ('/.well-known/x', 'http://x', 'public')`)
+  db.close()
+  const { detail, status } = (await runDoctor(cli)).all.find(({ check }) => check === 'paths') ?? {}
+  assert.equal(status, 'wrong')
+  assert.equal(
+    detail,
+    'the web route /Login/ of team does not apply: the path is reserved; the proxy route /DASH/ does not apply: the path is reserved',
+  )
+})
+
 test('notes routes that never match and chats that two routes match', async (t) => {
   const cli = await demoCli(t)
   await cli.ok('group demo add slack:1 team')

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { Table } from '../../store/table.ts'
 import { frontStamp } from '../change-stamps.ts'
 import { checkedText, line, patternText } from '../values.ts'
-import { isReservedPath } from './reserved-paths.ts'
+import { isReservedFromRoutes } from './reserved-paths.ts'
 import { WebPath } from './web-routes.ts'
 
 const REDIRECT = /^(?:\/$|\/[^/\\]|https?:\/\/)/
@@ -42,6 +42,10 @@ export const ProxydRoute = z
       .max(32)
       .optional(),
     strip_prefix: z.boolean().optional().describe('Whether to remove the prefix from the path sent to the backend'),
+    escapes: z
+      .enum(['refuse', 'keep'])
+      .optional()
+      .describe('keep: also forward paths with %2F, %5C or %00; they are refused by default'),
   })
   .meta({ id: 'ProxydRoutes' })
 
@@ -55,7 +59,7 @@ function backendFault(value: string): string | undefined {
 
 export function proxydRouteFault(route: ProxydRoute): string | undefined {
   const { path, backend, redirect_to } = route
-  if (isReservedPath(path)) return `${path} belongs to the front door`
+  if (isReservedFromRoutes(path)) return `${path} belongs to the front door`
   if ((backend === undefined) === (redirect_to === undefined))
     return `${path}: exactly one of backend and redirect_to is required`
   return undefined
@@ -75,5 +79,6 @@ export const proxydRoutes = new Table({
        path text primary key, backend text, auth text not null, gated_by text, redirect_to text,
        preserve_headers text, strip_prefix boolean)`,
     frontStamp.updateOnWrite('proxyd_routes'),
+    'alter table proxyd_routes add column escapes text',
   ],
 })

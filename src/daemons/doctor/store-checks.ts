@@ -8,8 +8,11 @@ import { folderBaseName, parentFolderOf } from '../../core/access/tiers.ts'
 import { describeReferences, findOrphanedReferences } from '../../core/groups/folder-references.ts'
 import { worldUsers } from '../../core/groups/world-users.ts'
 import { groupDirs, type Layout } from '../../core/layout.ts'
+import { proxydRoutes } from '../../core/links/proxyd-routes.ts'
+import { isReservedFromFolders, isReservedFromRoutes } from '../../core/links/reserved-paths.ts'
 import { verifyContext } from '../../core/links/route-tokens.ts'
 import { findNearlyFull, QUOTA_SETTINGS, type StorageQuotas } from '../../core/links/storage-use.ts'
+import { webRoutes } from '../../core/links/web-routes.ts'
 import { memberFault } from '../../core/people/role-membership.ts'
 import { findRouteOverlaps, type RouteOverlaps } from '../../core/routing/route-overlap.ts'
 import { parseRouteTarget, routes } from '../../core/routing/routes.ts'
@@ -31,6 +34,8 @@ interface StoreContents {
   readonly grants: Awaited<ReturnType<typeof acl.list>>
   readonly members: Awaited<ReturnType<typeof aclMembership.list>>
   readonly routes: Awaited<ReturnType<typeof routes.list>>
+  /** Rows of paths that rows cannot take. */
+  readonly reservedPaths: readonly string[]
   readonly taskCount: number
   /** Tasks of folders that are not groups. */
   readonly orphanedTasks: readonly { readonly id: string; readonly owner: string }[]
@@ -67,6 +72,7 @@ export async function readStoreContents(tx: Tx, quotas: StorageQuotas): Promise<
     grants: await acl.list(tx),
     members: await aclMembership.list(tx),
     routes: await routes.list(tx),
+    reservedPaths: await listReservedPaths(tx),
     taskCount: await scheduledTasks.count(tx),
     orphanedTasks: await listOrphanedTasks(tx),
     secrets: await secretsResource.table.list(tx),
@@ -78,6 +84,16 @@ export async function readStoreContents(tx: Tx, quotas: StorageQuotas): Promise<
     worldCount: await worldUsers.count(tx),
     newestAuditAt: last?.created_at,
   }
+}
+
+async function listReservedPaths(tx: Tx): Promise<string[]> {
+  const [published, routed] = [await webRoutes.list(tx), await proxydRoutes.list(tx)]
+  return [
+    ...published
+      .filter(({ path_prefix }) => isReservedFromFolders(path_prefix))
+      .map(({ path_prefix, folder }) => `the web route ${path_prefix} of ${folder}`),
+    ...routed.filter(({ path }) => isReservedFromRoutes(path)).map(({ path }) => `the proxy route ${path}`),
+  ]
 }
 
 function listOrphanedTasks(tx: Tx): Promise<{ id: string; owner: string }[]> {
@@ -112,6 +128,7 @@ export async function checkStoreContents(contents: StoreContents): Promise<Docto
     checkOperators(contents),
     checkRoutes(contents, overlaps),
     checkChats(contents, overlaps),
+    checkPaths(contents),
     checkTasks(contents),
     checkLeftovers(contents),
     await checkFolders(contents),
@@ -185,6 +202,12 @@ function checkChats({ instance }: StoreContents, { contested }: RouteOverlaps): 
   )
   const next = `svc route ${instance} rm ${contested[0]?.route.id}, and add it again with another --seq`
   return asNote(makeFinding('chats', faults, 'no two routes with the same seq match the same chat', next))
+}
+
+/** Written before the path was reserved. */
+function checkPaths({ reservedPaths, instance }: StoreContents): DoctorFinding {
+  const faults = reservedPaths.map((row) => `${row} does not apply: the path is reserved`)
+  return makeFinding('paths', faults, 'no row has a reserved path', suggestEdit(instance))
 }
 
 function checkTasks({ taskCount, orphanedTasks, instance }: StoreContents): DoctorFinding {

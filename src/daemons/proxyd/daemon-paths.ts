@@ -1,6 +1,6 @@
 // Maps paths to daemons. Resources declare who serves them; the other paths of daemons are listed here. All are reserved: no
 // row of proxyd_routes can take them.
-import { isReservedPath } from '../../core/links/reserved-paths.ts'
+import { isOwnPath } from '../../core/links/reserved-paths.ts'
 import { httpOperations } from '../../faces/operations.ts'
 import type { Resource } from '../../registry/resource.ts'
 import { DAEMON_NAMES, type DaemonName } from '../settings.ts'
@@ -29,7 +29,7 @@ export function daemonLookup(resources: readonly Resource[]): DaemonLookup {
     return first && httpOperations(resource).length > 0 ? [[resource.path, first] as const] : []
   })
   const table = [...served, ...DAEMON_PATHS].sort(([a], [b]) => b.length - a.length)
-  const unreserved = table.find(([path]) => !isReservedPath(path))
+  const unreserved = table.find(([path]) => !isOwnPath(path))
   if (unreserved) throw new Error(`${unreserved[0]} is not a reserved path, so a row could take it`)
   return (path) => table.find(([prefix]) => path === prefix || path.startsWith(`${prefix}/`))?.[1]
 }

@@ -254,7 +254,7 @@ test('unknown paths of daemons are 404 or 405 with Allow', async (t) => {
     '/mcpx',
     '/Chat/x',
     '/V1/groups',
-    '/%76%31/groups',
+    '/%56%31/groups',
   ])
     assert.equal((await fetch(front.url() + path)).status, 404, path)
   const put = await fetch(`${front.url()}/v1/proxyd_routes`, { method: 'PUT' })

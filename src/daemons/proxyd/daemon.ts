@@ -1,6 +1,6 @@
 // proxyd: forwards each request to the daemon of its path, which authorizes it. Requests to paths of rows (backends,
 // redirects, published files) are authorized here.
-import { isReservedPath } from '../../core/links/reserved-paths.ts'
+import { isOwnPath } from '../../core/links/reserved-paths.ts'
 import { resources } from '../../resources/index.ts'
 import { defineDaemon } from '../daemon.ts'
 import { passToPeer } from '../http/forwarded-headers.ts'
@@ -36,11 +36,12 @@ export const proxyd = defineDaemon({
     }
     app.all('*', (c) => {
       const incoming = incomingOf(c)
-      if (!incoming) return c.notFound()
-      const target = parseTarget(incoming.url ?? '')
-      const name = findDaemon(target.path)
+      // The handler of raw requests has refused targets without a path.
+      const target = incoming && parseTarget(incoming.url ?? '')
+      if (!target) return c.notFound()
+      const name = findDaemon(target.path.name)
       if (name !== undefined && name !== 'proxyd') return passToPeer(peers(name), c, isTrustedProxy)
-      return isReservedPath(target.path) ? c.notFound() : dispatchRequest(context, c, incoming, target)
+      return isOwnPath(target.path.name) ? c.notFound() : dispatchRequest(context, c, incoming, target)
     })
   },
 })

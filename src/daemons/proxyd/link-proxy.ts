@@ -1,5 +1,5 @@
 // Passes requests at links to webd on the Node request, because this is the busiest path: one call within the process, or
-// forwarded bytes to another one. It also refuses paths that are not normalized.
+// forwarded bytes to another one. Before that it brings the path of every request into its normal form.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { tokenHashFromUrl } from '../../core/links/link-token.ts'
 import { routeTokens } from '../../core/links/route-tokens.ts'
@@ -19,7 +19,7 @@ import { joinedHeader, resolveClientAddress } from '../http/trusted-proxies.ts'
 import { upstreamHeaders } from '../http/upstream-headers.ts'
 import { problemPage } from './pages.ts'
 import { identityHeaders } from './request-auth.ts'
-import { isNormalizedPath, parseTarget } from './request-target.ts'
+import { parseTarget, rawPath } from './request-target.ts'
 
 export interface ProxyContext extends Pick<DaemonContext, 'host' | 'log' | 'metrics' | 'peers'> {
   /** Undefined where TRUSTED_PROXIES is not set. */
@@ -36,11 +36,15 @@ export function openLinkProxy(context: ProxyContext): RawHandler {
   // Resolved with the first link, because webd starts after proxyd.
   let webd: Peer | undefined
   return (request, response, origin) => {
-    const url = request.url ?? ''
     const refuseWith = (error: unknown): true => {
       respondAndLog(context, request, response, () => Promise.reject(error))
       return true
     }
+    const target = parseTarget(request.url ?? '')
+    if (!target) return refuseWith(new Refusal('not_found', 'there is nothing at this path'))
+    // From here on no other spelling of it exists.
+    const url = `${target.path.text}${target.query}`
+    request.url = url
     if (isLink(url)) {
       try {
         webd ??= context.peers('webd')
@@ -54,9 +58,6 @@ export function openLinkProxy(context: ProxyContext): RawHandler {
       respondAndLog(context, request, response, (id) => forwardLink(context, forward, request, response, id))
       return true
     }
-    // Checked on the raw URL: later stages normalize it, and would handle another path than the one that was checked.
-    if (!isNormalizedPath(parseTarget(url).path))
-      return refuseWith(new Refusal('not_found', 'there is nothing at this path'))
     if (!origin.isSocketAddress && origin.client !== undefined) setClientAddress(request, origin.client)
     return false
   }
@@ -123,7 +124,7 @@ async function answerAndLog(
   const ms = performance.now() - started
   metrics.add(method, status, ms)
   const remote = resolveClientAddress(isTrustedProxy, request)
-  logRequest(log, { method, path: parseTarget(url).path, status, ms, request: id, remote, reason })
+  logRequest(log, { method, path: rawPath(url), status, ms, request: id, remote, reason })
 }
 
 const SECURITY_HEADERS = {

@@ -13,7 +13,7 @@ import { layout } from '../../core/layout.ts'
 import { bindWebHost } from '../../core/links/web-hosts.ts'
 import { groupsResource } from '../../resources/groups.ts'
 import { webRoutesResource } from '../../resources/web-routes.ts'
-import { decodeSegments, findFile } from './published-files.ts'
+import { findFile, splitPath } from './published-files.ts'
 
 interface Site extends ServedHost {
   readonly web: string
@@ -195,6 +195,53 @@ suite('access to published files', () => {
     assert.equal(statusOf(await exact(front, '/shop/../pub/team/x.txt')), 404)
   })
 
+  test('a row about a file holds for every spelling, alias, host, index and symbolic link', async (t) => {
+    const front = await site(t)
+    await front.host.engine.transaction((tx) => bindWebHost(tx, 'team.example', 'team'))
+    for (const path of ['secret/x.txt', 'members/x.txt', 'shown/index.html', 'a b!/x.txt'])
+      front.write(`pub/team/${path}`)
+    const team = join(front.web, 'pub/team')
+    symlinkSync('secret', join(team, 'linked'))
+    symlinkSync('members/x.txt', join(team, 'linked.txt'))
+    await front.publish('/pub/team/secret/', 'deny')
+    await front.publish('/pub/team/shown/index.html', 'deny')
+    await front.publish('/pub/team/members', 'auth')
+    await front.publish('/docs/', 'public')
+    for (const path of [
+      '/pub/team/secret/x.txt',
+      '/pub/team/%73ecret/x.txt',
+      '/%70ub/%74eam/%73%65%63%72%65%74/x.txt',
+      '/docs/secret/x.txt',
+      '/d%6Fcs/secre%74/x.txt',
+      '/pub/team/linked/x.txt',
+      '/docs/linked/x.txt',
+      '/pub/team/shown/',
+      '/docs/shown/index.html',
+      '/docs/shown/',
+    ])
+      assert.equal(statusOf(await exact(front, path)), 403, path)
+    for (const path of ['/secret/x.txt', '/%73ecret/x.txt', '/linked/x.txt'])
+      assert.equal(statusOf(await exact(front, path, 'team.example')), 403, path)
+    for (const path of ['/pub/team/member%73/x.txt', '/docs/members/x.txt', '/docs/linked.txt', '/pub/team/linked.txt'])
+      assert.equal(statusOf(await exact(front, path)), 401, path)
+    const bearer = { Authorization: `Bearer ${await front.bearer({ sub: 'github:5' })}` }
+    const linked = await front.get('/pub/team/linked.txt', bearer)
+    assert.deepEqual([linked.status, linked.headers.get('cache-control')], [200, 'private, no-cache'])
+    assert.match(await exact(front, '/docs/x.txt'), /pub\/team\/x\.txt$/)
+    assert.match(await exact(front, '/pub/team/%61%20b%21/x.txt'), /a b!\/x\.txt$/)
+  })
+
+  test('a symbolic link to a file of a folder below needs the rights of that folder', async (t) => {
+    const front = await site(t)
+    front.write('priv/team/a/x.txt')
+    symlinkSync('a/x.txt', join(front.web, 'priv/team/below.txt'))
+    await front.publish('/priv/team/below.txt', 'public')
+    assert.equal(statusOf(await exact(front, '/priv/team/below.txt')), 401)
+    await front.grant('github:6', 'interact', 'team')
+    const bearer = { Authorization: `Bearer ${await front.bearer({ sub: 'github:6' })}` }
+    assert.equal((await front.get('/priv/team/below.txt', bearer)).status, 403)
+  })
+
   test('a mapped host shows its folder at the root, and links and the API as usual', async (t) => {
     const front = await site(t)
     await front.host.engine.transaction((tx) => bindWebHost(tx, 'team.example', 'team'))
@@ -338,15 +385,14 @@ for (;;) {
   renameSync(aside, dir)
 }`
 
-test('segments are decoded once and contain no separators', () => {
-  assert.deepEqual(decodeSegments('/team/a%20b/'), ['team', 'a b', ''])
-  assert.deepEqual(decodeSegments('/a%252e'), ['a%2e'])
+test('segments contain no separators and no hidden names', () => {
+  assert.deepEqual(splitPath('/team/a b/'), ['team', 'a b', ''])
+  assert.deepEqual(splitPath('/a%2e'), ['a%2e'])
+  for (const path of ['/a//b', '/.a', '/a/..', '/a\\b', '/a\u0000', '/a\n', '/\u007f'])
+    assert.equal(splitPath(path), undefined)
   fc.assert(
-    fc.property(
-      fc.oneof(fc.webPath(), fc.string({ unit: 'binary' }), fc.stringMatching(/^(\/|\.|%2e|%2f|a|\\)*$/)),
-      (path) => {
-        for (const segment of decodeSegments(`/${path}`) ?? []) assert.ok(!/^\.|[/\\\0]/.test(segment), segment)
-      },
-    ),
+    fc.property(fc.oneof(fc.webPath(), fc.string({ unit: 'binary' })), (path) => {
+      for (const segment of splitPath(`/${path}`) ?? []) assert.ok(!/^\.|[/\\\0]/.test(segment), segment)
+    }),
   )
 })

@@ -8,6 +8,8 @@ export interface OpenFile {
   readonly handle: FileHandle
   /** Determines the content type. */
   readonly name: string
+  /** Where it is below the root, without symbolic links. */
+  readonly segments: readonly string[]
   readonly size: number
   readonly modifiedMs: number
 }
@@ -25,26 +27,12 @@ const NOT_FOUND_CODES: ReadonlySet<string> = new Set([
   'ENXIO',
 ])
 
-/** Splits `/team/a%20b/` into `team`, `a b` and ''. Undefined for hidden names, separators and control characters. */
-export function decodeSegments(path: string): string[] | undefined {
+/** Splits `/team/a b/` into `team`, `a b` and ''. Undefined for hidden names, separators and control characters. */
+export function splitPath(path: string): string[] | undefined {
   const segments = path.slice(1).split('/')
-  const decoded: string[] = []
-  for (const [at, segment] of segments.entries()) {
-    const text = decode(segment)
-    const isLast = at === segments.length - 1
-    if (text === undefined || (text === '' && !isLast)) return undefined
-    if (text.startsWith('.') || /[/\\\u0000-\u001f\u007f]/.test(text)) return undefined
-    decoded.push(text)
-  }
-  return decoded
-}
-
-function decode(segment: string): string | undefined {
-  try {
-    return decodeURIComponent(segment)
-  } catch {
-    return undefined
-  }
+  const isHidden = (name: string, at: number): boolean =>
+    name.startsWith('.') || (name === '' && at < segments.length - 1) || /[\\\u0000-\u001f\u007f]/.test(name)
+  return segments.some(isHidden) ? undefined : segments
 }
 
 /** A file or the index of a directory, which the caller closes; 'directory' where the trailing slash is missing. */
@@ -60,24 +48,29 @@ export async function findFile(root: string, folder: string, segments: readonly 
 async function lookUp(root: string, folder: string, segments: readonly string[]): Promise<PublishedFile> {
   const hasSlash = segments.at(-1) === ''
   const path = join(root, ...segments)
-  const slot = join(await realpath(root), folder)
+  const realRoot = await realpath(root)
+  const slot = join(realRoot, folder)
+  const openFile = (at: string): Promise<PublishedFile> => openWithin(realRoot, slot, at)
   if ((await stat(path)).isDirectory()) {
     if (!isWithin(slot, await realpath(path))) return undefined
-    return hasSlash ? openWithin(slot, join(path, INDEX)) : 'directory'
+    return hasSlash ? openFile(join(path, INDEX)) : 'directory'
   }
-  return hasSlash ? undefined : openWithin(slot, path)
+  return hasSlash ? undefined : openFile(path)
 }
 
 /** O_NOFOLLOW refuses a link at the end; a directory that was swapped meanwhile shows in the path of the open file. */
-async function openWithin(slot: string, path: string): Promise<PublishedFile> {
+async function openWithin(root: string, slot: string, path: string): Promise<PublishedFile> {
   const real = await realpath(path)
   if (!isWithin(slot, real)) return undefined
   // O_NONBLOCK: opening a FIFO without a writer would block.
   const handle = await open(real, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   try {
     const stats = await handle.stat()
-    if (stats.isFile() && isWithin(slot, await realPathOf(handle, real)))
-      return { file: { handle, name: path, size: stats.size, modifiedMs: stats.mtimeMs } }
+    const opened = await realPathOf(handle, real)
+    if (stats.isFile() && isWithin(slot, opened)) {
+      const segments = relative(root, opened).split(sep)
+      return { file: { handle, name: path, segments, size: stats.size, modifiedMs: stats.mtimeMs } }
+    }
   } catch (error) {
     await handle.close()
     throw error

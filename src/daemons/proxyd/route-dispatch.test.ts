@@ -224,6 +224,42 @@ test('ambiguous paths reach no backend', async (t) => {
   assert.equal(front.logged().filter(({ status }) => status === 404).length, 11)
 })
 
+test('a spelling with escaped letters is authorized and forwarded as the plain one', async (t) => {
+  const front = await openProxy(t)
+  await front.route({ path: '/app/' })
+  await front.route({ path: '/app/admin/', auth: 'operator' })
+  for (const path of ['/app/%61dmin/x', '/%61pp/admin/x', '/app/%61%64%6D%69%6e/x'])
+    assert.equal((await front.get(path)).status, 401, path)
+  assert.deepEqual(front.requests, [])
+  assert.equal(await (await front.get('/%61pp/%78/%7e?%61')).text(), '/app/x/~?%61')
+  // The paths of daemons have one spelling, too.
+  const health = await front.get('/%68ealth')
+  assert.deepEqual([health.status, (await front.get('/%76%31/proxyd_routes')).status], [200, 401])
+  assert.equal((await front.get('/HEALTH')).status, 404)
+})
+
+test('a backend gets encoded separators only if its row says so', async (t) => {
+  const front = await openProxy(t)
+  await front.route({ path: '/app/' })
+  await front.route({ path: '/git/', escapes: 'keep' })
+  await front.route({ path: '/git/admin/', auth: 'operator', escapes: 'keep' })
+  const statusAt = async (path: string) =>
+    statusOf(await sendRaw(front.url(), `GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`))
+  for (const path of ['/app/a%2fb', '/app/a%5Cb', '/app/a%00', '/app//a']) assert.equal(await statusAt(path), 404, path)
+  assert.equal(await (await front.get('/git/a%2fb/c%5cd/%00')).text(), '/git/a%2Fb/c%5Cd/%00')
+  // As its backend may read them, these are other paths.
+  for (const path of [
+    '/git/admin%2Fx',
+    '/git%2fadmin/x',
+    '/git/x%2F..%2Fadmin',
+    '/git/a%2F%2Fb',
+    '/git//a',
+    '/git/a%2F',
+  ])
+    assert.equal(await statusAt(path), path === '/git/a%2F' ? 200 : 404, path)
+  assert.equal(await statusAt('/git/admin/a%2Fb'), 401)
+})
+
 test('a redirect keeps the rest of the path and the query, and cannot change the host', async (t) => {
   const front = await openProxy(t)
   await front.cli.call(webRoutesResource.verbs.create, {

@@ -14,10 +14,10 @@ import { encodeLocation, upstreamHeaders } from '../http/upstream-headers.ts'
 import { fileResponse } from './file-response.ts'
 import type { ProxyContext } from './link-proxy.ts'
 import { frontPage, problemPage, ROOT_DOCUMENT } from './pages.ts'
-import { decodeSegments, findFile } from './published-files.ts'
+import { findFile, splitPath } from './published-files.ts'
 import { authenticateVisitor, authorize, identityHeaders } from './request-auth.ts'
-import { isUnambiguousPath, type RequestTarget } from './request-target.ts'
-import type { ProxyRouteTableReader, RouteMatch } from './route-table.ts'
+import type { RequestTarget } from './request-target.ts'
+import { type ProxyRouteTable, type ProxyRouteTableReader, type RouteMatch, strictest } from './route-table.ts'
 
 export interface DispatchContext extends ProxyContext {
   readonly routeTable: ProxyRouteTableReader
@@ -52,7 +52,7 @@ function needsSignIn(c: Context, { code }: Refusal): boolean {
 }
 
 function redirectToSignIn({ path, query }: RequestTarget): Response {
-  const Location = `/auth/sign-in?next=${encodeURIComponent(`${path}${query}`)}`
+  const Location = `/auth/sign-in?next=${encodeURIComponent(`${path.text}${query}`)}`
   return new Response(null, { status: 303, headers: { Location, Vary: 'Accept, Cookie' } })
 }
 
@@ -64,14 +64,14 @@ async function handleMatch(
 ): Promise<Response> {
   const { host, routeTable } = context
   const { path } = target
-  if (!isUnambiguousPath(path)) nothingHere()
-  const { match, segments, folder } = await host.engine.read(async (tx) => {
-    const match = (await routeTable.read(tx)).match(hostOf(incoming), path)
-    const segments = match?.kind === 'files' ? decodeSegments(match.path) : undefined
-    return { match, segments, folder: segments && (await deepestFolder(tx, segments)) }
+  const { table, match, segments, folder } = await host.engine.read(async (tx) => {
+    const table = await routeTable.read(tx)
+    const match = table.match(hostOf(incoming), path)
+    const segments = match?.kind === 'files' && path.isUtf8 ? splitPath(match.path) : undefined
+    return { table, match, segments, folder: segments && (await deepestFolder(tx, segments)) }
   })
-  if (!match) return path === '/' ? sendRoot(host, c) : nothingHere()
-  if (match.kind === 'denied') return refuse('forbidden', 'this path is closed')
+  if (!match) return path.text === '/' ? sendRoot(host, c) : nothingHere()
+  if (match.kind === 'denied') return refuseClosed()
   const auth = match.kind === 'backend' ? match.route.auth : match.auth
   // Backends learn who calls; all other public paths need no caller.
   const isAnonymous = auth === 'public' && match.kind !== 'backend'
@@ -79,11 +79,16 @@ async function handleMatch(
   if (match.kind === 'files') {
     // Authorize before the lookup: a refusal must not reveal which files exist.
     await authorize(host, authentication, auth, folder ?? match.path.slice(1))
-    return segments && folder !== undefined ? sendFile(context, c, { match, segments, folder, target }) : nothingHere()
+    if (!segments || folder === undefined) return nothingHere()
+    return sendFile(context, c, { table, match, segments, folder, incoming, target })
   }
   await authorize(host, authentication, auth)
   if (match.kind === 'redirect') return sendRedirect(match, target)
   return forwardToBackend(context, c, { match, incoming, authentication, target })
+}
+
+function refuseClosed(): never {
+  refuse('forbidden', 'this path is closed')
 }
 
 function nothingHere(): never {
@@ -122,13 +127,16 @@ function sendRedirect({ to, keepsQuery }: RouteMatchOf<'redirect'>, { query }: R
 }
 
 interface FileRequest {
+  readonly table: ProxyRouteTable
   readonly match: RouteMatchOf<'files'>
   readonly segments: readonly string[]
   readonly folder: string
+  readonly incoming: IncomingMessage
   readonly target: RequestTarget
 }
 
-async function sendFile({ host: { layout } }: DispatchContext, c: Context, request: FileRequest): Promise<Response> {
+async function sendFile(context: DispatchContext, c: Context, request: FileRequest): Promise<Response> {
+  const { layout } = context.host
   const { match, segments, folder, target } = request
   const { method } = c.req
   if (method !== 'GET' && method !== 'HEAD') return getOnly()
@@ -136,10 +144,32 @@ async function sendFile({ host: { layout } }: DispatchContext, c: Context, reque
   const found = await findFile(match.slot === 'pub' ? layout.webPub : layout.webPriv, folder, segments)
   if (!found) return nothingHere()
   if (found === 'directory') {
-    const Location = encodeLocation(`${target.path}/${target.query}`)
+    const Location = encodeLocation(`${target.path.text}/${target.query}`)
     return new Response(null, { status: 308, headers: { Location, 'Cache-Control': 'no-cache' } })
   }
-  return fileResponse(found.file, { method, isPublic: match.auth === 'public', header: (name) => c.req.header(name) })
+  try {
+    const isPublic = await authorizeOpenFile(context, c, request, found.file.segments)
+    return fileResponse(found.file, { method, isPublic, header: (name) => c.req.header(name) })
+  } catch (error) {
+    await found.file.handle.close()
+    throw error
+  }
+}
+
+/** An index or a symbolic link may be a file that other rows protect. Returns whether everyone may read it. */
+async function authorizeOpenFile(
+  { host }: DispatchContext,
+  c: Context,
+  { table, match, segments, incoming }: FileRequest,
+  real: readonly string[],
+): Promise<boolean> {
+  const auth = strictest(match.auth, table.accessToFile(match.slot, `/${real.join('/')}`))
+  if (auth === 'denied') return refuseClosed()
+  if (auth === 'public') return true
+  if (auth === match.auth && real.join('/') === segments.join('/')) return false
+  const folder = await host.engine.read((tx) => deepestFolder(tx, real))
+  await authorize(host, await authenticateVisitor(host, c, incoming, auth), auth, folder)
+  return false
 }
 
 interface BackendRequest {

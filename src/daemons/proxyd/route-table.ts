@@ -2,10 +2,11 @@
 import { frontStamp } from '../../core/change-stamps.ts'
 import { type ProxydRoute, proxydRoutes } from '../../core/links/proxyd-routes.ts'
 import type { PageSlot } from '../../core/links/published-pages.ts'
-import { isReservedPath } from '../../core/links/reserved-paths.ts'
+import { isReservedFromFolders, isReservedFromRoutes } from '../../core/links/reserved-paths.ts'
 import { webHosts } from '../../core/links/web-hosts.ts'
 import { type WebRoute, webRoutes } from '../../core/links/web-routes.ts'
 import type { Tx } from '../../store/engine.ts'
+import type { RequestPath } from './request-target.ts'
 
 /** `folder`: people who may interact with the folder of the files. */
 export type RequiredAuth = ProxydRoute['auth'] | 'folder'
@@ -14,12 +15,21 @@ export type RouteMatch =
   | { readonly kind: 'backend'; readonly route: ProxydRoute; readonly backend: string; readonly path: string }
   | { readonly kind: 'redirect'; readonly auth: RequiredAuth; readonly to: string; readonly keepsQuery: boolean }
   | { readonly kind: 'denied' }
-  /** `path` is relative to the slot and starts with the folder. */
-  | { readonly kind: 'files'; readonly auth: RequiredAuth; readonly slot: PageSlot; readonly path: string }
+  | FilesMatch
+
+/** `path` is relative to the slot, decoded, and starts with the folder. */
+interface FilesMatch {
+  readonly kind: 'files'
+  readonly auth: RequiredAuth
+  readonly slot: PageSlot
+  readonly path: string
+}
 
 export interface ProxyRouteTable {
   /** `path` is not one of a daemon. */
-  match(host: string, path: string): RouteMatch | undefined
+  match(host: string, path: RequestPath): RouteMatch | undefined
+  /** Who may read a file, by the rows about its own path. */
+  accessToFile(slot: PageSlot, path: string): RequiredAuth | 'denied'
 }
 
 export interface ProxyRouteTableRows {
@@ -28,27 +38,65 @@ export interface ProxyRouteTableRows {
   readonly hosts: ReadonlyMap<string, string>
 }
 
+const STRICTNESS = ['public', 'user', 'folder', 'operator', 'denied'] as const
+
+export function strictest<Access extends RequiredAuth | 'denied'>(one: Access, other: Access): Access {
+  return STRICTNESS.indexOf(one) < STRICTNESS.indexOf(other) ? other : one
+}
+
 export function compileProxyRouteTable({ routes, webRoutes, hosts }: ProxyRouteTableRows): ProxyRouteTable {
-  const byPath = new Map(routes.filter(({ path }) => !isReservedPath(path)).map((row) => [row.path, row]))
+  const byPath = new Map(routes.filter(({ path }) => !isReservedFromRoutes(path)).map((row) => [row.path, row]))
   const byPrefix = new Map(
-    webRoutes.filter(({ path_prefix }) => !isReservedPath(path_prefix)).map((row) => [row.path_prefix, row]),
+    webRoutes.filter(({ path_prefix }) => !isReservedFromFolders(path_prefix)).map((row) => [row.path_prefix, row]),
   )
 
-  function find(path: string): RouteMatch | undefined {
-    for (const prefix of prefixesOf(path)) {
-      const route = byPath.get(prefix)
-      if (route) return matchProxydRoute(route, path)
-      const published = byPrefix.get(prefix) ?? byPrefix.get(toggleSlash(prefix))
-      if (published) return matchWebRoute(published, path)
+  function findRow(name: string): ProxydRoute | WebRoute | undefined {
+    for (const prefix of prefixesOf(name)) {
+      const row = byPath.get(prefix) ?? byPrefix.get(prefix) ?? byPrefix.get(toggleSlash(prefix))
+      if (row) return row
     }
-    return matchFiles(path)
+    return undefined
+  }
+
+  function find(path: RequestPath): RouteMatch | undefined {
+    const row = findRow(path.name)
+    if (path.hasSeparators && !keepsEscapes(row, path)) return undefined
+    if (!row) return matchFiles(path.name)
+    return 'path' in row ? matchProxydRoute(row, path) : matchWebRoute(row, path)
+  }
+
+  /** The row must also be the one of the path that its backend may see. */
+  function keepsEscapes(row: ProxydRoute | WebRoute | undefined, path: RequestPath): boolean {
+    if (!row || !('path' in row) || row.escapes !== 'keep') return false
+    const seen = path.withSeparators()
+    return seen !== undefined && findRow(seen.name) === row
+  }
+
+  function accessToFile(slot: PageSlot, path: string): RequiredAuth | 'denied' {
+    const row = findRow(`/${slot}${path}`)
+    const ownAccess = slot === 'pub' ? 'public' : 'folder'
+    if (!row) return ownAccess
+    // Rows above the slots are about paths, not about files.
+    if (!slotOf(`${'path' in row ? row.path : row.path_prefix}/`)) return ownAccess
+    if ('path' in row) return strictest(ownAccess, row.auth)
+    const accesses = { public: 'public', auth: 'user', deny: 'denied', redirect: ownAccess } as const
+    return accesses[row.access]
+  }
+
+  /** A row about a file holds at every path that leads to it. */
+  function protect(match: RouteMatch | undefined, path: RequestPath): RouteMatch | undefined {
+    if (match?.kind !== 'files' || slotOf(path.name)) return match
+    const auth = strictest(match.auth, accessToFile(match.slot, match.path))
+    return auth === 'denied' ? { kind: 'denied' } : { ...match, auth }
   }
 
   return {
-    match: (host, path) => {
+    match: (host, asked) => {
       const folder = hosts.get(host) ?? hosts.get(host.replace(/:\d+$/, ''))
-      return find(folder === undefined || slotOf(path) ? path : `/pub/${folder}${path}`)
+      const path = folder === undefined || slotOf(asked.name) ? asked : asked.below(`/pub/${folder}`)
+      return protect(find(path), path)
     },
+    accessToFile,
   }
 }
 
@@ -66,9 +114,10 @@ function toggleSlash(prefix: string): string {
   return prefix.endsWith('/') ? prefix.slice(0, -1) : `${prefix}/`
 }
 
-function matchProxydRoute(route: ProxydRoute, path: string): RouteMatch | undefined {
+function matchProxydRoute(route: ProxydRoute, path: RequestPath): RouteMatch | undefined {
   const { backend, redirect_to, auth } = route
-  const rest = path.slice(route.path.length)
+  // Empty for an exact path.
+  const rest = path.after(route.path).text.slice(1)
   if (redirect_to !== undefined) {
     // A target with a query or fragment is used unchanged.
     const isComplete = /[?#]/.test(redirect_to)
@@ -76,25 +125,24 @@ function matchProxydRoute(route: ProxydRoute, path: string): RouteMatch | undefi
     return { kind: 'redirect', auth, to, keepsQuery: !isComplete }
   }
   if (backend === undefined) return undefined
-  return { kind: 'backend', route, backend, path: route.strip_prefix ? `/${rest}` : path }
+  return { kind: 'backend', route, backend, path: route.strip_prefix ? `/${rest}` : path.text }
 }
 
-function matchWebRoute(row: WebRoute, path: string): RouteMatch | undefined {
+function matchWebRoute(row: WebRoute, path: RequestPath): RouteMatch | undefined {
   const { access, folder, redirect_to = '/' } = row
-  const prefix = row.path_prefix.replace(/\/$/, '')
-  const rest = path.slice(prefix.length)
+  const rest = path.after(row.path_prefix)
   if (access === 'deny') return { kind: 'denied' }
   if (access === 'redirect') {
-    const to = rest === '' ? redirect_to : `${redirect_to.replace(/\/$/, '')}${rest}`
+    const to = rest.text === '' ? redirect_to : `${redirect_to.replace(/\/$/, '')}${rest.text}`
     return { kind: 'redirect', auth: 'public', to, keepsQuery: true }
   }
   const auth = access === 'auth' ? 'user' : 'public'
-  const slot = slotOf(path)
+  const slot = slotOf(path.name)
   // Outside the slots, a web route shows the public files of its folder.
-  if (!slot) return { kind: 'files', auth, slot: 'pub', path: `/${folder}${rest}` }
-  const files = matchFiles(path)
+  if (!slot) return { kind: 'files', auth, slot: 'pub', path: `/${folder}${rest.name}` }
+  const files = matchFiles(path.name)
   // Private files are opened only by a row whose prefix is below /priv/.
-  const isOpened = slot === 'pub' || slotOf(`${prefix}/`) === 'priv'
+  const isOpened = slot === 'pub' || slotOf(`${row.path_prefix}/`) === 'priv'
   return files && isOpened ? { ...files, auth } : files
 }
 
@@ -103,7 +151,7 @@ function slotOf(path: string): PageSlot | undefined {
   return path.startsWith('/priv/') ? 'priv' : undefined
 }
 
-function matchFiles(path: string): (RouteMatch & { kind: 'files' }) | undefined {
+function matchFiles(path: string): FilesMatch | undefined {
   const slot = slotOf(path)
   return slot && { kind: 'files', auth: slot === 'pub' ? 'public' : 'folder', slot, path: path.slice(slot.length + 1) }
 }

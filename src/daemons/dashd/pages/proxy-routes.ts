@@ -56,10 +56,12 @@ const AUTH_TEXTS: Readonly<Record<ProxydRoute['auth'], string>> = {
   operator: 'Operators',
 }
 
-function describeTarget({ backend, redirect_to, strip_prefix, gated_by, preserve_headers = [] }: ProxydRoute): string {
+function describeTarget(route: ProxydRoute): string {
+  const { backend, redirect_to, strip_prefix, escapes, gated_by, preserve_headers = [] } = route
   const parts = [
     backend === undefined ? `Redirects to ${redirect_to ?? ''}` : `Is served by ${backend}`,
     ...(strip_prefix ? ['without the prefix of the path'] : []),
+    ...(escapes === 'keep' ? ['with encoded slashes'] : []),
     ...(preserve_headers.length === 0 ? [] : [`with the headers ${preserve_headers.join(', ')} of the client`]),
     ...(gated_by === undefined ? [] : [`if ${gated_by} is set`]),
   ]
@@ -129,6 +131,13 @@ function routeFields(route?: ProxydRoute): FormField[] {
       kind: 'checkbox',
       value: String(route?.strip_prefix ?? false),
     },
+    {
+      name: 'escapes',
+      label: 'Accept encoded slashes',
+      kind: 'checkbox',
+      value: String(route?.escapes === 'keep'),
+      hint: 'Sends %2F, %5C and %00 on as they are, for backends that use them within a name.',
+    },
   ]
 }
 
@@ -145,6 +154,7 @@ function inputOf(fields: FormFields): ProxydRoute {
     // The verb checks the value.
     auth: requiredField(fields, 'auth') as ProxydRoute['auth'],
     strip_prefix: optionalField(fields, 'strip_prefix') === 'true',
+    escapes: optionalField(fields, 'escapes') === 'true' ? 'keep' : 'refuse',
     ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
   }
 }
