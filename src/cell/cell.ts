@@ -11,7 +11,7 @@ export interface OpenDirectory {
   close(): Promise<void>
 }
 
-/** The directory of one visitor chat: HOME of a run with reach `chat`. */
+/** HOME of a run below reach `all`, which belongs to its chat, and what the run sees of the workspace. */
 export interface ChatDirectory {
   /** Used without a sandbox. */
   readonly path: string
@@ -19,6 +19,10 @@ export interface ChatDirectory {
   open(): Promise<OpenDirectory>
   /** Top-level directories of the workspace that contain workspaces of child groups. They are hidden. */
   readonly children: ReadonlySet<string>
+  /** Whether notes about people and work, and hidden files, are hidden as well: reach `chat`. */
+  readonly isVisitor: boolean
+  /** Top-level directories of the workspace that the run may write: reach `work`. */
+  readonly writable: ReadonlySet<string>
   /** Called with the least number of entries that are hidden because there are too many. */
   onOmitted?(count: number): void
 }
@@ -43,7 +47,7 @@ export interface CellResources {
   openHome(): Promise<OpenDirectory>
   /** Path of the tool socket of this run. */
   readonly socket: string
-  /** Set for reach `chat`: the run writes here, and the workspace is read-only. */
+  /** Set below reach `all`: the run writes here, and the workspace is read-only but for the directories that it names. */
   readonly chat?: ChatDirectory | undefined
   /** Read-only files, by their absolute path inside. */
   readonly texts?: Readonly<Record<string, string>> | undefined

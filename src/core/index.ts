@@ -46,7 +46,7 @@ import { scheduledTasks, taskRunLogs } from './schedule/tasks.ts'
 import { channelSecrets } from './secrets/channel-secrets.ts'
 import { modelKeys } from './secrets/model-keys.ts'
 import { signingKeys } from './secrets/signing-keys.ts'
-import { conversations, folderTurns, sessionLog } from './turns/conversations.ts'
+import { conversations, folderTurns, sessionLog, workSessions } from './turns/conversations.ts'
 import { costLog, dailyCosts, users } from './turns/costs.ts'
 import { frames, rounds } from './turns/rounds.ts'
 import { dailySpend } from './turns/spend.ts'
@@ -85,6 +85,7 @@ export const coreTables = [
   conversations,
   folderTurns,
   sessionLog,
+  workSessions,
   engagements,
   chats,
   outbox,

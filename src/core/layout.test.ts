@@ -55,12 +55,19 @@ test('maps a folder of any length to one log directory', () => {
 
 test('maps any JID to one directory below its folder', () => {
   const parts = layout('/d')
-  const [one, other] = [chatDir(parts, 'team/a', 'web:team'), chatDir(parts, 'team/a', '../../x/\0')]
+  const [one, other] = [
+    chatDir(parts, { folder: 'team/a', jid: 'web:team', reach: 'chat' }),
+    chatDir(parts, { folder: 'team/a', jid: '../../x/\0', reach: 'chat' }),
+  ]
   assert.match(one, /^\/d\/chats\/team%2Fa\/[0-9a-f]{32}$/)
   assert.match(other, /^\/d\/chats\/team%2Fa\/[0-9a-f]{32}$/)
   assert.notEqual(one, other)
-  assert.notEqual(chatDir(parts, 'team', 'web:team').split('/').at(-2), one.split('/').at(-2))
-  assert.throws(() => chatDir(parts, '..', 'web:team'), Refusal)
+  assert.notEqual(
+    chatDir(parts, { folder: 'team', jid: 'web:team', reach: 'chat' }).split('/').at(-2),
+    one.split('/').at(-2),
+  )
+  assert.notEqual(chatDir(parts, { folder: 'team/a', jid: 'web:team', reach: 'work' }), one)
+  assert.throws(() => chatDir(parts, { folder: '..', jid: 'web:team', reach: 'chat' }), Refusal)
 })
 
 test('rejects invalid folders', () => {

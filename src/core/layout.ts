@@ -129,10 +129,18 @@ export function worldOfChats(name: string): string {
   return name.split('%', 1)[0] ?? name
 }
 
-/** Directory for runs of a visitors' chat. The JID is hashed because it may contain any character. */
-export function chatDir(instance: Layout, folder: string, jid: string): string {
+/** A chat and the reach of its runs: what a run leaves in its HOME must not decide how one of larger reach runs. */
+export interface ChatPlace {
+  readonly folder: string
+  readonly jid: string
+  readonly reach: 'chat' | 'work'
+}
+
+/** HOME of the runs of a chat. The JID is hashed because it may contain any character. */
+export function chatDir(instance: Layout, { folder, jid, reach }: ChatPlace): string {
   groupDirs(instance, folder)
-  return join(instance.chats, flatName(folder), hash('sha256', jid, 'hex').slice(0, 32))
+  const name = reach === 'chat' ? jid : `${reach}\0${jid}`
+  return join(instance.chats, flatName(folder), hash('sha256', name, 'hex').slice(0, 32))
 }
 
 /** A single path segment per folder: nested directories would mix a folder's files with its children's. */

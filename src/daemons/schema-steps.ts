@@ -33,6 +33,7 @@ export const SCHEMA_STEPS: Readonly<Record<string, number>> = {
   conversations: 4,
   folder_turns: 3,
   session_log: 2,
+  work_sessions: 1,
   engagements: 2,
   chats: 3,
   outbox: 11,

@@ -54,6 +54,7 @@ const OWN_SETTINGS: ReadonlySet<GroupKey> = new Set([
   'observe_window_chars',
   'model',
   'tools',
+  'work_paths',
 ])
 
 /** Top-level folders belong to the instance. */

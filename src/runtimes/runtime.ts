@@ -40,7 +40,7 @@ export interface Job {
   readonly home: string
   /** Opens the workspace as a verified directory for a cell to mount; the caller closes it. */
   openHome(): Promise<OpenDirectory>
-  /** HOME of a run for a visitors' chat, with its sessions. Such a run can only read the workspace. */
+  /** HOME of a run below reach `all`, with its sessions. Such a run can write only parts of the workspace. */
   readonly chat?: ChatDirectory | undefined
   /** Reads a small file of the workspace; undefined if it does not exist. */
   readText(name: string): string | undefined

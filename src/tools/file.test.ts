@@ -162,8 +162,8 @@ onEveryEngine('sending files', (engine) => {
     const layout = here.host.layout ?? assert.fail('no layout')
     const { id, fence } = await startTurn(t, here, { folder: 'team', jid: ROOM })
     const tools = await here.tools('team', { turn: { id, fence }, reach: 'chat' })
-    const mine = chatDir(layout, 'team', ROOM)
-    const theirs = chatDir(layout, 'team', OTHER_ROOM)
+    const mine = chatDir(layout, { folder: 'team', jid: ROOM, reach: 'chat' })
+    const theirs = chatDir(layout, { folder: 'team', jid: OTHER_ROOM, reach: 'chat' })
     for (const directory of [mine, theirs, join(here.home, 'public')]) mkdirSync(directory, { recursive: true })
     for (const [path, text] of [
       [join(mine, 'made.txt'), 'made'],
@@ -201,8 +201,17 @@ onEveryEngine('sending files', (engine) => {
     assert.match(await tools.refusal('send_file', { chatJid: ROOM, filepath: '/home/chat/.env' }), /keys/)
     assert.match(await tools.refusal('send_file', { chatJid: ROOM, filepath: '/home/chat' }), /must be below/)
     assert.deepEqual([here.fake.calls.length, stagedCopies(here)], [2, []])
+    // A turn of reach work has a directory of its own for the same chat, and the whole workspace.
+    const work = await here.tools('team', { turn: { id, fence }, reach: 'work' })
+    const made = { chatJid: ROOM, filepath: '/home/chat/made.txt' }
+    assert.match(await work.refusal('send_file', made), /^\/home\/chat\/made\.txt does not exist/)
+    const atWork = chatDir(layout, { folder: 'team', jid: ROOM, reach: 'work' })
+    mkdirSync(atWork, { recursive: true })
+    writeFileSync(join(atWork, 'made.txt'), 'at work')
+    assert.equal(await work.call('send_file', made), 'ok')
+    assert.equal(await work.call('send_file', { chatJid: ROOM, filepath: '/home/node/private.txt' }), 'ok')
     // Any other turn sends from its workspace and has no chat directory.
-    const own = await here.tools('team', { turn: { id, fence }, reach: 'work' })
+    const own = await here.tools('team', { turn: { id, fence }, reach: 'all' })
     assert.equal(await own.call('send_file', { chatJid: ROOM, filepath: '/home/node/private.txt' }), 'ok')
     assert.equal(
       await own.refusal('send_file', { chatJid: ROOM, filepath: '/home/chat/made.txt' }),

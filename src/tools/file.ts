@@ -3,7 +3,8 @@
 import { basename } from 'node:path'
 import { z } from 'zod'
 import { stageFile } from '../core/delivery/staged-files.ts'
-import { FileName, openVisitorFile, openWorkspaceFile, SendablePath } from '../core/groups/workspace-files.ts'
+import { FileName, openChatFile, openWorkspaceFile, SendablePath } from '../core/groups/workspace-files.ts'
+import type { ChatPlace } from '../core/layout.ts'
 import { findTurnOfConnection } from '../core/turns/turns.ts'
 import { ChatName, MessageText, multilineText } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
@@ -77,19 +78,19 @@ async function stageCopy(request: RequestContext, path: string): Promise<string>
   if (!layout) return refuse('unavailable', 'this process has no access to the workspace files')
   if (caller.kind !== 'agent') return refuse('forbidden', 'only an agent has a workspace to send files from')
   const { folder } = caller
-  const jid = await visitorsChat(request, folder)
-  await using file = await (jid === undefined
-    ? openWorkspaceFile(layout, folder, path)
-    : openVisitorFile(layout, { folder, jid }, path))
+  const place = await chatOfTurn(request, folder)
+  await using file = await (place ? openChatFile(layout, place, path) : openWorkspaceFile(layout, folder, path))
   // Awaited, because the file is closed when this function returns.
   return await stageFile(layout, host, file, basename(path))
 }
 
-/** The chat of a visitors' turn; undefined in every other turn. */
-async function visitorsChat(request: RequestContext, folder: string): Promise<string | undefined> {
-  if (request.reach !== 'chat') return undefined
+/** The chat whose directory is the HOME of the turn; undefined at reach `all`. */
+async function chatOfTurn(request: RequestContext, folder: string): Promise<ChatPlace | undefined> {
+  const { reach } = request
+  if (reach !== 'chat' && reach !== 'work') return undefined
   const turn = await request.host.engine.read((tx) => findTurnOfConnection(tx, folder, request.turn))
-  return turn?.jid ?? refuse('conflict', 'files can be sent only during a running turn')
+  if (!turn) return refuse('conflict', 'files can be sent only during a running turn')
+  return { folder, jid: turn.jid, reach }
 }
 
 export const fileTools = [sendFile, post]

@@ -74,7 +74,7 @@ onEveryEngine('register_group', (engine) => {
       'no prototype dir: there is no directory /home/node/prototype',
     )
     assert.deepEqual(await rowsOf(here), before)
-    assert.deepEqual(readdirSync(join(here.root, 'groups/team')).toSorted(), ['.claude', 'PERSONA.md', 'taken'])
+    assert.deepEqual(readdirSync(join(here.root, 'groups/team')).toSorted(), ['.claude', 'PERSONA.md', 'data', 'taken'])
     assert.deepEqual(readdirSync(join(here.root, 'web/pub/team')), [])
   })
 })
@@ -96,7 +96,7 @@ test('copies a prototype without links and names the folder after the chat', asy
   assert.equal(readFileSync(join(home, 'PERSONA.md'), 'utf8'), 'A seller.\n')
   assert.equal(readFileSync(join(home, 'facts/a.md'), 'utf8'), '1')
   assert.equal(statSync(join(home, 'bin/x')).mode & 0o777, 0o644)
-  assert.deepEqual(readdirSync(home).toSorted(), ['.claude', 'PERSONA.md', 'bin', 'facts'])
+  assert.deepEqual(readdirSync(home).toSorted(), ['.claude', 'PERSONA.md', 'bin', 'data', 'facts'])
   const row = await here.host.engine.read((tx) => groups.find(tx, { folder: 'team/telegram_group_42' }))
   assert.equal(row?.name, 'telegram:Group/4.2')
 })

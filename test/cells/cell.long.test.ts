@@ -25,7 +25,7 @@ import { isRefusal } from '../support/host.ts'
 import { needs } from '../support/needs.ts'
 import { isRunFault, openRuntime } from '../support/runtimes.ts'
 import { tempDir } from '../support/temp.ts'
-import { messagesOf, type ToolSocket, toolSocket } from '../support/tool-socket.ts'
+import { messagesOf, type ToolSocket, toolSocket, VISITOR_VIEW } from '../support/tool-socket.ts'
 import { until } from '../support/until.ts'
 
 interface CellFixture extends ToolSocket {
@@ -241,7 +241,7 @@ suite('a cell below a directory that other users cannot enter', needs('root', 'b
     const path = makeAgentDir(join(chats, 'team', 'one'))
     const { job } = await toolSocket(t)
     const runtime = await openRuntime(t, 'command', { SANDBOX: 'bwrap' }, { groups, chats })
-    const chat = { path, open: async () => (await Directory.open(path)) ?? assert.fail(), children: new Set<string>() }
+    const chat = { path, open: async () => (await Directory.open(path)) ?? assert.fail(), ...VISITOR_VIEW }
     const command = 'echo text > ~/note; cat PERSONA.md facts/a.md; echo; ls -A; touch x facts/x 2>/dev/null; true'
     const { result } = await runtime.run(job({ folder: 'team', home, chat, config: { command } }))
     assert.equal(result, 'whoa fact\n.claude\nPERSONA.md\nfacts')

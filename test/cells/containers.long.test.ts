@@ -27,7 +27,7 @@ import { isRefusal } from '../support/host.ts'
 import { needs } from '../support/needs.ts'
 import { isRunFault, openRuntime } from '../support/runtimes.ts'
 import { tempDir } from '../support/temp.ts'
-import { toolSocket } from '../support/tool-socket.ts'
+import { toolSocket, VISITOR_VIEW } from '../support/tool-socket.ts'
 import { until } from '../support/until.ts'
 
 /** Perl that sends descriptor 0 over a socket and prints the result. */
@@ -306,7 +306,7 @@ suite('agents in containers', needs('root', 'kernel', 'engine'), () => {
       const directory = {
         path: chat,
         open: async () => (await Directory.open(chat)) ?? assert.fail(),
-        children: new Set<string>(),
+        ...VISITOR_VIEW,
       }
       await assert.rejects(run({ chat: directory }), isRunFault('terminal', /symbolic link/))
     })

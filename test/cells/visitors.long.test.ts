@@ -44,6 +44,56 @@ function writeFiles(user: SvcUser, { home }: AttackHost, files: Readonly<Record<
   }
 }
 
+forEachUser('a run of reach work', [], (user) => {
+  const host = attackHost(user)
+  const HOOK = { reach: 'work', jid: 'hook:team/ci' } as const
+
+  test('changes nothing that decides how later turns run', async () => {
+    const { attack, home } = host()
+    writeFiles(user, host(), {
+      'agent.sh': 'echo honest',
+      'PERSONA.md': 'kind',
+      'MEMORY.md': 'noted',
+      '.claude/settings.json': '{}',
+      '.claude/sessions.json': 'of others',
+      '.mcp.json': '{}',
+      '.git/hooks/pre-commit': '',
+      'data/kept': '',
+    })
+    const write =
+      'for f in agent.sh PERSONA.md CLAUDE.md .mcp.json .claude/settings.json .claude/skills/x .git/hooks/pre-commit .profile data/../x; do echo evil > $f; done 2>/dev/null; rm -f agent.sh 2>/dev/null; mv data d2 2>/dev/null; ln -s .. data/up; echo out > data/report; cat agent.sh PERSONA.md MEMORY.md .claude/settings.json; ls -A .claude | xargs'
+    assert.equal(await attack(write, HOOK), 'echo honestkindnoted{}CLAUDE.md settings.json skills')
+    assert.equal(readFileSync(join(home(), 'data/report'), 'utf8'), 'out\n')
+    const later = 'sh agent.sh; cat PERSONA.md data/report; ls -A . .claude data | xargs; echo $HOME'
+    assert.match(await attack(later, { reach: 'all' }), /^honest\nkindout\n/)
+    for (const name of ['x', 'd2', '.profile', 'CLAUDE.md', '.claude/skills/x'])
+      assert.ok(!existsSync(join(home(), name)), name)
+  })
+
+  test('has a HOME of its own, apart from visitors of the same chat and from runs of reach all', async () => {
+    const { attack } = host()
+    const work = { reach: 'work', jid: VISITOR.jid } as const
+    await attack('echo evil > ~/.profile; mkdir -p ~/.claude; echo evil > ~/.claude/settings.json', VISITOR)
+    assert.equal(await attack('echo $HOME; ls -A ~; echo mine > ~/session', work), '/home/chat')
+    assert.equal(await attack('cat ~/session', work), 'mine')
+    assert.equal(await attack('ls ~/session', { ...work, jid: 'hook:team/ci', silent: true }), '')
+    assert.equal(await attack('ls ~/session', { ...VISITOR, silent: true }), '')
+    assert.equal(await attack('echo $HOME; ls ~/session', { reach: 'all', silent: true }), '/home/node')
+  })
+
+  test('keeps its directory when it makes it look like a workspace, and cannot lead the mount elsewhere', async () => {
+    const { attack, home } = host()
+    writeFiles(user, host(), { 'data/kept': '' })
+    await attack('mkdir -p data/.claude; echo 1 > data/one', HOOK)
+    assert.equal(await attack('cat data/one; echo 2 >> data/one; cat data/one | wc -l', HOOK), '1\n2')
+    rmSync(join(home(), 'data'), { recursive: true })
+    symlinkSync('/etc', join(home(), 'data'))
+    await attack('touch data/x 2>/dev/null; true', HOOK)
+    assert.ok(!existsSync('/etc/x'))
+    rmSync(join(home(), 'data'))
+  })
+})
+
 forEachUser("files of a visitors' chat", [], (user) => {
   const host = attackHost(user)
 
@@ -60,7 +110,7 @@ forEachUser("files of a visitors' chat", [], (user) => {
       await attack('echo $HOME; ls -d /home/* ~/note; cat ~/.claude/1', { reach: 'all', silent: true }),
       '/home/node\n/home/node',
     )
-    const kept = chatDir(layout(root), 'team', 'web:team')
+    const kept = chatDir(layout(root), { folder: 'team', jid: 'web:team', reach: 'chat' })
     assert.equal(readFileSync(join(kept, 'note'), 'utf8'), 'mine\n')
     assert.ok(!existsSync(join(home(), 'note')))
   })
@@ -124,8 +174,10 @@ forEachUser("files of a visitors' chat", [], (user) => {
     const every = hidden.map((path) => `cat ${path}`).join('; ')
     assert.equal(await attack(`${every}; grep -r "${secret}" /home`, { ...VISITOR, silent: true }), '')
     assert.equal(await attack('ls -A .claude', VISITOR), 'CLAUDE.md\ncommands\nskills')
-    // Control: other runs of the folder see all files.
-    const all = await attack(`${every}; ls -A .claude`, { reach: 'work' })
+    // Control: other runs of the folder see all files, and those of reach work all but sessions and other workspaces.
+    const work = await attack(every, { ...VISITOR, reach: 'work', silent: true })
+    assert.equal(work.split(secret).length - 1, hidden.length - 6)
+    const all = await attack(`${every}; ls -A .claude`, { reach: 'all' })
     assert.equal(all.split(secret).length - 1, hidden.length)
   })
 
@@ -285,5 +337,13 @@ forEachUser('a visitor of a chat link', [], (user) => {
     )
     assert.equal((await ask('team', 'ls -d ~/note /home/chat 2>/dev/null; ls -d child')).text, 'child')
     assert.equal((await askAsVisitor('other', 'ls -A ~; echo nothing')).text, 'nothing')
+  })
+
+  test('a webhook gets turns with secrets that write only the work paths', async () => {
+    const { askAtWork, ask } = served
+    assert.equal((await askAtWork('team', ENVIRONMENT)).text, 'ANTHROPIC_API_KEY\nGITHUB_TOKEN\n/home/chat')
+    const asked = 'ls -d child 2>/dev/null; touch x 2>/dev/null || echo read-only; touch data/x && echo written'
+    assert.equal((await askAtWork('team', asked)).text, 'read-only\nwritten')
+    assert.equal((await ask('team', 'ls data')).text, 'x')
   })
 })

@@ -13,7 +13,7 @@ import { makeChatHome } from '../../src/core/chats/chat-home.ts'
 import { securePrivateDirectories } from '../../src/core/groups/private-directories.ts'
 import { setUpFolder } from '../../src/core/groups/products.ts'
 import { openHome } from '../../src/core/groups/workspace-home.ts'
-import { chatDir, groupDirs, layout } from '../../src/core/layout.ts'
+import { type ChatPlace, chatDir, groupDirs, layout } from '../../src/core/layout.ts'
 import { type EgressProxy, startProxy } from '../../src/egress/proxy.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { Refusal, refuse } from '../../src/lib/refusal.ts'
@@ -59,12 +59,15 @@ const runtimes = await openRuntimes({
 })
 const runtime = await runtimes.runtimeFor({ runtime: 'command' })
 
-function chatPlace(folder: string, jid: string): ChatDirectory {
+function chatPlace(place: ChatPlace): ChatDirectory {
+  const { folder, reach } = place
   const below = setup.folders.filter((each) => each.startsWith(`${folder}/`))
   return {
-    path: chatDir(places, folder, jid),
-    open: () => makeChatHome(places, folder, jid),
+    path: chatDir(places, place),
+    open: () => makeChatHome(places, place),
     children: new Set(below.map((each) => each.slice(folder.length + 1).split('/')[0] ?? '')),
+    isVisitor: reach === 'chat',
+    writable: new Set(reach === 'chat' ? [] : ['data']),
   }
 }
 
@@ -92,7 +95,7 @@ async function run({
       ...{ turnId: 't1', fence: 1, folder, topic, jid, sessionId, sender: 'anon:1', prompt: 'attack', messages: [] },
       ...{ sentCount: 0, socket, home: groupDirs(places, folder).home, env, hangMs, config: { command } },
       openHome: async () => (await openHome(places, folder)) ?? refuse('not_found', `${folder} has no workspace`),
-      chat: reach === 'chat' ? chatPlace(folder, jid) : undefined,
+      chat: reach === 'chat' || reach === 'work' ? chatPlace({ folder, jid, reach }) : undefined,
       readText: () => undefined,
       logFile: join(setup.root, 'turn.log'),
       deadline: Date.now() + 60_000,

@@ -30,7 +30,9 @@ export interface ServedInstance {
   /** The log so far. */
   readonly log: string[]
   /** Lets the agent of the folder run this program and returns its output. */
+  /** In a turn of reach `all`. */
   ask(folder: string, program: string, topic?: string): Promise<Answer>
+  askAtWork(folder: string, program: string): Promise<Answer>
   /** The same as a visitor of the chat link of the folder. */
   askAsVisitor(folder: string, program: string, topic?: string): Promise<Answer>
   stop(): Promise<void>
@@ -82,11 +84,16 @@ export async function attackInstance(cleanup: CleanupScope, user: SvcUser): Prom
   }
   await run('create', 'demo')
   const root = join(directory, 'svc_demo')
-  const [tokens, chatTokens] = [new Map<string, string>(), new Map<string, string>()]
+  const [tokens, workTokens, chatTokens] = [
+    new Map<string, string>(),
+    new Map<string, string>(),
+    new Map<string, string>(),
+  ]
   for (const folder of FOLDERS) {
     await run('group', 'demo', 'add', `sandbox:${folder}`, folder)
     // Turns of a webhook link may use the secrets and the work file of the folder.
-    tokens.set(folder, tokenOf(await run('token', 'demo', 'issue', 'webhook', folder, 'test')))
+    tokens.set(folder, tokenOf(await run('token', 'demo', 'issue', 'webhook', folder, 'test', '--tools', 'all')))
+    workTokens.set(folder, tokenOf(await run('token', 'demo', 'issue', 'webhook', folder, 'work')))
     chatTokens.set(folder, tokenOf(await run('token', 'demo', 'issue', 'chat', folder, 'test')))
   }
   return {
@@ -122,6 +129,7 @@ export async function attackInstance(cleanup: CleanupScope, user: SvcUser): Prom
         url,
         log,
         ask: (folder, program, topic = '') => ask(`${url}/chat/${tokens.get(folder)}/`, program, topic),
+        askAtWork: (folder, program) => ask(`${url}/chat/${workTokens.get(folder)}/`, program, ''),
         askAsVisitor: (folder, program, topic = '') => ask(`${url}/chat/${chatTokens.get(folder)}/`, program, topic),
         stop: () => stop(child),
       }

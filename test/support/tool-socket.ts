@@ -5,6 +5,7 @@ import { constants, existsSync, readFileSync, rmSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
+import type { WorkspaceView } from '../../src/cell/bubblewrap/visitor-workspace.ts'
 import type { ChatDirectory } from '../../src/cell/cell.ts'
 import { refuse } from '../../src/lib/refusal.ts'
 import type { Job } from '../../src/runtimes/runtime.ts'
@@ -114,10 +115,13 @@ export async function toolSocket(t: CleanupScope, tools: Readonly<Record<string,
   return { home, path, asked, said, turns, drop, job: (given) => jobOf(home, path, given) }
 }
 
+/** What a run of reach `chat` sees of its workspace. */
+export const VISITOR_VIEW: WorkspaceView = { children: new Set(), isVisitor: true, writable: new Set() }
+
 /** The directory of a visitor chat, as a run gets it. */
 export function chatDirectory(t: CleanupScope): ChatDirectory {
   const path = agentDir(t)
-  return { path, open: () => open(path, constants.O_RDONLY | constants.O_DIRECTORY), children: new Set() }
+  return { path, open: () => open(path, constants.O_RDONLY | constants.O_DIRECTORY), ...VISITOR_VIEW }
 }
 
 function jobOf(home: string, socket: string, given: Partial<Job> = {}): Job {

@@ -224,15 +224,15 @@ function machineNames(): string[] {
   return ['/etc/hosts', '/etc/resolv.conf'].flatMap((path) => ['--ro-bind-try', path, path])
 }
 
-/** Mounts of the visible part of the workspace at reach `chat`. */
+/** Mounts of the visible part of the workspace below reach `all`. */
 async function visitorMounts(
   home: OpenDirectory,
-  { children, onOmitted }: ChatDirectory,
+  chat: ChatDirectory,
   opened: { push(...each: OpenDirectory[]): void },
   pass: (fd: number) => string,
 ): Promise<string[]> {
-  const workspace = await openVisitorWorkspace(home.fd, children)
+  const workspace = await openVisitorWorkspace(home.fd, chat)
   opened.push({ fd: home.fd, close: () => workspace.close() })
-  if (workspace.omittedCount > 0) onOmitted?.(workspace.omittedCount)
+  if (workspace.omittedCount > 0) chat.onOmitted?.(workspace.omittedCount)
   return workspace.mounts(INNER_HOME, pass)
 }

@@ -19,13 +19,19 @@ interface Shown {
   readonly leftOut: number
 }
 
-async function shownOf(home: string, children: readonly string[] = []): Promise<Shown> {
+async function shownOf(home: string, children: readonly string[] = [], writable?: readonly string[]): Promise<Shown> {
   await using directory = await open(home)
-  const workspace = await openVisitorWorkspace(directory.fd, new Set(children))
+  const workspace = await openVisitorWorkspace(directory.fd, {
+    children: new Set(children),
+    isVisitor: writable === undefined,
+    writable: new Set(writable),
+  })
   const args = workspace.mounts('/w', () => 'fd')
   await workspace.close()
   const entries = args.flatMap((arg, at) =>
-    ['--file', '--ro-bind-fd', '--symlink'].includes(arg) ? [`${arg} ${args[at + 2]?.slice('/w/'.length)}`] : [],
+    ['--file', '--ro-bind-fd', '--bind-fd', '--symlink'].includes(arg)
+      ? [`${arg} ${args[at + 2]?.slice('/w/'.length)}`]
+      : [],
   )
   return { entries, leftOut: workspace.omittedCount }
 }
@@ -51,6 +57,24 @@ test('copies small world-readable files, mounts other files and directories, and
     entries: ['--ro-bind-fd facts', '--file at-most', '--ro-bind-fd closed', '--ro-bind-fd larger', '--symlink a-link'],
     leftOut: 0,
   })
+})
+
+test('at reach work shows all but sessions and child groups, and mounts work paths writable', async (t) => {
+  const home = tempDir(t)
+  for (const name of ['.claude', '.svc', '.git', 'diary', 'data', 'child', 'gone', 'gone/.claude', 'data/.claude'])
+    makeDirectory(join(home, name))
+  for (const name of ['.env', 'work.md', '.claude/settings.json', '.claude/history.jsonl']) writeText(join(home, name))
+  symlinkSync('/etc', join(home, 'out'))
+  const { entries } = await shownOf(home, ['child'], ['data', 'out', 'work.md', 'missing'])
+  assert.deepEqual(entries.toSorted(), [
+    '--bind-fd data',
+    '--file .claude/settings.json',
+    '--file .env',
+    '--file work.md',
+    '--ro-bind-fd .git',
+    '--ro-bind-fd diary',
+    '--symlink out',
+  ])
 })
 
 test('hides the workspaces of child groups', async (t) => {

@@ -1,17 +1,22 @@
-// The read-only view of a workspace for a run with reach `chat`, without traces of other conversations. Each entry is opened
-// without following links, and bubblewrap mounts or copies the open file, because another run may replace entries at any time.
+// The view of a workspace for a run below reach `all`: read-only but for the directories that it may write, without sessions
+// and, for visitors, without traces of other conversations. Each entry is opened without following links, and bubblewrap mounts or copies the open file, because another run may replace entries at any time.
 import { constants } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { isBlockedPath } from '../../core/groups/workspace-files.ts'
 import { Directory, type EntryKind } from '../../lib/files/directory.ts'
 import { Refusal } from '../../lib/refusal.ts'
+import type { ChatDirectory } from '../cell.ts'
 
 /** What agents store about people, their work and received files; earlier versions used `logs`. */
 const PRIVATE = new Set(['MEMORY.md', 'diary', 'episodes', 'logs', 'media', 'users', 'work.md'])
 /** Settings and sessions of the agent's client. */
 export const CLIENT_DIRECTORY = '.claude'
-/** Visible parts of it; `settings.json` may contain keys. */
+/** Sessions of the runtime `openai`. */
+const SESSIONS_DIRECTORY = '.svc'
+/** Visible parts of CLIENT_DIRECTORY. */
 const INSTRUCTIONS = ['CLAUDE.md', 'agents', 'commands', 'output-styles', 'rules', 'skills']
+/** They may contain keys. */
+const SETTINGS = ['settings.json', 'settings.local.json']
 /** Opened by name, before any other entry. */
 const FIRST = ['PERSONA.md', 'SYSTEM.md', 'CLAUDE.md', 'facts', 'public']
 
@@ -41,7 +46,7 @@ export interface VisitorWorkspace {
 /** `path` is relative to the workspace. */
 export type VisibleEntry =
   | { readonly path: string; readonly kind: 'link'; readonly target: string }
-  | { readonly path: string; readonly kind: 'mount'; readonly file: OpenFile }
+  | { readonly path: string; readonly kind: 'mount'; readonly file: OpenFile; readonly isWritable: boolean }
   | { readonly path: string; readonly kind: 'copy'; readonly file: OpenFile; readonly mode: '0444' | '0555' }
 
 interface OpenFile {
@@ -49,11 +54,9 @@ interface OpenFile {
   close(): Promise<void>
 }
 
-/** `children` are the names of directories that contain workspaces of child groups. */
-export async function openVisitorWorkspace(
-  workspace: number,
-  children: ReadonlySet<string>,
-): Promise<VisitorWorkspace> {
+export type WorkspaceView = Pick<ChatDirectory, 'children' | 'isVisitor' | 'writable'>
+
+export async function openVisitorWorkspace(workspace: number, view: WorkspaceView): Promise<VisitorWorkspace> {
   await using home = await Directory.open(`/proc/self/fd/${workspace}/.`)
   await using client = await home?.openDirectory(CLIENT_DIRECTORY)
   const visible: VisibleEntry[] = []
@@ -63,18 +66,20 @@ export async function openVisitorWorkspace(
   let [omittedCount, mounts, opened] = [0, 0, 0]
   const show = async (directory: Directory | undefined, name: string, path: string): Promise<void> => {
     opened++
-    const entry = await openEntry(directory, name)
+    const entry = await openEntry(directory, name, directory === home && view.writable.has(name))
     if (entry?.kind === 'mount' && ++mounts > MOUNTS_MAX) {
       omittedCount++
       await closeEntry(entry)
     } else if (entry) visible.push({ ...entry, path })
   }
   try {
-    if (client) for (const name of INSTRUCTIONS) await show(client, name, `${CLIENT_DIRECTORY}/${name}`)
-    for (const name of FIRST) if (!isHidden(name, children)) await show(home, name, name)
+    const shown = view.isVisitor ? INSTRUCTIONS : [...INSTRUCTIONS, ...SETTINGS]
+    if (client) for (const name of shown) await show(client, name, `${CLIENT_DIRECTORY}/${name}`)
+    const first = [...new Set([...view.writable, ...FIRST])]
+    for (const name of first) if (!isHidden(name, view)) await show(home, name, name)
     const { entries, isCut } = (await home?.firstEntries(NAMES_MAX)) ?? { entries: [], isCut: false }
     if (isCut) omittedCount++
-    for (const entry of entries.filter(({ name }) => !isHidden(name, children) && !FIRST.includes(name))) {
+    for (const entry of entries.filter(({ name }) => !isHidden(name, view) && !first.includes(name))) {
       const isFull = visible.length >= ENTRIES_MAX || opened >= OPENED_MAX
       if (isFull || (mounts >= MOUNTS_MAX && entry.isDirectory())) omittedCount++
       else await show(home, entry.name, entry.name)
@@ -86,8 +91,9 @@ export async function openVisitorWorkspace(
   }
 }
 
-function isHidden(name: string, children: ReadonlySet<string>): boolean {
-  return name.startsWith('.') || PRIVATE.has(name) || children.has(name) || isBlockedPath([name])
+function isHidden(name: string, { children, isVisitor }: WorkspaceView): boolean {
+  if (name === CLIENT_DIRECTORY || name === SESSIONS_DIRECTORY || children.has(name)) return true
+  return isVisitor && (name.startsWith('.') || PRIVATE.has(name) || isBlockedPath([name]))
 }
 
 async function closeEntry(entry: VisibleEntry): Promise<void> {
@@ -95,17 +101,26 @@ async function closeEntry(entry: VisibleEntry): Promise<void> {
 }
 
 /** Undefined if the entry was removed, cannot be opened, or is not a file, directory or link. */
-async function openEntry(directory: Directory | undefined, name: string): Promise<VisibleEntry | undefined> {
+async function openEntry(
+  directory: Directory | undefined,
+  name: string,
+  isWritable: boolean,
+): Promise<VisibleEntry | undefined> {
   try {
     const kind = await directory?.kindOf(name)
-    return directory && kind && (await openKind(directory, name, kind))
+    return directory && kind && (await openKind(directory, name, kind, isWritable))
   } catch (error) {
     if (error instanceof Refusal) return undefined
     throw error
   }
 }
 
-async function openKind(directory: Directory, path: string, kind: EntryKind): Promise<VisibleEntry | undefined> {
+async function openKind(
+  directory: Directory,
+  path: string,
+  kind: EntryKind,
+  isWritable: boolean,
+): Promise<VisibleEntry | undefined> {
   // The link is resolved inside the sandbox, so it reaches only visible files.
   if (kind === 'link') {
     const target = await directory.readLink(path)
@@ -117,8 +132,9 @@ async function openKind(directory: Directory, path: string, kind: EntryKind): Pr
   }
   const file = kind === 'directory' ? await directory.openDirectory(path) : undefined
   if (!file) return undefined
-  // A directory with client settings is the workspace of a removed group.
-  if ((await file.kindOf(CLIENT_DIRECTORY)) === undefined) return { path, kind: 'mount', file }
+  // A directory with client settings is the workspace of a removed group, unless runs may create them.
+  if (isWritable || (await file.kindOf(CLIENT_DIRECTORY)) === undefined)
+    return { path, kind: 'mount', file, isWritable }
   await file.close()
   return undefined
 }
@@ -126,7 +142,7 @@ async function openKind(directory: Directory, path: string, kind: EntryKind): Pr
 async function fileEntry(path: string, file: FileHandle): Promise<VisibleEntry> {
   const { size, mode } = await file.stat()
   // For a mounted file the kernel checks whether the agents' user may read it.
-  if (size > COPY_BYTES_MAX || (mode & WORLD_READABLE) === 0) return { path, kind: 'mount', file }
+  if (size > COPY_BYTES_MAX || (mode & WORLD_READABLE) === 0) return { path, kind: 'mount', file, isWritable: false }
   return { path, kind: 'copy', file, mode: mode & EXECUTABLE ? '0555' : '0444' }
 }
 
@@ -154,6 +170,6 @@ function argumentsFor(visible: readonly VisibleEntry[], at: string, pass: (fd: n
 function entryArguments(entry: VisibleEntry, at: string, pass: (fd: number) => string): string[] {
   const path = `${at}/${entry.path}`
   if (entry.kind === 'link') return ['--symlink', entry.target, path]
-  if (entry.kind === 'mount') return ['--ro-bind-fd', pass(entry.file.fd), path]
+  if (entry.kind === 'mount') return [entry.isWritable ? '--bind-fd' : '--ro-bind-fd', pass(entry.file.fd), path]
   return ['--perms', entry.mode, '--file', pass(entry.file.fd), path]
 }

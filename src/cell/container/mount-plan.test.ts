@@ -9,10 +9,12 @@ import { openMountPlan } from './mount-plan.ts'
 
 const opener = (path: string) => async () => (await Directory.open(path)) ?? assert.fail(`there is no ${path}`)
 
-async function plan(home: string, chat?: string) {
+const viewOf = (writable?: readonly string[]) => ({ isVisitor: writable === undefined, writable: new Set(writable) })
+
+async function plan(home: string, chat?: string, writable?: readonly string[]) {
   const resources = {
     ...{ folder: 'team', home, socket: '', openHome: opener(home) },
-    ...(chat && { chat: { path: chat, open: opener(chat), children: new Set(['child']) } }),
+    ...(chat && { chat: { path: chat, open: opener(chat), children: new Set(['child']), ...viewOf(writable) } }),
   }
   const opened = await openMountPlan(resources)
   await opened.close()
@@ -65,6 +67,16 @@ suite('the mounts of a run', () => {
     assert.notEqual((await plan(home)).key, key)
     writeFileSync(join(home, 'PERSONA.md'), 'other')
     assert.notEqual((await plan(home, chat)).key, key)
+  })
+
+  test('of reach work have writable directories and a key of their own', async (t) => {
+    const [home, chat] = [tempDir(t), tempDir(t)]
+    for (const name of ['data', 'facts']) mkdirSync(join(home, name))
+    const work = await plan(home, chat, ['data'])
+    const isReadOnly = Object.fromEntries(work.mounts.map((mount) => [mount.target, mount.isReadOnly]))
+    assert.deepEqual(isReadOnly, { '/home/chat': false, '/home/node/data': false, '/home/node/facts': true })
+    assert.notEqual((await plan(home, chat, [])).key, work.key)
+    assert.notEqual((await plan(home, chat)).key, work.key)
   })
 
   test('are refused if the workspace was removed meanwhile', async (t) => {

@@ -21,7 +21,7 @@ export interface MountPlan {
   readonly key: string
   readonly kind: 'own' | 'chat'
   readonly mounts: readonly PlannedMount[]
-  /** Entries of the workspace that are shown to visitors' turns. */
+  /** Entries of the workspace that are shown below reach `all`. */
   readonly entries: readonly VisibleEntry[]
   close(): Promise<void>
 }
@@ -39,7 +39,7 @@ export async function openMountPlan({ folder, openHome, chat }: CellResources): 
   try {
     const home = await mount(openHome(), INNER_HOME)
     if (!chat) return { key: keyOf(folder, [home]), kind: 'own', mounts: [home], entries: [], close }
-    const workspace = await openVisitorWorkspace(home.fd, chat.children)
+    const workspace = await openVisitorWorkspace(home.fd, chat)
     opened.push(workspace)
     if (workspace.omittedCount > 0) chat.onOmitted?.(workspace.omittedCount)
     const own = await mount(chat.open(), CHAT_HOME)
@@ -59,7 +59,7 @@ export function isDirectoryEntry(entry: VisibleEntry): boolean {
 
 function visitorMounts(folder: string, { entries }: VisitorWorkspace): PlannedMount[] {
   return entries.flatMap((entry) =>
-    entry.kind === 'mount' ? [mountOf(folder, entry.file.fd, `${INNER_HOME}/${entry.path}`, true)] : [],
+    entry.kind === 'mount' ? [mountOf(folder, entry.file.fd, `${INNER_HOME}/${entry.path}`, !entry.isWritable)] : [],
   )
 }
 
@@ -78,7 +78,7 @@ function identityOf(fd: number): string {
 /** Changes with the content of a copy. */
 function describeEntry(entry: VisibleEntry): string {
   if (entry.kind === 'link') return `${entry.path} -> ${entry.target}`
-  if (entry.kind === 'mount') return entry.path
+  if (entry.kind === 'mount') return `${entry.path}${entry.isWritable ? ' writable' : ''}`
   const { dev, ino, size, mtimeNs, ctimeNs } = fstatSync(entry.file.fd, { bigint: true })
   return [entry.path, entry.mode, dev, ino, size, mtimeNs, ctimeNs].join(' ')
 }

@@ -68,6 +68,24 @@ onEveryEngine('svc doctor', (engine) => {
   })
 })
 
+test('names folders whose webhooks write only the default directory', async (t) => {
+  const cli = await demoCli(t)
+  await cli.ok('group demo add slack:1 team')
+  await cli.ok('token demo issue webhook team ci')
+  await cli.ok('token demo issue webhook main ci --tools all')
+  const find = async () => (await runDoctor(cli)).all.find(({ check }) => check === 'work paths')
+  const { status, detail, next } = (await find()) ?? {}
+  assert.deepEqual([status, detail], ['note', 'turns of webhooks write only data/ in the workspace of team'])
+  await cli.ok((next ?? '').replace('svc ', ''))
+  assert.equal((await find())?.status, 'ok')
+  // What webhooks wrote there would become the workspace of another agent.
+  const refused = await cli.run('group demo add slack:2 team/data')
+  assert.match(
+    refused.stderr,
+    /data is a directory of team that its webhooks may write \(work_paths\); choose another name/,
+  )
+})
+
 test('finds rows of paths that are reserved by now', async (t) => {
   const cli = await demoCli(t)
   await cli.ok('group demo add slack:1 team')

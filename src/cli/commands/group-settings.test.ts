@@ -44,6 +44,7 @@ onEveryEngine('svc group show and set', (engine) => {
       ['command', '["./agent.py","--brief"]'],
       ['permission_mode', 'plan'],
       ['tools', 'reply, send* find_messages'],
+      ['work_paths', 'data/, my reports'],
     ] as const)
       await cli.ok(['group', 'demo', 'set', 'main', key, value])
     const row = JSON.parse(await cli.ok('group demo show main --json'))
@@ -53,6 +54,7 @@ onEveryEngine('svc group show and set', (engine) => {
     )
     assert.deepEqual(JSON.parse(row.config).command, ['./agent.py', '--brief'])
     assert.deepEqual(JSON.parse(row.config).tools, ['reply', 'send*', 'find_messages'])
+    assert.deepEqual(JSON.parse(row.config).work_paths, ['data', 'my reports'])
     assert.equal(
       await cli.ok(['group', 'demo', 'set', 'main', 'tools', '["reply"]']),
       'tools of main: ["reply","send*","find_messages"] -> ["reply"]\n',
@@ -80,6 +82,14 @@ suite('svc group set refuses', () => {
     ],
     'invalid tool names': [['main', 'tools', 'reply a/b'], /config.tools must be tool names/],
     'a list of tools that is not JSON': [['main', 'tools', '[reply'], /config.tools must be a list of tool names/],
+    'a work path below another directory': [
+      ['main', 'work_paths', 'a/b'],
+      /config.work_paths must be names of directories/,
+    ],
+    'instructions as a work path': [
+      ['main', 'work_paths', 'data,skills'],
+      /must not contain skills, which decides how/,
+    ],
     'open that is neither true nor false': [['main', 'open', 'yes'], /open must be true or false/],
     'a window that is not a number': [['main', 'observe_window_chars', '-1'], /must be a whole number/],
     'a window beyond its limit': [['main', 'observe_window_chars', '1000001'], /observe_window_chars must be at most/],

@@ -1,23 +1,23 @@
-// Home directory of a chat for runs of reach `chat`: session files, scratch files and files from visitors. It is outside the
-// workspace, so visitors cannot change files that other runs of the folder read.
+// Home directory of a chat for runs below reach `all`: session files, scratch files and files from visitors. It is outside
+// the workspace, so these runs cannot change files that other runs of the folder read.
 import { dirname } from 'node:path'
 import { Directory } from '../../lib/files/directory.ts'
 import { chownTree } from '../../lib/files/directory-tree.ts'
 import { openWorld } from '../groups/workspace-home.ts'
-import { chatDir, type Layout } from '../layout.ts'
+import { type ChatPlace, chatDir, type Layout } from '../layout.ts'
 
 /** Its path inside the cell, and the HOME of such a run. */
 export const CHAT_HOME = '/home/chat'
 
 /** Opens the directory and creates it if it is missing. It has the owner of the folder's workspace. */
-export async function makeChatHome(layout: Layout, folder: string, jid: string): Promise<Directory> {
-  const path = chatDir(layout, folder, jid)
+export async function makeChatHome(layout: Layout, place: ChatPlace): Promise<Directory> {
+  const path = chatDir(layout, place)
   await (await Directory.make(layout.chats, 0o700, { follow: true })).close()
   // Agents may enter the directory of their folder, but neither list it nor write to it.
   await using parent = await Directory.make(dirname(path), 0o700)
   if (!layout.agents) return Directory.make(path, 0o700)
   await parent.setMode(0o711)
-  await using world = await openWorld(layout, folder)
+  await using world = await openWorld(layout, place.folder)
   const owner = await world?.stat()
   const home = await Directory.make(path, 0o700, { owner })
   try {
@@ -32,6 +32,6 @@ export async function makeChatHome(layout: Layout, folder: string, jid: string):
 }
 
 /** Undefined if it does not exist yet. */
-export function openChatHome(layout: Layout, folder: string, jid: string): Promise<Directory | undefined> {
-  return Directory.open(chatDir(layout, folder, jid))
+export function openChatHome(layout: Layout, place: ChatPlace): Promise<Directory | undefined> {
+  return Directory.open(chatDir(layout, place))
 }

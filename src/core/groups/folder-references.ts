@@ -19,7 +19,7 @@ import { engagements } from '../routing/engagements.ts'
 import { parseRouteTarget, routes } from '../routing/routes.ts'
 import { scheduledTasks } from '../schedule/tasks.ts'
 import { secrets } from '../secrets/secrets.ts'
-import { conversations } from '../turns/conversations.ts'
+import { conversations, workSessions } from '../turns/conversations.ts'
 import { countDescendants, groups } from './groups.ts'
 
 /** Rows of one kind that refer to one folder. */
@@ -217,6 +217,14 @@ const RETAINED_KINDS: readonly ReferenceKind[] = [
     nameOf: ({ topic }) => topic || 'main topic',
     purge: (tx, { folder, topic }) =>
       conversations.update(tx, { folder, topic }, { session_id: undefined, parent_session: undefined }),
+  }),
+  defineKind('session of a chat', 'sessions of chats', {
+    table: workSessions,
+    foldersOf: ({ folder }) => [folder],
+    matching: (folder) => [{ folder }],
+    folderSql: 'folder',
+    nameOf: ({ jid }) => jid,
+    purge: (tx, { folder, topic, jid }) => workSessions.remove(tx, { folder, topic, jid }),
   }),
   defineKind('engaged chat', 'engaged chats', {
     table: engagements,

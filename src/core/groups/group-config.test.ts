@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { isRefusal } from '../../../test/support/host.ts'
 import { parse } from '../../lib/text/schema-parser.ts'
 import { isPlainValue } from '../values.ts'
-import { launchConfig, offeredTools, unsafeMembers } from './group-config.ts'
+import { launchConfig, offeredTools, unsafeMembers, workPaths } from './group-config.ts'
 import { Group } from './groups.ts'
 
 const Config = Group.pick({ config: true })
@@ -109,4 +109,42 @@ test('ignores stored tools that are not a list and warns', () => {
     { model: 'small' },
   )
   assert.match(warnings.join(), /^config\.tools must be a list .*; it is ignored$/)
+})
+
+test('accepts at most 16 directories at the top of the workspace as work paths', () => {
+  const many = (count: number) => written({ work_paths: Array.from({ length: count }, (_, at) => `d${at}`) })
+  for (const config of [
+    written({ work_paths: [] }),
+    written({ work_paths: ['data', 'Berichte ä', '_x.d-1'] }),
+    many(16),
+  ])
+    assert.deepEqual(parse(Config, config), config)
+  assert.throws(() => parse(Config, many(17)), isRefusal('invalid', 'config.work_paths has more than 16 entries'))
+  assert.throws(
+    () => parse(Config, written({ work_paths: 'data' })),
+    isRefusal('invalid', /must be a list of directory/),
+  )
+  for (const path of ['', '.', '..', '.claude', 'a/b', '/a', 'a\u0000', '~', 5, 'x'.repeat(65), '-x', ' a'])
+    assert.throws(
+      () => parse(Config, written({ work_paths: [path] })),
+      isRefusal('invalid', /must be names of directories/),
+    )
+  assert.deepEqual(parse(Config, written({ work_paths: ['x'.repeat(64)] })), written({ work_paths: ['x'.repeat(64)] }))
+  for (const path of ['skills', 'PERSONA.md', 'claude.md', 'System.MD'])
+    assert.throws(
+      () => parse(Config, written({ work_paths: [path] })),
+      isRefusal('invalid', `must not contain ${path}`),
+    )
+})
+
+test('data is writable by default, and nothing if stored work paths are not valid', () => {
+  assert.deepEqual(workPaths({}), ['data'])
+  assert.deepEqual(workPaths({ work_paths: [] }), [])
+  const warnings: string[] = []
+  const config = launchConfig('{"work_paths": [".claude"]}', (sentence) => warnings.push(sentence))
+  assert.deepEqual(workPaths(config), [])
+  assert.match(
+    warnings.join(),
+    /^config\.work_paths must be names .*; it is ignored, and nothing is writable at reach work$/,
+  )
 })

@@ -43,6 +43,32 @@ export function toolsFault(text: string): string | undefined {
   return 'must be tool names of letters, digits, "_", "-" and ".", in which "*" matches any characters'
 }
 
+/** Directory that webhooks and other runs of reach `work` may write, unless `config.work_paths` says otherwise. */
+export const DEFAULT_WORK_PATHS: readonly string[] = ['data']
+const WORK_PATHS_MAX = 16
+const WORK_PATH = /^[\p{L}\p{N}_][\p{L}\p{N} ._-]{0,63}$/u
+/** What decides how later turns run. */
+const INSTRUCTION_NAMES = ['agents.md', 'claude.md', 'gemini.md', 'persona.md', 'skills', 'system.md', 'work.md']
+
+export function workPathsFault(text: string): string | undefined {
+  const { work_paths: paths } = readObject(text)
+  if (paths === undefined) return undefined
+  if (!Array.isArray(paths)) return 'must be a list of directory names such as ["data", "reports"]'
+  if (paths.length > WORK_PATHS_MAX) return `has more than ${WORK_PATHS_MAX} entries`
+  for (const path of paths) {
+    if (typeof path !== 'string' || !WORK_PATH.test(path))
+      return 'must be names of directories at the top of the workspace, such as data, that do not start with a dot'
+    if (INSTRUCTION_NAMES.includes(path.toLowerCase()))
+      return `must not contain ${path}, which decides how later turns run`
+  }
+  return undefined
+}
+
+/** Top-level directories of the workspace that runs of reach `work` may write. */
+export function workPaths({ work_paths: paths }: Readonly<Record<string, unknown>>): readonly string[] {
+  return Array.isArray(paths) ? paths.filter((path) => typeof path === 'string') : DEFAULT_WORK_PATHS
+}
+
 export interface OfferedTools {
   readonly globs: readonly string[]
   has(tool: string): boolean
@@ -73,6 +99,11 @@ export function launchConfig(
   if (fault !== undefined) {
     delete config.tools
     warn(`config.tools ${fault}; it is ignored`)
+  }
+  const pathsFault = workPathsFault(text)
+  if (pathsFault !== undefined) {
+    config.work_paths = []
+    warn(`config.work_paths ${pathsFault}; it is ignored, and nothing is writable at reach work`)
   }
   return config
 }

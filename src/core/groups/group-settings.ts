@@ -21,11 +21,12 @@ export const GROUP_KEYS = [
   'command',
   'permission_mode',
   'tools',
+  'work_paths',
 ] as const
 export type GroupKey = (typeof GROUP_KEYS)[number]
 
 export function settingOf(group: Row, key: GroupKey): string | undefined {
-  if (isConfigKey(key) || key === 'tools') return memberText(group.config, key)
+  if (isConfigKey(key) || key === 'tools' || key === 'work_paths') return memberText(group.config, key)
   if (key === 'max_children') return memberText(group.container_config, key)
   const value = group[key]
   return value === undefined ? undefined : String(value)
@@ -51,6 +52,8 @@ function patchOf(group: Row, key: GroupKey, text: string | undefined): Patch<Row
       return { open: text !== 'false' }
     case 'tools':
       return { config: withMember(group.config, key, parseNames(text)) }
+    case 'work_paths':
+      return { config: withMember(group.config, key, parseDirectories(text)) }
     case 'max_children':
       return { container_config: withMember(group.container_config, key, parseCount(key, text)) }
     case 'observe_window_messages':
@@ -71,6 +74,13 @@ function parseCommand(text: string | undefined): unknown {
 function parseNames(text: string | undefined): unknown {
   if (text === undefined) return undefined
   return text.trimStart().startsWith('[') ? (tryParseJson(text) ?? text) : text.split(/[\s,]+/).filter(Boolean)
+}
+
+/** Directories separated by commas, with or without a slash at the end, or a JSON array. The row's schema checks each name. */
+function parseDirectories(text: string | undefined): unknown {
+  if (text === undefined) return undefined
+  if (text.trimStart().startsWith('[')) return tryParseJson(text) ?? text
+  return text.split(',').flatMap((path) => path.trim().replace(/\/$/, '') || [])
 }
 
 function parseCount(key: GroupKey, text: string | undefined): number | undefined {

@@ -6,7 +6,7 @@ import { integer, query, queryOne, text as textColumn } from '../../store/statem
 import { Table } from '../../store/table.ts'
 import { groupStamp } from '../change-stamps.ts'
 import { checkedText, Folder, line, PLAIN_VALUE_RULE, Timestamp } from '../values.ts'
-import { toolsFault, unsafeMembers } from './group-config.ts'
+import { toolsFault, unsafeMembers, workPathsFault } from './group-config.ts'
 
 const JsonObject = checkedText((value) => {
   const parsed = tryParseJson(value)
@@ -16,8 +16,8 @@ const JsonObject = checkedText((value) => {
 
 const GroupConfig = JsonObject.superRefine((value, ctx) => {
   for (const member of unsafeMembers(value)) ctx.addIssue({ code: 'custom', path: [member], message: PLAIN_VALUE_RULE })
-  const fault = toolsFault(value)
-  if (fault !== undefined) ctx.addIssue({ code: 'custom', path: ['tools'], message: fault })
+  for (const [member, fault] of Object.entries({ tools: toolsFault(value), work_paths: workPathsFault(value) }))
+    if (fault !== undefined) ctx.addIssue({ code: 'custom', path: [member], message: fault })
 })
 
 /** Shared by groups, users and routes. Absent: the default one level up applies. */

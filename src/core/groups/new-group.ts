@@ -1,7 +1,9 @@
 // Adds a group together with its role, its default tasks and the routes of its chat.
 import type { Clock } from '../../lib/clock.ts'
+import { refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
 import { aclMembership } from '../access/acl.ts'
+import { folderBaseName, parentFolderOf } from '../access/tiers.ts'
 import { grantMemberRole, MEMBER_ROLE } from '../people/role-membership.ts'
 import { addChatRoutes, planChatRoutes, type RoutePlan } from '../routing/chat-routes.ts'
 import { routes } from '../routing/routes.ts'
@@ -9,6 +11,7 @@ import { defaultTasks } from '../schedule/default-tasks.ts'
 import { nextRun } from '../schedule/schedule.ts'
 import { scheduledTasks } from '../schedule/tasks.ts'
 import { type FolderReferences, findReferencesOf } from './folder-references.ts'
+import { launchConfig, workPaths } from './group-config.ts'
 import { groups } from './groups.ts'
 
 interface NewGroup {
@@ -48,7 +51,9 @@ export async function addGroup(
   { now, clock, timeZone }: GroupCreationTime,
 ): Promise<AddGroupResult> {
   const { folder } = group
-  const inherited = (await groups.find(tx, { folder })) ? [] : (await findReferencesOf(tx, folder)).stays
+  const isNew = (await groups.find(tx, { folder })) === undefined
+  if (isNew) await mustNotBeWorkPath(tx, folder)
+  const inherited = isNew ? (await findReferencesOf(tx, folder)).stays : []
   const added = await groups.insertIfMissing(tx, { ...group, open: true, added_at: now })
   if (added) await grantMemberRole(tx, folder, by, now)
   const addedTasks: string[] = []
@@ -62,6 +67,18 @@ export async function addGroup(
   const routing = jid === undefined ? undefined : await planChatRoutes(tx, jid, folder, { isFirst, namesPlatform })
   const addedRoutes = jid === undefined || !routing ? [] : await addChatRoutes(tx, jid, routing)
   return { added, routes: addedRoutes, tasks: addedTasks, routing, inherited }
+}
+
+/** What webhooks of the parent wrote there would decide how the new group's agent runs. */
+async function mustNotBeWorkPath(tx: Tx, folder: string): Promise<void> {
+  const parent = parentFolderOf(folder)
+  const config = parent && (await groups.find(tx, { folder: parent }))?.config
+  const name = folderBaseName(folder)
+  if (parent !== undefined && workPaths(launchConfig(config || undefined, () => undefined)).includes(name))
+    refuse(
+      'conflict',
+      `${name} is a directory of ${parent} that its webhooks may write (work_paths); choose another name`,
+    )
 }
 
 /** Removes a group whose setup failed, with the rows that `addGroup` added. */

@@ -10,6 +10,7 @@ import { splitFrontMatter } from '../../lib/text/front-matter.ts'
 import { parse } from '../../lib/text/schema-parser.ts'
 import { groupDirs, type Layout } from '../layout.ts'
 import { checkedText, line, SecretKey } from '../values.ts'
+import { DEFAULT_WORK_PATHS } from './group-config.ts'
 import { copyPackageSkills } from './package-skills.ts'
 import { makeHome } from './workspace-home.ts'
 
@@ -90,7 +91,7 @@ export async function copyProduct(product: Product, home: Directory): Promise<st
 /** Creates the directories and initial files of a group. Idempotent. */
 export async function setUpFolder(layout: Layout, folder: string, product?: Product): Promise<void> {
   await using home = await makeHome(layout, folder)
-  await (await home.makePath('.claude/skills')).close()
+  for (const path of ['.claude/skills', ...DEFAULT_WORK_PATHS]) await (await home.makePath(path)).close()
   for (const [path, mode] of [
     [layout.webPub, 0o755],
     [layout.webPriv, 0o700],

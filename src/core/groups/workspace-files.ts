@@ -1,4 +1,4 @@
-// Opens files that agents send: from the workspace (`/home/node/`) or a visitors' chat directory (`/home/chat/`). Agents can
+// Opens files that agents send: from the workspace (`/home/node/`) or the directory of a chat (`/home/chat/`). Agents can
 // change these at any time, so a path is resolved once and then opened relative to a descriptor without following links.
 import type { FileHandle } from 'node:fs/promises'
 import { sep } from 'node:path'
@@ -7,7 +7,7 @@ import { Refusal, refuse } from '../../lib/refusal.ts'
 import { frontMatterValue } from '../../lib/text/front-matter.ts'
 import { CHAT_HOME, openChatHome } from '../chats/chat-home.ts'
 import { FILE_BYTES_MAX, refuseSize } from '../delivery/staged-files.ts'
-import type { Layout } from '../layout.ts'
+import type { ChatPlace, Layout } from '../layout.ts'
 import { checkedText, line } from '../values.ts'
 import { openHome } from './workspace-home.ts'
 
@@ -37,7 +37,7 @@ export function workspacePathFault(path: string, bases: readonly string[] = [HOM
   return isBlockedPath(rest.split('/')) ? 'is a file or directory for keys, which is never sent' : undefined
 }
 
-/** Accepts both directories; `openVisitorFile` and `openWorkspaceFile` check which one the turn may use. */
+/** Accepts both directories; `openChatFile` and `openWorkspaceFile` check which one the turn may use. */
 export const SendablePath = checkedText((path) => workspacePathFault(path, [HOME, CHAT])).describe(
   `A file of your workspace, such as ${HOME}report.pdf; in a chat with visitors one below ${CHAT} or ${PUBLIC}`,
 )
@@ -62,18 +62,15 @@ export async function openWorkspaceFile(
   return await openBelow({ directory: home, path: HOME }, path, maxBytes)
 }
 
-/** For turns of reach `chat`: from the chat's directory, or from the workspace's public directory. */
-export async function openVisitorFile(
-  layout: Layout,
-  { folder, jid }: { readonly folder: string; readonly jid: string },
-  path: string,
-): Promise<FileHandle> {
+/** For turns below reach `all`: from the chat's directory, or from the workspace; visitors get only its public directory. */
+export async function openChatFile(layout: Layout, place: ChatPlace, path: string): Promise<FileHandle> {
   const fault = workspacePathFault(path, [HOME, CHAT])
   if (fault) refuse('invalid', `${path} ${fault}`)
   const base = [CHAT, PUBLIC].find((each) => path.startsWith(each))
+  if (place.reach === 'work' && base !== CHAT) return openWorkspaceFile(layout, place.folder, path)
   if (base === undefined)
     return refuse('forbidden', `${path}: in a chat with visitors, files are sent from ${CHAT} or ${PUBLIC} only`)
-  await using directory = await (base === CHAT ? openChatHome(layout, folder, jid) : openPublic(layout, folder))
+  await using directory = await (base === CHAT ? openChatHome(layout, place) : openPublic(layout, place.folder))
   if (!directory) return refuseUnsendable(path)
   return await openBelow({ directory, path: base }, path, FILE_BYTES_MAX)
 }

@@ -94,7 +94,7 @@ test('worlds share users when there are more of them, and not when the range has
 
 test('changes visitors’ chats, but not the directories above them', needs('root'), async (t) => {
   const { dirs, open } = await world(t)
-  const paths = ['team', 'team/sub'].map((folder) => chatDir(dirs, folder, 'web:x'))
+  const paths = ['team', 'team/sub'].map((folder) => chatDir(dirs, { folder, jid: 'web:x', reach: 'chat' }))
   for (const path of paths) {
     mkdirSync(path, { recursive: true })
     writeFileSync(join(path, 'note'), '')

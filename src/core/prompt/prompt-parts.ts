@@ -4,7 +4,7 @@ import { query } from '../../store/statement.ts'
 import { platformOf } from '../delivery/channel.ts'
 import type { RouteTable } from '../routing/route-table.ts'
 import { displayTopic } from '../routing/routing-decision.ts'
-import { type Conversation, conversations, type SessionLog, sessionLog } from '../turns/conversations.ts'
+import { type Conversation, conversations, type SessionLog, sessionLog, sessionOf } from '../turns/conversations.ts'
 import type { ClaimedMessage, ClaimedTurn } from '../turns/turn-claim.ts'
 import type { TurnRules } from '../turns/turn-rules.ts'
 import { reachOfTurn, type Turn, turns } from '../turns/turns.ts'
@@ -34,6 +34,8 @@ export interface PromptContext {
 export interface GatheredPrompt {
   readonly parts: PromptParts
   readonly conversation: Conversation | undefined
+  /** The session that the run resumes. */
+  readonly session: string | undefined
   /** The last entry of the conversation's session log. */
   readonly lastSessionLog: SessionLog | undefined
   /** Written to the conversation when the turn is dispatched. */
@@ -56,10 +58,11 @@ export async function gatherPromptParts(tx: Tx, context: PromptContext, claimed:
   const rows: PromptRow[] = []
   for (const each of observed.rows) rows.push(await createObservedRow(tx, each))
   for (const each of messages) rows.push(await createClaimedRow(tx, assistantName, claimed, each))
-  const session = turn.is_isolated ? undefined : conversation?.session_id
+  const session = turn.is_isolated ? undefined : await sessionOf(tx, turn, reachOfTurn(turn))
   const lastSessionLog = await findLastLogEntry(tx, turn)
   return {
     conversation,
+    session,
     lastSessionLog,
     observed_seq: observed.seq,
     parts: {

@@ -64,6 +64,8 @@ export interface PromptParts {
   readonly folder: string
   readonly session?: string | undefined
   readonly moneyCents?: number | undefined
+  /** Directories that the run may write; absent if it may write its whole workspace, or only the directory of its chat. */
+  readonly writable?: readonly string[] | undefined
   readonly persona?: { readonly name: string; readonly summary: string } | undefined
   readonly topic: string
   /** `web`, `hook`, or the platform. See docs/decisions.md#workspace-path-and-output-style. */
@@ -124,10 +126,11 @@ function renderEvent({ event, text = '', previousSession: previous }: SystemEven
   return `<system origin="gateway"${formatAttributes({ event })}>${escapePromptText(text)}${nested}</system>`
 }
 
-function renderAutocalls({ now, instance, folder, session, moneyCents }: PromptParts): string {
+function renderAutocalls({ now, instance, folder, session, moneyCents, writable }: PromptParts): string {
   const lines = [`now: ${new Date(now).toISOString()}`, `instance: ${instance}`, `folder: ${folder}`]
   lines.push(`session: ${session?.slice(0, 8) ?? 'new'}`)
   if (moneyCents !== undefined) lines.push(`money left: ${moneyCents} cents`)
+  if (writable !== undefined) lines.push(`writable: ${writable.join(', ')}; the rest of the workspace is read-only`)
   return ['<autocalls>', ...lines.map(escapePromptText), '</autocalls>'].join('\n')
 }
 

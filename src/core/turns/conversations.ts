@@ -4,6 +4,7 @@ import { z } from 'zod'
 import type { Tx } from '../../store/engine.ts'
 import { execute, query, text } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
+import type { Reach } from '../access/reach.ts'
 import { Folder, Timestamp } from '../values.ts'
 
 export const Conversation = z.object({
@@ -37,6 +38,36 @@ export const conversations = new Table({
     'alter table conversations add column reset_turn text',
   ],
 })
+
+/**
+ * Sessions of runs of reach `work`, whose HOME belongs to one chat. A conversation may have several such chats and runs of
+ * reach `all`, and none can resume the session of another one.
+ */
+export const workSessions = new Table({
+  name: 'work_sessions',
+  row: Conversation.pick({ folder: true, topic: true, updated_at: true }).extend({
+    jid: z.string(),
+    session_id: z.string(),
+  }),
+  key: ['folder', 'topic', 'jid'],
+  storage: [
+    `create table work_sessions (
+       folder text not null, topic text not null, jid text not null, session_id text not null, updated_at text not null,
+       primary key (folder, topic, jid))`,
+  ],
+})
+
+interface TurnPlace {
+  readonly folder: string
+  readonly topic: string
+  readonly jid: string
+}
+
+/** The session that a run of this turn resumes. */
+export async function sessionOf(tx: Tx, { folder, topic, jid }: TurnPlace, reach: Reach): Promise<string | undefined> {
+  if (reach === 'work') return (await workSessions.find(tx, { folder, topic, jid }))?.session_id
+  return (await conversations.find(tx, { folder, topic }))?.session_id
+}
 
 /** Counts new waiting messages of a conversation, which is created if it does not exist. */
 export async function addWaiting(
@@ -100,6 +131,14 @@ export const sessionLog = new Table({
   ],
 })
 
+/** Clears the session that runs of this turn resume, and no other. */
+export async function resetSessionOf(tx: Tx, turn: TurnPlace, reach: Reach, now: string): Promise<void> {
+  const { folder, topic, jid } = turn
+  if (reach !== 'work') return void (await resetSessions(tx, folder, topic, now))
+  await workSessions.remove(tx, { folder, topic, jid })
+  await sessionLog.append(tx, { folder, topic, event: 'reset', message_count: 0, started_at: now, ended_at: now })
+}
+
 /** Clears the sessions of one topic, or of all topics of a folder. Returns their number. */
 export async function resetSessions(tx: Tx, folder: string, topic: string | undefined, now: string): Promise<number> {
   const only = topic === undefined ? '' : ' and topic = $3'
@@ -110,6 +149,7 @@ export async function resetSessions(tx: Tx, folder: string, topic: string | unde
      returning topic`,
     [folder, now, ...(topic === undefined ? [] : [topic])],
   )
+  await workSessions.remove(tx, topic === undefined ? { folder } : { folder, topic })
   for (const { topic } of rows)
     await sessionLog.append(tx, { folder, topic, event: 'reset', message_count: 0, started_at: now, ended_at: now })
   return rows.length

@@ -15,7 +15,7 @@ import { lockMessageOrder } from '../messages/messages.ts'
 import { recordTaskTurn } from '../schedule/task-firing.ts'
 import { ChatName, Folder, Timestamp } from '../values.ts'
 import { takeBudgetNotice } from './budget.ts'
-import { conversations, folderTurns, sessionLog } from './conversations.ts'
+import { conversations, folderTurns, sessionLog, sessionOf, workSessions } from './conversations.ts'
 import { recordCost } from './costs.ts'
 import { endRounds, keepFrames, rounds, type WriteContext } from './rounds.ts'
 import { FAILURE_MESSAGES, sentenceOf, type TurnFailure } from './turn-failures.ts'
@@ -208,7 +208,7 @@ export async function endTurn(
   await countFailures(tx, folder, end, context.clock.now())
   await recordTaskTurn(tx, turn, end)
   keys.push(...(await warnAboutBudget(tx, context, rules, turn)))
-  const session_id = (await conversations.find(tx, { folder, topic }))?.session_id
+  const session_id = await sessionOf(tx, turn, reachOfTurn(turn))
   const error = SUCCESSES.includes(end.outcome) ? undefined : end.reason
   await sessionLog.append(tx, {
     ...{ folder, topic, session_id, turn_id: id, event: 'turn', message_count },
@@ -361,8 +361,10 @@ export async function submitTurn(
   await turns.update(tx, { id: turn_id }, { submitted: status, submitted_error })
   const conversation = { folder, topic: turn.topic }
   const isKept = session_id && (await conversations.find(tx, conversation))?.reset_turn !== turn_id
-  if (isKept) await conversations.update(tx, conversation, { session_id, updated_at: now })
   const { jid, chat_topic: topic, user_sub } = turn
+  if (isKept && reachOfTurn(turn) === 'work')
+    await workSessions.upsert(tx, { ...conversation, jid, session_id, updated_at: now })
+  else if (isKept) await conversations.update(tx, conversation, { session_id, updated_at: now })
   for (const cost of submission.models ?? [])
     await recordCost(tx, context.metrics, { folder, turn_id, user_sub, chat_jid: jid, ...cost, recorded_at: now })
   if (status === 'error' || result === '' || turn.replies > 0 || turn.is_isolated) return []

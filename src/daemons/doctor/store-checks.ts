@@ -6,6 +6,7 @@ import { acl, aclMembership } from '../../core/access/acl.ts'
 import { OPERATOR_ROLE, unmatchableReason } from '../../core/access/policy.ts'
 import { folderBaseName, parentFolderOf } from '../../core/access/tiers.ts'
 import { describeReferences, findOrphanedReferences } from '../../core/groups/folder-references.ts'
+import { memberText } from '../../core/groups/group-config.ts'
 import { worldUsers } from '../../core/groups/world-users.ts'
 import { groupDirs, type Layout } from '../../core/layout.ts'
 import { proxydRoutes } from '../../core/links/proxyd-routes.ts'
@@ -34,6 +35,8 @@ interface StoreContents {
   readonly grants: Awaited<ReturnType<typeof acl.list>>
   readonly members: Awaited<ReturnType<typeof aclMembership.list>>
   readonly routes: Awaited<ReturnType<typeof routes.list>>
+  /** Folders with links of reach `work` that do not say which directories their turns may write. */
+  readonly defaultWorkPaths: readonly string[]
   /** Rows of paths that rows cannot take. */
   readonly reservedPaths: readonly string[]
   readonly taskCount: number
@@ -72,6 +75,7 @@ export async function readStoreContents(tx: Tx, quotas: StorageQuotas): Promise<
     grants: await acl.list(tx),
     members: await aclMembership.list(tx),
     routes: await routes.list(tx),
+    defaultWorkPaths: await listDefaultWorkPaths(tx),
     reservedPaths: await listReservedPaths(tx),
     taskCount: await scheduledTasks.count(tx),
     orphanedTasks: await listOrphanedTasks(tx),
@@ -84,6 +88,17 @@ export async function readStoreContents(tx: Tx, quotas: StorageQuotas): Promise<
     worldCount: await worldUsers.count(tx),
     newestAuditAt: last?.created_at,
   }
+}
+
+async function listDefaultWorkPaths(tx: Tx): Promise<string[]> {
+  const rows = await query(
+    tx,
+    { folder: text, config: optional(text) },
+    `select folder, config from groups where folder in (
+       select target_folder from route_tokens where coalesce(tools, case when substr(jid, 1, 5) = 'hook:' then 'work' end) = 'work')
+     order by folder`,
+  )
+  return rows.filter(({ config }) => memberText(config, 'work_paths') === undefined).map(({ folder }) => folder)
 }
 
 async function listReservedPaths(tx: Tx): Promise<string[]> {
@@ -129,6 +144,7 @@ export async function checkStoreContents(contents: StoreContents): Promise<Docto
     checkRoutes(contents, overlaps),
     checkChats(contents, overlaps),
     checkPaths(contents),
+    checkWorkPaths(contents),
     checkTasks(contents),
     checkLeftovers(contents),
     await checkFolders(contents),
@@ -202,6 +218,13 @@ function checkChats({ instance }: StoreContents, { contested }: RouteOverlaps): 
   )
   const next = `svc route ${instance} rm ${contested[0]?.route.id}, and add it again with another --seq`
   return asNote(makeFinding('chats', faults, 'no two routes with the same seq match the same chat', next))
+}
+
+/** A turn of reach `work` that has to write elsewhere fails. */
+function checkWorkPaths({ defaultWorkPaths, instance }: StoreContents): DoctorFinding {
+  const faults = defaultWorkPaths.map((folder) => `turns of webhooks write only data/ in the workspace of ${folder}`)
+  const next = `svc group ${instance} set ${defaultWorkPaths[0]} work_paths data`
+  return asNote(makeFinding('work paths', faults, 'every folder with webhooks says what they may write', next))
 }
 
 /** Written before the path was reserved. */

@@ -45,7 +45,10 @@ onEveryEngine('attachments of a message', (engine) => {
     const { messages } = await keep()
     const [kept] = JSON.parse(messages[0]?.envelope?.attachments ?? '')
     assert.match(kept.path, /^\/home\/chat\/media\/\d{8}\/\d+-0-a\.txt$/)
-    const inChat = join(chatDir(places, 'main', 'web:main'), kept.path.slice('/home/chat/'.length))
+    const inChat = join(
+      chatDir(places, { folder: 'main', jid: 'web:main', reach: 'chat' }),
+      kept.path.slice('/home/chat/'.length),
+    )
     assert.equal(readFileSync(inChat, 'utf8'), 'hello')
     assert.deepEqual(readdirSync(home), [])
   })

@@ -86,7 +86,7 @@ function isVisitorTurn(turn: Turn): boolean {
 
 function openDirectory(layout: Layout, turn: Turn): Promise<Directory | undefined> {
   const { folder, jid } = turn
-  return isVisitorTurn(turn) ? makeChatHome(layout, folder, jid) : openHome(layout, folder)
+  return isVisitorTurn(turn) ? makeChatHome(layout, { folder, jid, reach: 'chat' }) : openHome(layout, folder)
 }
 
 /** The file name without path separators and other special characters. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { readFileSync, type Stats, statSync } from 'node:fs'
+import { readFileSync, rmSync, type Stats, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { type TestContext, test } from 'node:test'
@@ -11,10 +11,12 @@ import { RunSockets } from '../../agent-socket/run-socket.ts'
 import { groups } from '../../core/groups/groups.ts'
 import { WorldOwners } from '../../core/groups/workspace-owner.ts'
 import { chatDir } from '../../core/layout.ts'
-import { conversations } from '../../core/turns/conversations.ts'
+import { conversations, resetSessions } from '../../core/turns/conversations.ts'
 import type { ClaimedTurn } from '../../core/turns/turn-claim.ts'
 import { createToolList, type ToolList } from '../../faces/tool-list.ts'
+import { timestamp } from '../../lib/clock.ts'
 import { readSettings } from '../../lib/settings.ts'
+import { groupsResource } from '../../resources/groups.ts'
 import { secretsResource } from '../../resources/secrets.ts'
 import { RUNTIME_SETTINGS } from '../../runtimes/settings.ts'
 import type { StoreAddress } from '../../store/index.ts'
@@ -119,7 +121,7 @@ onEveryEngine('a run', (engine) => {
     const { chat, env } = await jobOf('web:team')
     assert.deepEqual(env, { ANTHROPIC_API_KEY: 'of team' })
     const layout = on.host.layout ?? assert.fail('it has files')
-    assert.equal(chat?.path, chatDir(layout, 'team', 'web:team'))
+    assert.equal(chat?.path, chatDir(layout, { folder: 'team', jid: 'web:team', reach: 'chat' }))
     assert.deepEqual(chat?.children, new Set(['a', 'b']))
     await (await chat?.open())?.close()
     const [{ mode }, { mode: folderMode }] = [chat.path, dirname(chat.path)].map((path) => statSync(path)) as [
@@ -129,10 +131,57 @@ onEveryEngine('a run', (engine) => {
     assert.equal(mode & 0o777, 0o700)
     assert.equal(folderMode & 0o066, 0)
     chat?.onOmitted?.(3)
-    assert.deepEqual(on.warnings, ["the workspace of team has too many entries: visitors' turns do not see 3 or more"])
+    assert.deepEqual(on.warnings, [
+      'the workspace of team has too many entries: turns of reach chat do not see 3 or more',
+    ])
     assert.notEqual((await jobOf('web:team-2')).chat?.path, chat?.path)
-    const own = await jobOf('hook:team')
+    const own = await jobOf('slack:team')
     assert.deepEqual([own.chat, own.env], [undefined, { ANTHROPIC_API_KEY: 'of team', GITHUB_TOKEN: 'of team' }])
+  })
+
+  test('at reach work has the HOME of its chat and the folder’s secrets, and writes only the work paths', async (t) => {
+    const on = await open(t, engine)
+    await on.groups('team/reports')
+    const { create } = secretsResource.verbs
+    await on.cli.call(create, { scope_kind: 'folder', owner: 'team', key: 'GITHUB_TOKEN', value: 'of team' })
+    const layout = on.host.layout ?? assert.fail('it has files')
+    const jobOf = async (jid: string, session_id?: string): Promise<PreparedTurn['job']> => {
+      await on.ask('hi', { folder: 'team', jid, hasRound: false })
+      const claimed = await on.mustClaim()
+      const { job } = await on.prepare(claimed)
+      const { id: turn_id, fence } = claimed.turn
+      await on.submit('team', { turn_id, fence, session_id })
+      await on.end(claimed.turn)
+      return job
+    }
+    const { chat, env, openHome, home } = await jobOf('hook:team/ci', 's-hook')
+    assert.deepEqual(env, { GITHUB_TOKEN: 'of team' })
+    assert.equal(chat?.path, chatDir(layout, { folder: 'team', jid: 'hook:team/ci', reach: 'work' }))
+    assert.deepEqual([chat?.isVisitor, chat?.writable], [false, new Set(['data'])])
+    rmSync(join(home, 'data'), { recursive: true, force: true })
+    await (await openHome()).close()
+    assert.ok(statSync(join(home, 'data')).isDirectory())
+    const { set } = groupsResource.verbs
+    await on.cli.call(set, { folder: 'team', key: 'work_paths', to: 'out/, reports' })
+    const again = await jobOf('hook:team/ci')
+    // The workspace of a child is not theirs.
+    assert.deepEqual(again.chat?.writable, new Set(['out']))
+    assert.match(
+      again.prompt,
+      /^writable: \/home\/node\/out\/, \/home\/chat\/; the rest of the workspace is read-only$/m,
+    )
+    writeFileSync(join(home, 'file'), '')
+    await on.cli.call(set, { folder: 'team', key: 'work_paths', to: '["file"]' })
+    await (await (await jobOf('hook:team/ci')).openHome()).close()
+    assert.deepEqual(on.warnings, ['turns of reach work cannot write file of team: it is not a directory'])
+    const all = await jobOf('slack:team', 's-all')
+    assert.deepEqual([all.chat, all.sessionId, /^writable/m.test(all.prompt)], [undefined, undefined, false])
+    // One conversation, but each HOME has its own session.
+    assert.equal((await jobOf('hook:team/ci')).sessionId, 's-hook')
+    assert.equal((await jobOf('hook:team/other')).sessionId, undefined)
+    assert.equal((await jobOf('slack:team')).sessionId, 's-all')
+    await on.host.engine.transaction((tx) => resetSessions(tx, 'team', '', timestamp(on.host.clock.now())))
+    for (const jid of ['hook:team/ci', 'slack:team']) assert.equal((await jobOf(jid)).sessionId, undefined)
   })
 
   test('drops stored values with control characters, and warns', async (t) => {

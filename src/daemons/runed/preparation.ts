@@ -1,28 +1,29 @@
 // Prepares a claimed turn: attachments, prompt, session, budget, secrets, tool socket and runtime.
 import type { RunSockets } from '../../agent-socket/run-socket.ts'
 import type { ChatDirectory } from '../../cell/cell.ts'
-import { makeChatHome } from '../../core/chats/chat-home.ts'
+import { CHAT_HOME, makeChatHome } from '../../core/chats/chat-home.ts'
 import { configFingerprint } from '../../core/groups/config-fingerprint.ts'
-import { launchConfig, offeredTools } from '../../core/groups/group-config.ts'
+import { launchConfig, offeredTools, workPaths } from '../../core/groups/group-config.ts'
 import { childNames, groups } from '../../core/groups/groups.ts'
-import { openHome } from '../../core/groups/workspace-home.ts'
+import { AGENT_HOME, openHome } from '../../core/groups/workspace-home.ts'
 import type { WorldOwners } from '../../core/groups/workspace-owner.ts'
 import { readWorkspaceTexts } from '../../core/groups/workspace-texts.ts'
-import { chatDir, groupDirs, type Layout } from '../../core/layout.ts'
+import { type ChatPlace, chatDir, groupDirs, type Layout } from '../../core/layout.ts'
 import { decodeContent } from '../../core/messages/messages.ts'
 import { renderPrompt } from '../../core/prompt/prompt.ts'
 import { type GatheredPrompt, gatherPromptParts } from '../../core/prompt/prompt-parts.ts'
 import { mayUseDirectives, stripDirective } from '../../core/routing/message-directive.ts'
 import { displayTopic } from '../../core/routing/routing-decision.ts'
 import { openSecrets, readSecretLevels } from '../../core/secrets/run-secrets.ts'
-import { type Conversation, conversations, resetSessions } from '../../core/turns/conversations.ts'
+import { type Conversation, conversations, resetSessionOf } from '../../core/turns/conversations.ts'
 import type { ClaimedMessage, ClaimedTurn } from '../../core/turns/turn-claim.ts'
 import { turnLogFile } from '../../core/turns/turn-log-files.ts'
 import { reachOfTurn, type Turn } from '../../core/turns/turns.ts'
 import { isPlainValue } from '../../core/values.ts'
 import type { ToolCallReport } from '../../faces/mcp.ts'
 import { timestamp } from '../../lib/clock.ts'
-import { refuse } from '../../lib/refusal.ts'
+import type { Directory } from '../../lib/files/directory.ts'
+import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import type { Runtimes } from '../../runtimes/index.ts'
 import type { TurnMessage } from '../../runtimes/runtime.ts'
@@ -74,7 +75,7 @@ export function turnPreparation(options: PreparationOptions): (claimed: ClaimedT
         levels,
         config: launchConfig(group?.config, (message) => warn(`group ${folder}: ${message}`)),
         secrets: openSecrets(levels, keyring, reach, warn),
-        children: reach === 'chat' ? await childNames(tx, folder) : undefined,
+        children: reach === 'all' ? undefined : await childNames(tx, folder),
       }
     }
     let [gathered, { settings, mark }] = await Promise.all([engine.read(gather), options.settings.read()])
@@ -82,8 +83,9 @@ export function turnPreparation(options: PreparationOptions): (claimed: ClaimedT
       await resetSession(host, turn, now)
       gathered = await engine.read(gather)
     }
-    const { conversation, config, children } = gathered
-    const sessionId = turn.is_isolated ? undefined : validSession(conversation?.session_id, warn)
+    const { conversation, config } = gathered
+    const sessionId = turn.is_isolated ? undefined : validSession(gathered.session, warn)
+    const chat = reach === 'all' ? undefined : chatDirectory(options, { folder, jid, reach }, config, gathered.children)
     await markShown(engine.transaction.bind(engine), conversation, gathered.observed_seq)
     const runtime = await runtimes.runtimeFor(config, settings)
     let hadOutage = false
@@ -117,17 +119,19 @@ export function turnPreparation(options: PreparationOptions): (claimed: ClaimedT
         topic: displayTopic(turn.topic),
         jid,
         sender: turn.sender,
-        prompt: renderPrompt(gathered.parts),
+        prompt: renderPrompt({ ...gathered.parts, writable: chat && writablePaths(chat) }),
         messages: messages.map((message) =>
           jobMessageOf(message, { folder, topic: displayTopic(turn.topic), assistantName }),
         ),
         sentCount: turn.replies,
         sessionId,
-        parentSessionId: sessionId === undefined ? validSession(conversation?.parent_session, warn) : undefined,
+        // Its files are in the HOME of reach `all`, or in that of the same visitors' chat.
+        parentSessionId:
+          sessionId === undefined && reach !== 'work' ? validSession(conversation?.parent_session, warn) : undefined,
         socket: socket.path,
         home: dirs.home,
-        openHome: async () => (await openHome(layout, folder)) ?? refuse('not_found', `${folder} has no workspace`),
-        chat: children && chatDirectory(options, { folder, jid, children }),
+        openHome: () => openWorkspace(options, folder, chat?.writable),
+        chat,
         readText: (name) => readWorkspaceTexts(layout, folder, [name], FILE_BYTES_MAX)[0],
         logFile,
         moneyCents: turn.money_cents,
@@ -143,24 +147,55 @@ export function turnPreparation(options: PreparationOptions): (claimed: ClaimedT
 
 function chatDirectory(
   { layout, warn }: PreparationOptions,
-  { folder, jid, children }: { folder: string; jid: string; children: ReadonlySet<string> },
+  place: ChatPlace,
+  config: Readonly<Record<string, unknown>>,
+  children: ReadonlySet<string> = new Set(),
 ): ChatDirectory {
+  const { folder, reach } = place
+  const names = reach === 'chat' ? [] : workPaths(config)
   return {
-    path: chatDir(layout, folder, jid),
-    open: () => makeChatHome(layout, folder, jid),
+    path: chatDir(layout, place),
+    open: () => makeChatHome(layout, place),
     children,
+    isVisitor: reach === 'chat',
+    // The workspace of a child belongs to the child.
+    writable: new Set(names.filter((name) => !children.has(name))),
     onOmitted: (count) =>
-      warn(`the workspace of ${folder} has too many entries: visitors' turns do not see ${count} or more`),
+      warn(`the workspace of ${folder} has too many entries: turns of reach ${reach} do not see ${count} or more`),
   }
 }
 
-function isSessionExpired({ conversation, lastSessionLog }: GatheredPrompt, now: number): boolean {
-  return conversation?.session_id !== undefined && Date.parse(lastSessionLog?.ended_at ?? '') < now - SESSION_IDLE_MS
+/** For the prompt of a run of reach `work`. */
+function writablePaths({ isVisitor, writable }: ChatDirectory): string[] | undefined {
+  return isVisitor ? undefined : [...[...writable].map((name) => `${AGENT_HOME}/${name}/`), `${CHAT_HOME}/`]
 }
 
-async function resetSession({ engine }: InstanceHost, { folder, topic }: Turn, now: number): Promise<void> {
+/** Creates the directories that the run may write, so that they can be mounted. */
+async function openWorkspace(
+  { layout, warn }: PreparationOptions,
+  folder: string,
+  writable: ReadonlySet<string> = new Set(),
+): Promise<Directory> {
+  const home = (await openHome(layout, folder)) ?? refuse('not_found', `${folder} has no workspace`)
+  for (const name of writable) {
+    try {
+      await (await home.makePath(name)).close()
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error
+      warn(`turns of reach work cannot write ${name} of ${folder}: it is not a directory`)
+    }
+  }
+  return home
+}
+
+function isSessionExpired({ session, lastSessionLog }: GatheredPrompt, now: number): boolean {
+  return session !== undefined && Date.parse(lastSessionLog?.ended_at ?? '') < now - SESSION_IDLE_MS
+}
+
+async function resetSession({ engine }: InstanceHost, turn: Turn, now: number): Promise<void> {
+  const { folder, topic } = turn
   await engine.transaction(async (tx) => {
-    await resetSessions(tx, folder, topic, timestamp(now))
+    await resetSessionOf(tx, turn, reachOfTurn(turn), timestamp(now))
     const note = 'The previous session was long ago; this is a new one.'
     await conversations.update(tx, { folder, topic }, { note })
   })

@@ -5,7 +5,7 @@ import { filterOutput } from '../../core/delivery/output-filter.ts'
 import { readConfigFingerprint } from '../../core/groups/config-fingerprint.ts'
 import { lockTurnOrder } from '../../core/messages/messages.ts'
 import { ENDED_TWICE } from '../../core/processes/suspects.ts'
-import { conversations, folderTurns, resetSessions } from '../../core/turns/conversations.ts'
+import { conversations, folderTurns, resetSessionOf } from '../../core/turns/conversations.ts'
 import { recordCost } from '../../core/turns/costs.ts'
 import { type WriteContext, writeContextOf } from '../../core/turns/rounds.ts'
 import { CRASHES_MAX } from '../../core/turns/suspect-turns.ts'
@@ -27,6 +27,7 @@ import {
   listRunningTurns,
   type ModelCost,
   postponeTurn,
+  reachOfTurn,
   releaseTurn,
   resetFailures,
   retryTurn,
@@ -375,7 +376,7 @@ export class TurnRunner {
     const { host } = this.#options
     const { folder, topic } = turn
     await this.#write(async (tx) => {
-      await resetSessions(tx, folder, topic, timestamp(host.clock.now()))
+      await resetSessionOf(tx, turn, reachOfTurn(turn), timestamp(host.clock.now()))
       const note = 'The previous session could not be resumed; this is a new one.'
       await conversations.update(tx, { folder, topic }, { note })
       await retryTurn(tx, turn, host.clock.now(), reason)

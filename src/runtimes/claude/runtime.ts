@@ -102,7 +102,7 @@ function buildFlags(job: Job, mcp: string, cell: Cell, model: string | undefined
   if (moneyCents !== undefined) flags.push('--max-budget-usd', (Math.max(1, moneyCents) / 100).toFixed(2))
   const guide = [
     ...(isSealed ? [] : [describePaths(job, cell.visiblePaths(job))]),
-    ...(job.chat ? [VISITOR_GUIDE] : []),
+    ...(job.chat?.isVisitor ? [VISITOR_GUIDE] : []),
   ]
   if (guide.length > 0) flags.push('--append-system-prompt', guide.join(' '))
   return flags

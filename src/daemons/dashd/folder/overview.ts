@@ -22,6 +22,10 @@ const SETTINGS: Readonly<Partial<Record<GroupKey, Pick<FormField, 'label' | 'hin
     label: 'Tools',
     hint: 'Names of the tools that runs are offered, with "*" for any characters; empty for all.',
   },
+  work_paths: {
+    label: 'Writable directories',
+    hint: 'Directories of the workspace that webhooks and members may have the agent write, separated by commas; empty for data. Write [] for none.',
+  },
   observe_window_messages: { label: 'Observed messages', hint: 'How many a turn sees; empty for the default.' },
   observe_window_chars: { label: 'Observed characters', hint: 'How many of them a turn sees; empty for the default.' },
   max_children: { label: 'Children', hint: 'How many folders its agent may create below; empty for the default.' },
