@@ -3,6 +3,7 @@
 import { isToolDenied } from '../core/access/policy.ts'
 import { mayReachFolder } from '../core/access/tiers.ts'
 import { findChatFolder, hasRouteInto } from '../core/routing/chat-folder.ts'
+import { findLiveEngagement } from '../core/routing/engagements.ts'
 import { refuse } from '../lib/refusal.ts'
 import { hasTool, INSTANCE_SCOPE, mustHaveTool } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
@@ -57,4 +58,24 @@ async function isInReach(ctx: Context, folder: string, jid: string, owner: strin
   // A delegated turn answers in the chat of another folder.
   if ((await ctx.turn())?.jid === jid) return true
   return hasRouteInto(ctx.tx, jid, folder, ctx.routes)
+}
+
+interface ConversationOwner {
+  readonly isOwn: boolean
+  readonly engaged: string | undefined
+  /** Undefined for a chat without a route. */
+  readonly owner: string | undefined
+}
+
+/** Who owns a conversation: the folder that is engaged in it, or the one that the chat is routed to, which may take it back. */
+export async function findConversationOwner(
+  ctx: Context,
+  { jid, topic, folder }: { readonly jid: string; readonly topic: string; readonly folder: string },
+): Promise<ConversationOwner> {
+  const engaged = await findLiveEngagement(ctx.tx, jid, topic, ctx.clock.now())
+  const home = await findChatFolder(ctx.tx, jid, ctx.routes)
+  const owner = engaged ?? home
+  // A chat without a route belongs to the folder whose turn answers in it.
+  const isOwn = owner === undefined ? (await ctx.turn())?.jid === jid : engaged === folder || home === folder
+  return { isOwn, engaged, owner }
 }

@@ -2,11 +2,10 @@
 // docs/decisions.md#engage-and-disengage.
 import { z } from 'zod'
 import { mayReachFolder } from '../core/access/tiers.ts'
-import { findChatFolder } from '../core/routing/chat-folder.ts'
-import { disengage, engage, findLiveEngagement } from '../core/routing/engagements.ts'
+import { disengage, engage } from '../core/routing/engagements.ts'
 import { checkedText, Jid, line } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { mustNotBeGuestTurn, mustReachChat } from '../permissions/chat-access.ts'
+import { findConversationOwner, mustNotBeGuestTurn, mustReachChat } from '../permissions/chat-access.ts'
 import { actingFolder, mustHaveTool } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { defineTool } from '../registry/tool.ts'
@@ -64,18 +63,9 @@ async function mustOwn(ctx: Context, { jid, topic }: Conversation): Promise<void
   const { folder } = caller
   await mustHaveTool(ctx, folder)
   await mustNotBeGuestTurn(ctx)
-  const [engaged, home] = [
-    await findLiveEngagement(ctx.tx, jid, topic, ctx.clock.now()),
-    await findChatFolder(ctx.tx, jid, ctx.routes),
-  ]
-  // The folder that the chat is routed to may take it back.
-  if (engaged === folder || home === folder) return
-  const owner = engaged ?? home
-  // A chat without a route belongs to the folder whose turn answers in it.
-  if (owner === undefined) {
-    if ((await ctx.turn())?.jid === jid) return
-    return refuse('forbidden', `${ctx.tool}: the chat ${jid} has no route in this instance`)
-  }
+  const { isOwn, engaged, owner } = await findConversationOwner(ctx, { jid, topic, folder })
+  if (isOwn) return
+  if (owner === undefined) return refuse('forbidden', `${ctx.tool}: the chat ${jid} has no route in this instance`)
   if (engaged === undefined && !mayReachFolder(folder, owner))
     refuse('forbidden', `${ctx.tool}: the chat ${jid} belongs to a folder outside ${folder}`)
   // The owner's name is shown only to folders that may reach it.

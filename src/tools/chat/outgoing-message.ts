@@ -6,7 +6,7 @@ import { type OutboundMessage, type RecordedOutbound, recordOutbound } from '../
 import { findChatFolder } from '../../core/routing/chat-folder.ts'
 import { engagesChat, topicIn } from '../../core/turns/turns.ts'
 import { refuse } from '../../lib/refusal.ts'
-import { mustReachChat } from '../../permissions/chat-access.ts'
+import { findConversationOwner, mustReachChat } from '../../permissions/chat-access.ts'
 import type { Context, InstanceHost } from '../../registry/context.ts'
 
 /** `authorize` of a tool that acts in a chat. For a bare folder, the chat it resolves to is checked too. */
@@ -34,14 +34,18 @@ export async function recordMessage(
   const { caller, tx } = ctx
   const { jid } = message
   const turn = await ctx.turn()
+  // Clients of a link's chat read one topic and would not see a message outside of it.
+  const topic = isThreaded || isLinkChat(jid) ? topicIn(turn, jid) : ''
+  const folder = caller.kind === 'agent' ? caller.folder : await findChatFolder(tx, jid, ctx.routes)
+  const mayEngage = folder !== undefined && !isLinkChat(jid) && (turn === undefined || engagesChat(turn))
   const recorded = await recordOutbound(tx, ctx, ctx.rules, {
     leaseMs: DELIVERY_LEASE_MS,
     ...message,
-    // Clients of a link's chat read one topic and would not see a message outside of it.
-    topic: isThreaded || isLinkChat(jid) ? topicIn(turn, jid) : '',
-    folder: caller.kind === 'agent' ? caller.folder : await findChatFolder(tx, jid, ctx.routes),
+    topic,
+    folder,
     turn_id: turn?.id,
-    engages: turn === undefined || engagesChat(turn),
+    // Otherwise one message would take over the chat of a folder below.
+    engages: mayEngage && (await findConversationOwner(ctx, { jid, topic, folder })).isOwn,
   })
   const { keys, isDelivered, fence } = recorded
   tx.onCommit(() => ctx.signals.emit(keys, !isDelivered && fence === 0 ? ['outbox'] : []))
