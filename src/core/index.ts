@@ -45,6 +45,8 @@ import { ratedTasks, taskRates } from './schedule/task-rates.ts'
 import { scheduledTasks, taskRunLogs } from './schedule/tasks.ts'
 import { channelSecrets } from './secrets/channel-secrets.ts'
 import { modelKeys } from './secrets/model-keys.ts'
+import { operatorEndpoints } from './secrets/operator-endpoints.ts'
+import { secrets } from './secrets/secrets.ts'
 import { signingKeys } from './secrets/signing-keys.ts'
 import { conversations, folderTurns, sessionLog, workSessions } from './turns/conversations.ts'
 import { costLog, dailyCosts, users } from './turns/costs.ts'
@@ -65,6 +67,8 @@ export const coreTables = [
   webHosts,
   routeTokens,
   networkRules,
+  secrets,
+  operatorEndpoints,
   signingKeys,
   identities,
   identityClaims,

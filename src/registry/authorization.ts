@@ -74,6 +74,11 @@ export async function canOperate(ctx: AdministrationContext, folder: string): Pr
   return isAdmin(ctx, folder)
 }
 
+/** Whether the call is one of the command line or of an operator. */
+export async function isByOperator(ctx: AdministrationContext): Promise<boolean> {
+  return ctx.caller.kind === 'host' || (await canOperate(ctx, INSTANCE_SCOPE))
+}
+
 /** The face `dash` is set only after a session was authenticated. */
 function isAtDashboard({ caller, face }: Context): boolean {
   return face === 'dash' && caller.kind === 'person' && caller.session !== undefined

@@ -4,11 +4,12 @@ import { memberText } from '../core/groups/group-config.ts'
 import { groups } from '../core/groups/groups.ts'
 import { MODEL_SETTINGS, ModelKey, modelKeyContext, modelKeys } from '../core/secrets/model-keys.ts'
 import { MODEL_FAMILIES } from '../core/secrets/model-variables.ts'
-import { secretContext, secrets } from '../core/secrets/secrets.ts'
+import { writeSecret } from '../core/secrets/operator-endpoints.ts'
+import { secrets } from '../core/secrets/secrets.ts'
 import { EnvValue, Folder } from '../core/values.ts'
 import { editEnvFile, readEnvText } from '../lib/files/env-file.ts'
 import { refuse } from '../lib/refusal.ts'
-import { INSTANCE_SCOPE, operatorOn, requireOperator } from '../registry/authorization.ts'
+import { INSTANCE_SCOPE, isByOperator, operatorOn, requireOperator } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
@@ -86,10 +87,8 @@ export const modelKeysResource = defineResource({
           refuse('not_found', `there is no group ${folder}`)
         const nameOf = (key: string) => ({ scope_kind: 'folder' as const, owner: folder, key })
         for (const key of cleared) await secrets.remove(ctx.tx, nameOf(key))
-        for (const { key, value } of wanted) {
-          const sealed = ctx.keyring.seal(value, secretContext(nameOf(key)))
-          await secrets.upsert(ctx.tx, { ...nameOf(key), value: sealed, created_at: ctx.now })
-        }
+        const writer = { ...ctx, isByOperator: () => isByOperator(ctx) }
+        for (const { key, value } of wanted) await writeSecret(writer, nameOf(key), value)
       },
     }),
   }),

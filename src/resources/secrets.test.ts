@@ -3,8 +3,10 @@ import { test } from 'node:test'
 import { agent, isRefusal, onEveryEngine, person, testHost } from '../../test/support/host.ts'
 import { run } from '../../test/support/sql.ts'
 import { openKeyring } from '../core/secrets/keyring.ts'
+import { readRunSecrets } from '../core/secrets/run-secrets.ts'
 import { secretContext } from '../core/secrets/secrets.ts'
 import { callVerb } from '../registry/call.ts'
+import type { Tx } from '../store/engine.ts'
 import { auditResource } from './audit.ts'
 import { secretsResource } from './secrets.ts'
 
@@ -47,6 +49,40 @@ onEveryEngine('secrets', (engine) => {
       secrets.map(({ created_at }) => created_at),
       ['2026-01-01T00:00:01.000Z'],
     )
+  })
+
+  test('an endpoint of a model on a private network is set by operators only', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('team')
+    await at.grant('github:1', 'admin', 'team')
+    await at.operator('github:9')
+    const url = { scope_kind: 'folder', owner: 'team', key: 'OPENAI_BASE_URL' } as const
+    const mine = { scope_kind: 'user', owner: 'github:1', key: 'ANTHROPIC_BASE_URL' } as const
+    const publicOnly = async (sub?: string) => {
+      const read = (tx: Tx) => readRunSecrets(tx, at.host.keyring, { folder: 'team', sub, reach: 'all' }, assert.fail)
+      return [...(await at.host.engine.read(read)).publicOnly].sort()
+    }
+    const admin = at.as(person('github:1'))
+    const PRIVATE = ['127.0.0.1', '10.1.2.3:8000', '[::1]', '8.8.8.8', 'localhost', 'ollama', 'gpu.lan', 'a.internal.']
+    for (const host of PRIVATE)
+      for (const name of [url, mine])
+        await assert.rejects(
+          admin.call(create, { ...name, value: `http://${host}/v1` }),
+          isRefusal('forbidden', 'is set by operators only'),
+          host,
+        )
+    await admin.call(create, { ...url, value: 'https://models.example/v1' })
+    // A name may lead anywhere later.
+    assert.deepEqual(await publicOnly(), ['OPENAI_BASE_URL'])
+    await at.as(person('github:9')).call(create, { ...url, value: 'http://10.1.2.3:8000/v1' })
+    assert.deepEqual(await publicOnly(), [])
+    await admin.call(create, { ...url, value: 'https://models.example/v1' })
+    assert.deepEqual(await publicOnly(), ['OPENAI_BASE_URL'])
+    await at.cli.call(create, { ...url, value: 'http://ollama:11434/v1' })
+    await admin.call(create, { ...mine, value: 'https://models.example' })
+    assert.deepEqual(await publicOnly('github:1'), ['ANTHROPIC_BASE_URL'])
+    // Other secrets may be any text.
+    await admin.call(create, { ...KEY, value: 'http://127.0.0.1/' })
   })
 
   test('empty values, bad keys, unknown folders and unknown members are refused and change nothing', async (t) => {

@@ -1,9 +1,10 @@
 // Secrets of folders and users. They can be written and deleted but not read, and are stored encrypted.
 import { principalOf } from '../core/access/caller.ts'
-import { Secret, SecretName, secretContext, secrets } from '../core/secrets/secrets.ts'
+import { writeSecret } from '../core/secrets/operator-endpoints.ts'
+import { Secret, SecretName, secrets } from '../core/secrets/secrets.ts'
 import { codePoints, EnvValue, FOLDER_SHAPE, folderFault, SUB_SHAPE, Sub } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { canOperate, INSTANCE_SCOPE, mustHaveTool, operatorWho } from '../registry/authorization.ts'
+import { canOperate, INSTANCE_SCOPE, isByOperator, mustHaveTool, operatorWho } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { listPage, listSchema, mustFindGroup, Paging } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
@@ -38,8 +39,7 @@ export const secretsResource = defineResource({
       },
       run: async (ctx, { value, ...key }) => {
         if (key.scope_kind === 'folder') await mustFindGroup(ctx, key.owner)
-        const sealed = ctx.keyring.seal(value, secretContext(key))
-        await table.upsert(ctx.tx, { ...key, value: sealed, created_at: ctx.now })
+        await writeSecret({ ...ctx, isByOperator: () => isByOperator(ctx) }, key, value)
         return { ...key, created_at: ctx.now }
       },
     }),

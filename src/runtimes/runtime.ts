@@ -56,6 +56,8 @@ export interface Job {
   readonly env: Readonly<Record<string, string>>
   /** The variables of `env` that are the sender's own secrets. */
   readonly personal?: ReadonlySet<string> | undefined
+  /** Variables with endpoints that cannot be on this machine or a private network. */
+  readonly publicOnly?: ReadonlySet<string> | undefined
   /** The `config` of the group. */
   readonly config?: Readonly<Record<string, unknown>> | undefined
   /** When the turn last used its socket, in milliseconds since 1970. Counts as activity, like output. */

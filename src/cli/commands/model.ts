@@ -88,7 +88,7 @@ async function setModel(
   isTested: boolean,
 ): Promise<void> {
   const { host, sources, layout } = await svc.open()
-  const access = { host, sources, layout, folder, call: svc.call }
+  const access = { host, sources, layout, folder, call: svc.call, isOperator: true }
   const test = (config: ModelConfig): Promise<ModelTestResult> => callWithNotice(svc, config)
   const { after, tested, written } = await changeModel(access, answers, isTested ? test : undefined)
   if (svc.print.json) return svc.print.record({}, { ...toModelRecord(after), written, ...tested })

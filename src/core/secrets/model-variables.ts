@@ -11,6 +11,9 @@ export const ANTHROPIC_VARIABLES = [
   'CLAUDE_CODE_OAUTH_TOKEN',
 ] as const
 
+/** Variables that name an endpoint. */
+export const MODEL_URLS: readonly string[] = ['ANTHROPIC_BASE_URL', 'OPENAI_BASE_URL']
+
 export const MODEL_FAMILIES: readonly (readonly string[])[] = [OPENAI_VARIABLES, ANTHROPIC_VARIABLES]
 
 /** Whether secrets set an endpoint of this family; then the instance's settings for it do not apply. */

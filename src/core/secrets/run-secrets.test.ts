@@ -90,6 +90,7 @@ onEveryEngine('the secrets of a run', (engine) => {
     assert.deepEqual(await on.runSecretsOf('team/a', 'github:1', 'chat'), {
       env: { ANTHROPIC_API_KEY: 'of team', OPENAI_API_KEY: 'of a' },
       personal: new Set(),
+      publicOnly: new Set(),
     })
     for (const reach of ['work', 'all'] as const)
       assert.deepEqual((await on.runSecretsOf('team/a', 'github:1', reach)).env, {

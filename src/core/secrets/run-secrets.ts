@@ -7,7 +7,7 @@ import type { Reach } from '../access/reach.ts'
 import { selfAndAncestors } from '../access/tiers.ts'
 import { isPlainValue } from '../values.ts'
 import type { Keyring } from './keyring.ts'
-import { MODEL_FAMILIES } from './model-variables.ts'
+import { MODEL_FAMILIES, MODEL_URLS } from './model-variables.ts'
 import { isLoaderVariable, isServiceVariable } from './reserved-variables.ts'
 import { type Secret, secretContext, secrets } from './secrets.ts'
 
@@ -22,6 +22,8 @@ export interface RunSecrets {
   readonly env: Record<string, string>
   /** Names of variables that the requesting person set. */
   readonly personal: ReadonlySet<string>
+  /** Names of the endpoints that no operator set; they cannot be on this machine or a private network. */
+  readonly publicOnly: ReadonlySet<string>
 }
 
 type Warn = (message: string) => void
@@ -33,21 +35,28 @@ export async function readRunSecrets(tx: Tx, keyring: Keyring, scope: RunScope, 
 export function openSecrets(levels: SecretLevels, keyring: Keyring, reach: Reach, warn: Warn): RunSecrets {
   const env: Record<string, string> = {}
   const personal = new Set<string>()
+  const publicOnly = new Set<string>()
   for (const { row, isModelVariable } of effectiveRows(levels)) {
     if (reach === 'chat' && !isModelVariable) continue
     if (isReserved(row, warn)) continue
     if (row.scope_kind === 'user') personal.add(row.key)
+    if (MODEL_URLS.includes(row.key) && !row.isByOperator) publicOnly.add(row.key)
     const value = tryOpenValue(row, keyring, warn)
     if (value !== undefined) env[row.key] = value
     // Without its base URL, the folder's key would go to the default endpoint; without its key, the instance's would be
     // used. An empty value makes the run fail instead.
     else if (isModelVariable) env[row.key] = ''
   }
-  return { env, personal }
+  return { env, personal, publicOnly }
 }
 
 /** Rows of the person, the folder and each ancestor, in this order; each level is sorted by key. */
-export type SecretLevels = readonly (readonly Secret[])[]
+export type SecretLevels = readonly (readonly RunSecret[])[]
+
+interface RunSecret extends Secret {
+  /** Set for endpoints of models. */
+  readonly isByOperator: boolean
+}
 
 export async function readSecretLevels(tx: Tx, { folder, sub: requester, reach }: RunScope): Promise<SecretLevels> {
   const sub = reach === 'chat' ? undefined : requester
@@ -55,9 +64,10 @@ export async function readSecretLevels(tx: Tx, { folder, sub: requester, reach }
   const ofPerson = sub === undefined ? '' : ` or (scope_kind = 'user' and owner = $${folders.length + 1})`
   const read = await query(
     tx,
-    secrets.decode,
-    `select ${secrets.columns.join(', ')} from secrets
-       where (scope_kind = 'folder' and owner in (${placeholders(folders.length)}))${ofPerson} order by key`,
+    (row): RunSecret => ({ ...secrets.decode(row), isByOperator: Number(row.by_operator) === 1 }),
+    `select ${secrets.columns.join(', ')}, case when scope_kind = 'folder' and exists (
+         select 1 from operator_endpoints e where e.owner = secrets.owner and e.key = secrets.key) then 1 else 0 end as by_operator
+       from secrets where (scope_kind = 'folder' and owner in (${placeholders(folders.length)}))${ofPerson} order by key`,
     [...folders, ...(sub === undefined ? [] : [sub])],
   )
   const personal = read.filter(({ scope_kind }) => scope_kind === 'user')
@@ -65,7 +75,7 @@ export async function readSecretLevels(tx: Tx, { folder, sub: requester, reach }
 }
 
 interface EffectiveRow {
-  readonly row: Secret
+  readonly row: RunSecret
   readonly isModelVariable: boolean
 }
 

@@ -88,7 +88,15 @@ async function openAccess(view: PageView): Promise<ModelAccess> {
   if (folder === undefined) await view.call(modelKeysResource.verbs.list, {})
   else await view.call(groupsResource.verbs.show, { folder })
   const layout = host.layout ?? refuse('unavailable', 'this process has no files of the instance')
-  return { host, layout, sources: await daemon.currentSources(), folder, call: view.call, keepsRuntime: true }
+  return {
+    host,
+    layout,
+    sources: await daemon.currentSources(),
+    folder,
+    call: view.call,
+    keepsRuntime: true,
+    isOperator: view.isOperator,
+  }
 }
 
 /** Whether agents of this process answer with the built-in demo, as far as this person may know. */
@@ -180,7 +188,8 @@ export async function renderModelSection(view: PageView): Promise<Html> {
 async function renderChange(view: PageView, config: ModelConfig): Promise<Html> {
   const mayChangeRuntime = await view.may(modelKeysResource.verbs.list, {})
   const kinds = Object.entries(KINDS).filter(
-    ([, { runtime }]) => mayChangeRuntime || (runtime === config.runtime && hasEndpoint(runtime)),
+    ([name, { runtime }]) =>
+      mayChangeRuntime || (runtime === config.runtime && hasEndpoint(runtime) && name !== 'local'),
   )
   if (kinds.length === 0) return html`<p class="muted">Only operators of this server can choose another runtime.</p>`
   const chosen = view.query.kind ?? ''

@@ -6,10 +6,13 @@ import { rootCauseOf } from '../../lib/http/error-cause.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { parseJson } from '../../lib/text/json.ts'
 import { trimTrailing } from '../../lib/text/trimming.ts'
+import { fetchPublic, PRIVATE_ADDRESS } from './public-fetch.ts'
 
 interface ModelApiEndpoint {
   readonly baseUrl: string
   readonly key?: string | undefined
+  /** Set for people who are not operators: the endpoint must be public, and errors do not quote it. */
+  readonly isPublicOnly?: boolean | undefined
 }
 
 const LIST_TIMEOUT_MS = 15_000
@@ -111,10 +114,11 @@ const URL_HINT = 'the URL usually ends with /v1'
 async function fetchJson(endpoint: ModelApiEndpoint, request: ModelApiRequest): Promise<unknown> {
   const { baseUrl, key } = endpoint
   const { path, body, timeoutMs } = request
+  const send = endpoint.isPublicOnly ? fetchPublic : fetch
   let response: Response
   let text: string
   try {
-    response = await fetch(`${trimTrailing(baseUrl, '/')}${path}`, {
+    response = await send(`${trimTrailing(baseUrl, '/')}${path}`, {
       method: body ? 'POST' : 'GET',
       // The request has a key, which is for this host only.
       redirect: 'manual',
@@ -136,6 +140,7 @@ async function fetchJson(endpoint: ModelApiEndpoint, request: ModelApiRequest): 
     return parseJson(text, VALUES_MAX)
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
+    if (endpoint.isPublicOnly) return refuse('unprocessable', `the response of ${baseUrl} is not JSON`, URL_HINT)
     const type = response.headers.get('content-type') ?? 'no content type'
     return refuse('unprocessable', `the response of ${baseUrl} is not JSON (${cell(type).slice(0, 80)})`, URL_HINT)
   }
@@ -156,6 +161,7 @@ function describeConnectionError(baseUrl: string, error: unknown, timeoutMs: num
   if (error instanceof DOMException && error.name === 'TimeoutError')
     return `${baseUrl} did not respond within ${timeoutMs / 1000} s`
   const { code, message } = rootCauseOf(error)
+  if (message === PRIVATE_ADDRESS) return `cannot reach ${baseUrl}: ${PRIVATE_ADDRESS}`
   if (code === 'ECONNREFUSED') return `${baseUrl} refused the connection: no server is running there`
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return `cannot reach ${baseUrl}: its host name was not found`
   if (message === 'bad port') return `cannot reach ${baseUrl}: this port is not allowed for HTTP`
@@ -172,6 +178,8 @@ async function refuseStatus(
   const { baseUrl, key } = endpoint
   // Not repeated: providers quote parts of the key in these messages.
   if (status === 401 || status === 403) return refuseKey(endpoint, status)
+  if (endpoint.isPublicOnly)
+    return refuse('unprocessable', `${baseUrl} responded with ${status}`, status === 404 ? URL_HINT : undefined)
   const body = cell((key ? text.replaceAll(key, '…') : text).trim()).slice(0, 4 * MESSAGE_MAX)
   const message = extractMessage(body).slice(0, MESSAGE_MAX)
   if (model !== undefined && (status === 404 || /model/i.test(message)) && status < 500) {

@@ -1,5 +1,6 @@
 // Reads, tests and changes the model of an instance or a folder, for `svc model` and the dashboard.
 import { groups } from '../../core/groups/groups.ts'
+import { publicEndpointFault } from '../../core/secrets/operator-endpoints.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { SettingSource } from '../../lib/settings.ts'
 import type { InstanceHost } from '../../registry/context.ts'
@@ -16,6 +17,8 @@ export interface ModelAccess extends ModelWriteAccess {
   readonly folder?: string | undefined
   /** Keeps the runtime of a folder out of its config if it is the inherited one: only operators may set it. */
   readonly keepsRuntime?: boolean
+  /** Others name public endpoints only. */
+  readonly isOperator: boolean
 }
 
 export type ModelReader = Pick<ModelAccess, 'host' | 'sources' | 'folder'>
@@ -48,7 +51,10 @@ export async function changeModel(
   const runtime = chooseRuntime(answers, current)
   const before = await readCurrentModel(access, runtime)
   const wanted = await resolveModel(runtime, answers, before)
-  const after = applyWantedModel(before, wanted)
+  const fault = access.isOperator || !wanted.endpoint ? undefined : publicEndpointFault(wanted.endpoint.baseUrl)
+  if (fault !== undefined) refuse('forbidden', fault)
+  const isPublicOnly = wanted.endpoint ? !access.isOperator : before.isPublicOnly
+  const after = { ...applyWantedModel(before, wanted), isPublicOnly }
   const tested = test && runtime !== 'demo' ? await test(after) : undefined
   const { config, key: currentKey } = before
   const keepsRuntime = access.keepsRuntime === true && runtime === current.runtime && runtime !== 'command'

@@ -31,6 +31,8 @@ export interface ModelConfig {
   readonly key?: string | undefined
   /** Where endpoint and key are set. */
   readonly endpointFrom?: string | undefined
+  /** Set if no operator set the endpoint: it must be public. */
+  readonly isPublicOnly?: boolean | undefined
   /** The folder whose secrets these are. */
   readonly endpointOwner?: string | undefined
   readonly model?: string | undefined
@@ -65,14 +67,23 @@ export async function readModelConfig(tx: Tx, query: ModelConfigQuery): Promise<
   const settings = openSealedKeys(written, await modelKeys.list(tx), keyring, warn)
   const row = folder === undefined ? undefined : await groups.find(tx, { folder })
   const config = launchConfig(row?.config, warn)
-  const { env } = folder === undefined ? { env: {} } : await readRunSecrets(tx, keyring, { folder, reach: 'all' }, warn)
+  const { env, publicOnly } =
+    folder === undefined
+      ? { env: {}, publicOnly: new Set<string>() }
+      : await readRunSecrets(tx, keyring, { folder, reach: 'all' }, warn)
   const ownRuntime = config.runtime
   const runtime = query.runtime ?? (typeof ownRuntime === 'string' ? ownRuntime : settings.AGENT_RUNTIME)
   const describe = (key: string): string => describeSource(sources, key)
   const runtimeFrom = typeof ownRuntime === 'string' ? `config of ${folder}` : describe('AGENT_RUNTIME')
   const base = { folder, runtime, runtimeFrom, settings, env, config, warnings }
-  if (runtime === 'openai') return { ...base, ...(await readOpenaiParts(tx, base, describe)) }
-  if (runtime === 'claude') return { ...base, ...(await readClaudeParts(tx, base, describe)) }
+  if (runtime === 'openai')
+    return { ...base, ...(await readOpenaiParts(tx, base, describe)), isPublicOnly: publicOnly.has('OPENAI_BASE_URL') }
+  if (runtime === 'claude')
+    return {
+      ...base,
+      ...(await readClaudeParts(tx, base, describe)),
+      isPublicOnly: publicOnly.has('ANTHROPIC_BASE_URL'),
+    }
   if (runtime === 'command') return { ...base, ...readCommandParts(base, describe) }
   return base
 }

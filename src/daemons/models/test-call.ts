@@ -4,6 +4,7 @@ import { ROOT_FOLDER } from '../../core/access/tiers.ts'
 import { openHome } from '../../core/groups/workspace-home.ts'
 import { WorldOwners } from '../../core/groups/workspace-owner.ts'
 import { groupDirs, type Layout } from '../../core/layout.ts'
+import { MODEL_URLS } from '../../core/secrets/model-variables.ts'
 import { makeProcessDirectory, removeProcessDirectory } from '../../lib/files/process-directory.ts'
 import { openLog } from '../../lib/log/log.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
@@ -31,7 +32,11 @@ export async function testModel(
   if (runtime === 'demo') return { answer: '(the built-in demo needs no model)', ms: 0 }
   const { answer, ms } =
     runtime === 'openai'
-      ? await callModel({ baseUrl: config.endpoint ?? '', key: config.key }, config.model ?? '', timeoutMs)
+      ? await callModel(
+          { baseUrl: config.endpoint ?? '', key: config.key, isPublicOnly: config.isPublicOnly },
+          config.model ?? '',
+          timeoutMs,
+        )
       : await runAgentProgram(host, layout, config, timeoutMs)
   return { answer: shorten(answer), ms }
 }
@@ -69,14 +74,16 @@ async function runAgentProgram(
   } catch (error) {
     if (!(error instanceof RunFault)) throw error
     const message = config.key ? error.message.replaceAll(config.key, '…') : error.message
-    throw new Refusal('unavailable', `a run in ${folder} failed: ${message}`)
+    // The message may quote the endpoint.
+    const detail = config.isPublicOnly ? '' : `: ${message}`
+    throw new Refusal('unavailable', `a run in ${folder} failed${detail}`)
   }
 }
 
 function makeTestJob(
   host: InstanceHost,
   layout: Layout,
-  { folder = ROOT_FOLDER, env, config }: ModelConfig,
+  { folder = ROOT_FOLDER, env, config, isPublicOnly }: ModelConfig,
   { user, logFile, timeoutMs }: Pick<Job, 'user' | 'logFile'> & { readonly timeoutMs: number },
 ): Job {
   const jid = `web:${folder}`
@@ -100,6 +107,7 @@ function makeTestJob(
     deadline: host.clock.now() + timeoutMs,
     hangMs: timeoutMs,
     env,
+    ...(isPublicOnly ? { publicOnly: new Set(MODEL_URLS) } : {}),
     config,
     signal: new AbortController().signal,
   }

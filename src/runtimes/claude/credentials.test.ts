@@ -35,12 +35,12 @@ suite('the credentials of a run', () => {
     assert.deepEqual([env, model], [{}, undefined])
   })
 
-  test('allow a private endpoint unless it is a personal secret', () => {
+  test('allow a private endpoint only if an operator set it', () => {
     const own = { ANTHROPIC_BASE_URL: 'http://10.0.0.1:8000' }
     const endpoint = { host: '10.0.0.1', port: 8000 }
     assert.deepEqual(resolveClaudeCredentials(settings, { env: own }).endpoint, { ...endpoint, mayBePrivate: true })
-    const personal = new Set(['ANTHROPIC_BASE_URL'])
-    assert.deepEqual(resolveClaudeCredentials(settings, { env: own, personal }).endpoint, {
+    const publicOnly = new Set(['ANTHROPIC_BASE_URL'])
+    assert.deepEqual(resolveClaudeCredentials(settings, { env: own, publicOnly }).endpoint, {
       ...endpoint,
       mayBePrivate: false,
     })

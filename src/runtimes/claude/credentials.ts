@@ -14,11 +14,11 @@ interface ClaudeCredentials {
 
 export function resolveClaudeCredentials(
   settings: RuntimeSettings,
-  job: Pick<Job, 'env' | 'personal'>,
+  job: Pick<Job, 'env' | 'publicOnly'>,
 ): ClaudeCredentials {
-  const { env, personal } = job
+  const { env, publicOnly } = job
   if (hasOwnEndpoint(env, ANTHROPIC_VARIABLES)) {
-    const mayBePrivate = !personal?.has('ANTHROPIC_BASE_URL')
+    const mayBePrivate = !publicOnly?.has('ANTHROPIC_BASE_URL')
     return { env: {}, endpoint: modelAddressOf(env.ANTHROPIC_BASE_URL ?? ANTHROPIC_PUBLIC_URL, mayBePrivate) }
   }
   const { ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY, CLAUDE_CODE_OAUTH_TOKEN, AGENT_MODEL: model } = settings

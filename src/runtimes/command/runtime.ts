@@ -1,5 +1,5 @@
 // Runs any program as an agent: the prompt is its stdin, its environment names the socket and the turn, stdout is the result.
-import { variablesForEndpoint } from '../../core/secrets/model-variables.ts'
+import { MODEL_URLS, variablesForEndpoint } from '../../core/secrets/model-variables.ts'
 import { requireSuccess, runAgentProgram } from '../agent-process.ts'
 import { ANSWER_MAX, type Job, oversizedAnswer, RunFault, type Runtime } from '../runtime.ts'
 import type { RuntimeContext } from '../runtime-context.ts'
@@ -8,6 +8,7 @@ export async function openRuntime(context: RuntimeContext): Promise<Runtime> {
   return {
     name: 'command',
     run: async (given) => {
+      // The program may call either provider.
       const job = { ...given, env: variablesForEndpoint(given.env, given.personal, MODEL_URLS) }
       let result = ''
       const exit = await runAgentProgram(context, job, {
@@ -24,9 +25,6 @@ export async function openRuntime(context: RuntimeContext): Promise<Runtime> {
     close: async () => undefined,
   }
 }
-
-/** The program may call either provider. */
-const MODEL_URLS = ['ANTHROPIC_BASE_URL', 'OPENAI_BASE_URL']
 
 /** The group's command, or else the instance's. A list is a program with arguments; a string is a shell command. */
 function buildArgv({ config }: Job, instance: string | undefined): readonly string[] {

@@ -39,7 +39,7 @@ async function runOpenai(context: RuntimeContext, job: Job): Promise<AgentRunRes
     {
       argv: [cell.pathInside(process.execPath), cell.pathInside(AGENT)],
       input: JSON.stringify(task),
-      endpoint: networkEndpoint(endpoint.baseUrl, !job.personal?.has('OPENAI_BASE_URL')),
+      endpoint: networkEndpoint(endpoint.baseUrl, !job.publicOnly?.has('OPENAI_BASE_URL')),
       onLine: (line, isPiece) => {
         if (isPiece) hasLongLine = true
         else outcome = readOutcome(line) ?? outcome

@@ -113,7 +113,18 @@ suite('the page of the model', () => {
     assert.match(await followForm(dash.admin, `${path}&kind=other`, inherited), /large at .* answered in/)
     assert.equal(endpoint.asked.at(-1)?.headers.authorization, `Bearer ${INSTANCE_KEY}`)
     const form = { action: 'set_model', kind: 'other', base_url: endpoint.url, model: 'large', key: KEY }
-    assert.match(await followForm(dash.admin, `${path}&kind=other`, form), /large at .* answered in/)
+    // An endpoint on this machine is set by operators, and its answers are not shown to others.
+    const asked = endpoint.asked.length
+    const refused = await postForm(dash.admin, `${path}&kind=other`, form)
+    assert.equal(refused.status, 403)
+    assert.match(await refused.text(), /An endpoint with an IP address .* is set by operators only/)
+    const named = await postForm(dash.admin, `${path}&kind=other`, { ...form, base_url: 'http://localhost:1/v1' })
+    assert.equal(named.status, 403)
+    assert.equal(endpoint.asked.length, asked)
+    assert.match(await followForm(dash.operator, `${path}&kind=other`, form), /large at .* answered in/)
+    endpoint.answer(replyError(500, { error: { message: 'inner words' } }))
+    assert.match(await (await postForm(dash.operator, path, { action: 'test_model' })).text(), /inner words/)
+    endpoint.answer(replyModels(['small', 'large'], replyWhole('Hello!')))
     const [row, keys] = await dash.host.engine.read(async (tx) => [
       await groups.find(tx, { folder: 'team' }),
       (await secrets.list(tx, { scope_kind: 'folder', owner: 'team' })).map(({ key }) => key).sort(),
