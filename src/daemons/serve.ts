@@ -13,11 +13,18 @@ import { type HttpLimits, type HttpListener, openHttpListener } from './http/lis
 import { openPeers } from './http/peers.ts'
 import { daemons } from './index.ts'
 import type { OpenHost } from './process/host.ts'
+import { dialLines } from './process/line-client.ts'
 import { daemonUrls, type ListenAddress, listenAddressOf } from './process/listen-addresses.ts'
 import { openMetricsPage } from './process/metrics-page.ts'
 import { announceProcess, type ServingProcess } from './process/presence.ts'
 import { enterProcess } from './process/process-entry.ts'
-import { bridgeSignals, measureLockWait, openRunnerProcess, shareWriteLock } from './process/runner-process.ts'
+import {
+  bridgeSignals,
+  FRONT_SIGNALS,
+  measureLockWait,
+  openRunnerProcess,
+  shareWriteLock,
+} from './process/runner-process.ts'
 import { storeHealthCheck } from './process/store-health.ts'
 import { SuspectHandling } from './process/suspect-handling.ts'
 import { withTracing } from './process/tracing.ts'
@@ -114,7 +121,7 @@ async function openDaemons(
   host.engine.failed.then((error) => onFatal?.(error)).catch(host.faults.handler('process'))
   const health = storeHealthCheck(host)
   if (line) {
-    opened.defer(bridgeSignals(line, host))
+    opened.defer(bridgeSignals(line, host, FRONT_SIGNALS))
     shareWriteLock(line, host)
   }
   measureLockWait(host)
@@ -143,6 +150,7 @@ async function openDaemons(
     local.set(running.name, running)
   }
   suspects.start().catch(host.faults.handler('job'))
+  for (const stop of dialLines({ host, peers, log, stopping })) opened.defer(stop)
   return [...local.values()]
 }
 

@@ -2,9 +2,8 @@
 import { type FaultHandler, throwUncaught } from './fault-boundary.ts'
 
 /** The worker that has something to do: the router, the turn runner, or the outbox sender. */
-export type WorkKind = 'arrivals' | 'turns' | 'outbox'
-
-const ALL_WORK: readonly WorkKind[] = ['arrivals', 'turns', 'outbox']
+export const WORK_KINDS = ['arrivals', 'turns', 'outbox'] as const
+export type WorkKind = (typeof WORK_KINDS)[number]
 
 /** `keys` lists what can be read now (absent: anything). `work` is empty if no worker has to act. */
 export type SignalListener = (keys: readonly string[] | undefined, work: readonly WorkKind[]) => void
@@ -24,7 +23,7 @@ export class CommitSignals {
   }
 
   /** Absent keys concern every reader, an empty list none. */
-  emit(keys?: readonly string[], work: readonly WorkKind[] = ALL_WORK): void {
+  emit(keys?: readonly string[], work: readonly WorkKind[] = WORK_KINDS): void {
     for (const listener of this.#listeners) {
       try {
         listener(keys, work)

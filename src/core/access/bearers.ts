@@ -52,6 +52,8 @@ const ALG = 'ES256'
 const ISSUER = 'authd'
 /** Its bearers have an audience of their own, so that they are valid at /metrics and nowhere else. */
 export const METRICS_SERVICE = 'service:metrics'
+/** Likewise valid at /line alone. Only processes of the instance sign them, so no list of bearers has one. */
+export const LINE_SERVICE = 'service:line'
 const SKEW_S = CLOCK_SKEW_MS / 1000
 
 const Service = z.string().regex(/^service:[a-z][a-z0-9-]{0,63}$/)
@@ -94,6 +96,8 @@ export async function signBearer(host: BearerHost, request: BearerRequest): Prom
   if (folder !== undefined && kind === 'service') refuse('invalid', 'a bearer of a service cannot name a folder')
   if (!(ttlMs >= 1000 && ttlMs <= BEARER_TTL_MAX_MS))
     refuse('invalid', 'the lifetime of a bearer must be from 1 second to 30 days (720h)')
+  if (sub === LINE_SERVICE && request.audience !== lineAudience(host))
+    refuse('invalid', `${LINE_SERVICE} is for the daemons of the instance, which sign its bearers themselves`)
   const key = await ensureSigningKey(host)
   const { importJWK, SignJWT } = await import('jose')
   const secret = await importJWK(
@@ -203,6 +207,10 @@ export function audienceOf({ instance }: Pick<BearerHost, 'instance'>): string {
 
 export function metricsAudience(host: Pick<BearerHost, 'instance'>): string {
   return `${audienceOf(host)}/metrics`
+}
+
+export function lineAudience(host: Pick<BearerHost, 'instance'>): string {
+  return `${audienceOf(host)}/line`
 }
 
 function tryOrRefuse<T>(work: () => T): T {

@@ -3,6 +3,7 @@ import type { Context } from 'hono'
 import { SSE_CONTENT_TYPE } from '../../lib/http/sse-writer.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { type DaemonContext, defineDaemon } from '../daemon.ts'
+import { mountLine } from '../http/line-routes.ts'
 import { outgoingOf } from '../http/peers.ts'
 import { alreadySentResponse } from '../http/request-middleware.ts'
 import { findSignedIn } from '../http/signed-in.ts'
@@ -24,6 +25,7 @@ export const dashd = defineDaemon({
       'abort',
       host.faults.guard('stream', () => live.close()),
     )
+    mountLine(daemon)
     mountAssets(app)
     app.get('/dash', (c) => c.redirect('/dash/', 308))
     app.get('/dash/live', (c) => openStream(daemon, live, c))

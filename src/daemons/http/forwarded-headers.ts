@@ -16,7 +16,7 @@ export function passToPeer(
 ): Response | Promise<Response> {
   const incoming = incomingOf(c)
   if (incoming) rewriteHeaders(request.headers, forwardedHeaders(isTrustedProxy, incoming, c.get('requestId')))
-  c.set('isForwarded', peer.isLocal)
+  c.set('isUnlogged', peer.isLocal)
   return peer.fetch(request, c)
 }
 

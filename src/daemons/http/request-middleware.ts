@@ -18,8 +18,8 @@ declare module 'hono' {
     caller: Caller
     /** The new token of the caller's session. */
     renewedSession: string
-    /** Another daemon of this process responds and logs. */
-    isForwarded: boolean
+    /** Another daemon of this process responds and logs, or it is one of the many requests of a line between daemons. */
+    isUnlogged: boolean
   }
 }
 
@@ -55,7 +55,7 @@ export function requestMiddleware(options: RequestMiddlewareOptions): Middleware
         headers.append('Set-Cookie', formatSessionCookie(host, renewed))
     }
     metrics.add(c.req.method, status, ms)
-    if (c.get('isForwarded')) return
+    if (c.get('isUnlogged')) return
     const [caller, reason] = [c.get('caller'), c.error instanceof Refusal ? c.error.message : undefined]
     logRequest(log, {
       method: c.req.method,

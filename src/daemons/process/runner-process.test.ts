@@ -6,7 +6,7 @@ import { FaultBoundary, guard } from '../../lib/fault-boundary.ts'
 import { MetricRegistry } from '../../lib/log/metric-registry.ts'
 import type { PeerMessage } from '../../supervisor/messages.ts'
 import type { ProcessLine } from '../../supervisor/process-line.ts'
-import { bridgeSignals } from './runner-process.ts'
+import { bridgeSignals, RUNNER_SIGNALS } from './runner-process.ts'
 
 test('a process still announces its commits after an exception in those of the other', async () => {
   const sent: PeerMessage[] = []
@@ -32,7 +32,7 @@ test('a process still announces its commits after an exception in those of the o
   preCommitSignals.on(() => failing(new TypeError('odd listener')))
   const faults: unknown[] = []
   const boundary = new FaultBoundary(new MetricRegistry(), (error) => void faults.push(error))
-  bridgeSignals(line, { signals, preCommitSignals, faults: boundary })
+  bridgeSignals(line, { signals, preCommitSignals, faults: boundary }, RUNNER_SIGNALS)
   receive({ kind: 'commit', work: ['turns'] })
   assert.equal(faults.length, 1)
   signals.emit(['web:main'], [])

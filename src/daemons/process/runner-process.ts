@@ -1,6 +1,6 @@
-// The line between front and runner: what one has committed, the other looks at immediately. On SQLite the commit of another
-// process would otherwise be noticed by a poll.
-import type { CommitSignals, WorkKind } from '../../lib/commit-signals.ts'
+// The line between two processes: what one has committed, the other looks at immediately. On SQLite the commit of another
+// process would otherwise be noticed by a poll. Front and runner have a socket; for other processes see `line-client.ts`.
+import { type CommitSignals, WORK_KINDS, type WorkKind } from '../../lib/commit-signals.ts'
 import type { FaultBoundary } from '../../lib/fault-boundary.ts'
 import { defineHistogram } from '../../lib/log/metric-registry.ts'
 import type { InstanceHost } from '../../registry/context.ts'
@@ -8,8 +8,8 @@ import type { PeerMessage, ProcessStatus } from '../../supervisor/messages.ts'
 import type { ProcessLine } from '../../supervisor/process-line.ts'
 
 const METRICS_TIMEOUT_MS = 2000
-/** More keys than this in one commit concern every reader. */
-const KEYS_MAX = 256
+/** More keys than this in one message concern every reader. */
+export const KEYS_MAX = 256
 
 const LOCK_WAIT = defineHistogram(
   'svc_store_lock_wait_seconds',
@@ -27,28 +27,55 @@ export interface RunnerProcess {
   metrics(): Promise<string | undefined>
 }
 
+/** Only hints: a message that cannot be sent now is dropped. */
+export interface SignalLine extends Pick<ProcessLine, 'onPeerMessage'> {
+  /** Commits until the promise resolves are sent as one message. Must not throw. */
+  sendToPeer(message: PeerMessage): void | Promise<void>
+}
+
+export interface SignalExchange {
+  /** Work that the other process does. */
+  readonly work: readonly WorkKind[]
+  /** Whether it has readers, who wait for keys. */
+  readonly hasKeys: boolean
+  /** Whether this process does the work that it is told of without looking for it first. */
+  readonly isEager: boolean
+}
+
+/** Nothing in the runner waits for keys; all it does is claim turns. */
+export const FRONT_SIGNALS: SignalExchange = { work: ['turns'], hasKeys: false, isEager: false }
+export const RUNNER_SIGNALS: SignalExchange = { work: WORK_KINDS, hasKeys: true, isEager: true }
+
 /** Passes commit signals on in both directions, at most once per commit. Returns a function that stops it. */
 export function bridgeSignals(
-  line: ProcessLine,
+  line: SignalLine,
   { signals, preCommitSignals, faults }: Pick<InstanceHost, 'signals' | 'preCommitSignals' | 'faults'>,
+  exchange: SignalExchange,
 ): () => void {
   let pending: { keys: Set<string> | undefined; work: Set<WorkKind> } | undefined
+  let isSending = false
   let isRelaying = false
-  const flush = (): void => {
-    if (!pending) return
-    const { keys, work } = pending
-    pending = undefined
-    line.sendToPeer({ kind: 'commit', ...(keys ? { keys: [...keys] } : {}), work: [...work] })
+  const flush = async (): Promise<void> => {
+    isSending = true
+    try {
+      while (pending) {
+        const { keys, work } = pending
+        pending = undefined
+        await line.sendToPeer({ kind: 'commit', ...(keys ? { keys: [...keys] } : {}), work: [...work] })
+      }
+    } finally {
+      pending = undefined
+      isSending = false
+    }
   }
   const guardedFlush = faults.guard('signal', flush)
   const stop = signals.on((keys, work) => {
-    // Nothing in the runner waits for keys; all it does is claim turns.
-    const wanted = line.role === 'front' ? work.filter((kind) => kind === 'turns') : work
-    const shown = line.role === 'front' ? [] : keys
+    const wanted = work.filter((kind) => exchange.work.includes(kind))
+    const shown = exchange.hasKeys ? keys : []
     if (isRelaying || (wanted.length === 0 && shown?.length === 0)) return
     if (!pending) {
       pending = { keys: new Set(), work: new Set() }
-      queueMicrotask(guardedFlush)
+      if (!isSending) queueMicrotask(guardedFlush)
     }
     for (const kind of wanted) pending.work.add(kind)
     for (const key of shown ?? []) pending.keys?.add(key)
@@ -57,8 +84,7 @@ export function bridgeSignals(
   const receive = (message: PeerMessage): void => {
     isRelaying = true
     try {
-      // The runner claims a turn that it was told of without looking for one first.
-      receiveCommits(message, line.role === 'runner' ? preCommitSignals : signals)
+      receiveCommits(message, exchange.isEager ? preCommitSignals : signals)
     } finally {
       isRelaying = false
     }

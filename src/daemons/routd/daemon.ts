@@ -1,6 +1,7 @@
 // routd: routes messages, delivers to platforms, and serves routes, grants, tokens, tasks and groups.
 import { DELIVERIES } from '../../core/delivery/delivery.ts'
 import { defineDaemon } from '../daemon.ts'
+import { mountLine } from '../http/line-routes.ts'
 import { CHANNEL_SETTINGS, INSTANCE_SETTINGS, ONBOARDING_SETTINGS } from '../settings.ts'
 import { mountChannelRoutes } from './channel-routes.ts'
 import { OutboxWorker } from './outbox-worker.ts'
@@ -16,6 +17,7 @@ export const routd = defineDaemon({
   start: (context, settings) => {
     const { host, log, defer, suspects } = context
     defer(host.metrics.addSource(storeGauges(host)))
+    mountLine(context)
     mountTaskRoutes(context)
     mountChannelRoutes(context, settings)
     const outbox = new OutboxWorker({ host, log, suspects })

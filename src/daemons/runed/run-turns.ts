@@ -9,7 +9,13 @@ import type { ProcessLine } from '../../supervisor/process-line.ts'
 import type { OpenHost } from '../process/host.ts'
 import { openMetricsPage } from '../process/metrics-page.ts'
 import { enterProcess } from '../process/process-entry.ts'
-import { answerMetrics, bridgeSignals, measureLockWait, shareWriteLock } from '../process/runner-process.ts'
+import {
+  answerMetrics,
+  bridgeSignals,
+  measureLockWait,
+  RUNNER_SIGNALS,
+  shareWriteLock,
+} from '../process/runner-process.ts'
 import { withTracing } from '../process/tracing.ts'
 import { EXECUTION_METRICS, EXECUTION_SETTINGS } from './execution-settings.ts'
 import { executeTurns } from './turn-execution.ts'
@@ -49,7 +55,7 @@ export async function runTurns(options: RunTurnsOptions): Promise<RunningTurns> 
     const metricsPage = openMetricsPage(host.metrics)
     opened.defer(() => metricsPage.close())
     answerMetrics(line, () => metricsPage.text(), host.faults)
-    opened.defer(bridgeSignals(line, host))
+    opened.defer(bridgeSignals(line, host, RUNNER_SIGNALS))
     shareWriteLock(line, host)
     measureLockWait(host)
     const over = Promise.withResolvers<void>()

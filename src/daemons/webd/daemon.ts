@@ -10,6 +10,7 @@ import { buildWidgetScript } from '../../web/chat/page.ts'
 import { createScriptHandler } from '../../web/chat/script-response.ts'
 import { defineDaemon } from '../daemon.ts'
 import { passToPeer } from '../http/forwarded-headers.ts'
+import { mountLine } from '../http/line-routes.ts'
 import { INSTANCE_SETTINGS, LINK_SETTINGS, TRUSTED_PROXY_SETTINGS } from '../settings.ts'
 import { LinkCache } from './link-cache.ts'
 import { openLinkRoutes } from './link-routes.ts'
@@ -32,17 +33,21 @@ export const webd = defineDaemon({
   about: 'serves chat and hook links',
   settings: { ...LINK_SETTINGS, ...TRUSTED_PROXY_SETTINGS, ASSISTANT_NAME: INSTANCE_SETTINGS.ASSISTANT_NAME },
   metrics: [CALLS_LIMITED],
-  start: ({ host, app, log, metrics, peers, setRawHandler, defer, stopping }, settings) => {
+  start: (context, settings) => {
+    const { host, app, log, metrics, peers, setRawHandler, defer, stopping } = context
     const { engine, signals, preCommitSignals } = host
     // Wakes the router before the commit, so that routing shares the transaction, and after it if that was too late.
     const lane = openLane(engine, createLinkPostHandler(), {
       onDeferredStart: () => preCommitSignals.emit([], ['arrivals']),
       onDeferredCommit: ({ keys }, wasAnnounced) => {
-        if (keys?.length !== 0) signals.emit(keys, wasAnnounced ? [] : ['arrivals'])
+        // A router in another process hears of commits only.
+        const isRouted = wasAnnounced && peers.isLocal('routd')
+        if (keys?.length !== 0) signals.emit(keys, isRouted ? [] : ['arrivals'])
       },
       onFault: host.faults.handler('connection'),
     })
     defer(() => lane.close())
+    mountLine(context)
     const quotas = { chat: settings.LINK_QUOTA, folder: settings.FOLDER_QUOTA }
     const links = new LinkCache(host, {
       rates: {
