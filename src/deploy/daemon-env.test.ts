@@ -51,6 +51,18 @@ suite('the settings of a container', () => {
     )
   })
 
+  test('name the daemons that runed and routd have a line to, unless a database server notifies them', () => {
+    const urls = (name: 'runed' | 'routd', entries: Record<string, string>, changes = {}): string[] =>
+      Object.keys(env(name, entries, changes)).filter((key) => key.endsWith('D_URL'))
+    assert.deepEqual(urls('runed', {}), ['DASHD_URL', 'ROUTD_URL', 'WEBD_URL'])
+    assert.deepEqual(urls('routd', {}), ['WEBD_URL'])
+    for (const [entries, changes] of [
+      [{ DATABASE_URL: 'postgres://db/x' }, {}],
+      [{}, { postgresPassword: 'x' }],
+    ] as const)
+      assert.deepEqual([urls('runed', entries, changes), urls('routd', entries, changes)], [[], []])
+  })
+
   test('trust proxyd at its address, and this machine at the gateway of proxyd', () => {
     assert.equal(env('authd', {}).TRUSTED_PROXIES, '10.77.0.250')
     assert.equal(env('webd', { TRUSTED_PROXIES: '192.0.2.1' }).TRUSTED_PROXIES, '192.0.2.1,10.77.0.250')

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { DAEMON_NAMES, type DaemonName } from '../daemons/settings.ts'
 import { readTrustedProxies } from '../lib/http/client-address.ts'
 import type { ContainerNetworks } from './container-networks.ts'
-import { DAEMON_NEEDS, needsSetting } from './daemon-needs.ts'
+import { needsSetting, peersOf } from './daemon-needs.ts'
 import { POSTGRES_SERVICE } from './fragment.ts'
 
 /** Every daemon listens there, in its own container. */
@@ -46,7 +46,8 @@ function* generatedEnv(
   { root, image, networks, postgresPassword }: ContainerSite,
 ): Generator<[string, string]> {
   yield [`${daemon.toUpperCase()}_LISTEN`, `0.0.0.0:${CONTAINER_PORT}`]
-  for (const peer of DAEMON_NEEDS[daemon].peers) yield [`${peer.toUpperCase()}_URL`, daemonUrl(peer)]
+  const isPostgres = postgresPassword !== undefined || Boolean(entries.get('DATABASE_URL'))
+  for (const peer of peersOf(daemon, isPostgres)) yield [`${peer.toUpperCase()}_URL`, daemonUrl(peer)]
   const trusted = trustedProxies(daemon, entries.get('TRUSTED_PROXIES') ?? '', networks)
   if (trusted !== '') yield ['TRUSTED_PROXIES', trusted]
   if (postgresPassword !== undefined) yield ['DATABASE_URL', postgresUrl(`${POSTGRES_SERVICE}:5432`, postgresPassword)]

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { daemons } from '../daemons/index.ts'
+import { linePeersOf } from '../daemons/process/line-client.ts'
 import { ALL_SETTINGS, CONTAINER_SETTINGS, DAEMON_NAMES, type DaemonName, TIMED_SETTINGS } from '../daemons/settings.ts'
 import { isSecretKey } from '../lib/settings.ts'
-import { DAEMON_NEEDS, mountsOf, needsSetting, SHARED_KEYS } from './daemon-needs.ts'
+import { DAEMON_NEEDS, mountsOf, needsSetting, peersOf, SHARED_KEYS } from './daemon-needs.ts'
 
 const readersOf = (key: string): DaemonName[] => DAEMON_NAMES.filter((name) => needsSetting(name, key))
 
@@ -67,6 +68,16 @@ suite('the needs of a daemon', () => {
       logs: 'ro',
       web: 'rw',
     })
+  })
+
+  test('let runed and routd dial the daemons that they have a line to, on SQLite only', () => {
+    assert.deepEqual([peersOf('runed', false), peersOf('routd', false)], [['routd', 'webd', 'dashd'], ['webd']])
+    for (const name of DAEMON_NAMES) {
+      assert.deepEqual(peersOf(name, true), DAEMON_NEEDS[name].peers)
+      // A dialling daemon signs bearers.
+      if (linePeersOf(name).length > 0) assert.ok(needsSetting(name, 'SECRETS_KEY'), name)
+      assert.ok(!linePeersOf(name).includes('proxyd'), `${name} would dial the public listener`)
+    }
   })
 
   test('mount the store of a PostgreSQL instance only for the search index', () => {

@@ -1,5 +1,6 @@
 // What each daemon needs when it runs in a container of its own: settings, directories, other daemons, and the outside.
 // Everything else stays away from it: a daemon that is taken over reads no secret of another one.
+import { linePeersOf } from '../daemons/process/line-client.ts'
 import {
   AGENT_LIMIT_SETTINGS,
   CHANNEL_SETTINGS,
@@ -161,6 +162,11 @@ export const DAEMON_NEEDS: Readonly<Record<DaemonName, DaemonNeeds>> = {
 export function needsSetting(daemon: DaemonName, key: string): boolean {
   const { settings, hasOpenIdSettings } = DAEMON_NEEDS[daemon]
   return SHARED_KEYS.includes(key) || settings.includes(key) || (hasOpenIdSettings === true && isOpenIdKey(key))
+}
+
+/** The daemons that it calls; without a database server that notifies it, also those that it has a line to. */
+export function peersOf(daemon: DaemonName, isPostgres: boolean): readonly DaemonName[] {
+  return [...new Set([...DAEMON_NEEDS[daemon].peers, ...(isPostgres ? [] : linePeersOf(daemon))])]
 }
 
 /** The directories to mount; a daemon whose store is a PostgreSQL database needs `store` only for the search index. */

@@ -97,6 +97,7 @@ suite('svc bearer', () => {
       'bearer demo github:1 --folder nobody': /there is no group nobody/,
       'bearer demo github:1 --ttl 1y': /must be a duration/,
       'bearer demo github:1 --ttl 0': /must be from 1 second/,
+      'bearer demo service:line': /service:line is for the daemons of the instance/,
     }
     for (const [line, sentence] of Object.entries(cases)) {
       const { code, stdout, stderr } = await cli.run(line)

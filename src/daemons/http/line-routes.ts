@@ -33,7 +33,7 @@ const Commit = z.strictObject({
 })
 
 /** Undefined for anything but a message about a commit. */
-export function parseLineMessage(text: string): PeerMessage | undefined {
+export function parseLineMessage(text: string): z.output<typeof Commit> | undefined {
   return Commit.safeParse(tryParseJson(text)).data
 }
 

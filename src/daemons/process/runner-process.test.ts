@@ -5,25 +5,16 @@ import { CommitSignals } from '../../lib/commit-signals.ts'
 import { FaultBoundary, guard } from '../../lib/fault-boundary.ts'
 import { MetricRegistry } from '../../lib/log/metric-registry.ts'
 import type { PeerMessage } from '../../supervisor/messages.ts'
-import type { ProcessLine } from '../../supervisor/process-line.ts'
-import { bridgeSignals, RUNNER_SIGNALS } from './runner-process.ts'
+import { bridgeSignals, RUNNER_SIGNALS, type SignalLine } from './runner-process.ts'
 
 test('a process still announces its commits after an exception in those of the other', async () => {
   const sent: PeerMessage[] = []
   let receive: (message: PeerMessage) => void = () => assert.fail('nothing listens')
-  const line: ProcessLine = {
-    role: 'runner',
-    turnId: undefined,
-    formerUrls: undefined,
-    processes: [],
-    ready: () => undefined,
-    startRunner: () => undefined,
+  const line: SignalLine = {
     sendToPeer: (message) => void sent.push(message),
     onPeerMessage: (listener, onFault) => {
       receive = guard(onFault, listener)
     },
-    parentEnded: new Promise(() => undefined),
-    close: () => undefined,
   }
   const failing = (error: unknown): never => {
     throw error
@@ -38,4 +29,24 @@ test('a process still announces its commits after an exception in those of the o
   signals.emit(['web:main'], [])
   await until(() => sent.length > 0)
   assert.deepEqual(sent, [{ kind: 'commit', keys: ['web:main'], work: [] }])
+})
+
+test('a process still announces its commits after a line that failed', async () => {
+  const sent: PeerMessage[] = []
+  const line: SignalLine = {
+    sendToPeer: async (message) => {
+      sent.push(message)
+      if (sent.length === 1) throw new TypeError('odd line')
+    },
+    onPeerMessage: () => undefined,
+  }
+  const faults: unknown[] = []
+  const boundary = new FaultBoundary(new MetricRegistry(), (error) => void faults.push(error))
+  const signals = new CommitSignals()
+  bridgeSignals(line, { signals, preCommitSignals: signals, faults: boundary }, RUNNER_SIGNALS)
+  signals.emit(['web:a'], [])
+  await until(() => faults.length === 1)
+  signals.emit(['web:b'], [])
+  await until(() => sent.length === 2)
+  assert.deepEqual(sent[1], { kind: 'commit', keys: ['web:b'], work: [] })
 })
