@@ -140,7 +140,8 @@ test('proxyd has no line and forwards to none, and neither have the other daemon
 })
 
 test('the oldest line gives way, and a stopping daemon ends all', async (t) => {
-  const here = await serveHost(t, { daemons: ['routd'] })
+  // A line that did not end would delay the shutdown beyond the test.
+  const here = await serveHost(t, { daemons: ['routd'], limits: { drainMs: 2 ** 30 } })
   const bearer = await lineBearer(here)
   const lines: OpenLine[] = []
   for (let at = 0; at < LINES_MAX; at++) lines.push(await openLine(here.url('routd'), bearer))

@@ -32,17 +32,19 @@ test('a process still announces its commits after an exception in those of the o
 })
 
 test('a process still announces its commits after a line that failed', async () => {
+  const signals = new CommitSignals()
   const sent: PeerMessage[] = []
   const line: SignalLine = {
     sendToPeer: async (message) => {
       sent.push(message)
-      if (sent.length === 1) throw new TypeError('odd line')
+      if (sent.length > 1) return
+      signals.emit(['web:meanwhile'], [])
+      throw new TypeError('odd line')
     },
     onPeerMessage: () => undefined,
   }
   const faults: unknown[] = []
   const boundary = new FaultBoundary(new MetricRegistry(), (error) => void faults.push(error))
-  const signals = new CommitSignals()
   bridgeSignals(line, { signals, preCommitSignals: signals, faults: boundary }, RUNNER_SIGNALS)
   signals.emit(['web:a'], [])
   await until(() => faults.length === 1)
