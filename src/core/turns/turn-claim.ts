@@ -4,7 +4,7 @@
 import { timestamp } from '../../lib/clock.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { Tx, Value } from '../../store/engine.ts'
-import { execute, flag, integer, placeholders, query, queryOne, text } from '../../store/statement.ts'
+import { execute, flag, integer, optional, placeholders, query, queryOne, text } from '../../store/statement.ts'
 import { defaultReach, smallestReach } from '../access/reach.ts'
 import { isLinkChat } from '../delivery/channel.ts'
 import { type Envelope, envelopes } from '../messages/envelopes.ts'
@@ -270,6 +270,25 @@ export async function listDueSuspects(tx: Tx, rules: TurnRules, options: ClaimOp
     .map(({ id }) => id)
 }
 
+const NO_WORKSPACE = 'the directory of its folder is missing'
+
+/** Of these folders, those whose newest waiting message has no reason yet. Called often, so it only reads. */
+export async function listUnexplainedFolders(tx: Tx, folders: readonly string[]): Promise<string[]> {
+  const sql = `select reason from inbox where folder = $1 and state = 'waiting' order by message_seq desc limit 1`
+  const unexplained: string[] = []
+  for (const folder of folders) {
+    const [newest] = await query(tx, { reason: optional(text) }, sql, [folder])
+    if (newest && newest.reason === undefined) unexplained.push(folder)
+  }
+  return unexplained
+}
+
+/** Stores why the messages of a folder without a workspace wait; the claim of their turn removes it. */
+export async function explainMissingWorkspace(tx: Tx, folder: string): Promise<void> {
+  const sql = `update inbox set reason = $1 where folder = $2 and state = 'waiting' and reason is null`
+  await execute(tx, sql, [NO_WORKSPACE, folder])
+}
+
 interface ConversationKey {
   readonly folder: string
   readonly topic: string
@@ -385,10 +404,11 @@ async function formTurn(
   // Not a plain insert: if another process claims the turn now, PostgreSQL would report a duplicate key instead of a
   // serialization failure, and the transaction would not be retried.
   if (!(await turns.insertIfMissing(tx, turn))) refuse('conflict', `turn ${turn.id} already exists`)
-  await execute(tx, `update inbox set state = 'running', turn_id = $4, updated_at = $5 where ${WAITING_UP_TO}`, [
-    ...[folder, topic, last.row.message_seq],
-    ...[turn.id, started_at],
-  ])
+  await execute(
+    tx,
+    `update inbox set state = 'running', turn_id = $4, reason = null, updated_at = $5 where ${WAITING_UP_TO}`,
+    [...[folder, topic, last.row.message_seq], ...[turn.id, started_at]],
+  )
   // Messages that wait for the answer to one of these.
   await execute(
     tx,

@@ -374,10 +374,19 @@ onEveryEngine('the runner', (engine) => {
     const id = await on.ask()
     const others = async () => on.ended(await on.ask('x', { folder: 'other' }))
     await others()
+    // On PostgreSQL another machine may have it.
+    const reason = engine === 'sqlite' ? 'the directory of its folder is missing' : undefined
+    const isExplained = async (message: string) => (await on.state(message)).reason === reason
+    await until(() => isExplained(id))
     assert.equal((await on.state(id)).state, 'waiting')
+    for (const text of ['first', 'second']) {
+      const other = await on.ask(text, { folder: 'team' })
+      await until(() => isExplained(other))
+    }
     here.add('main')
     on.host.signals.emit()
     await until(async () => (await on.read((tx) => turns.find(tx, { id })))?.state === 'retrying')
+    assert.deepEqual([(await on.state(id)).state, (await on.state(id)).reason], ['running', undefined])
     on.clock.advance(60_000)
     await others()
     assert.deepEqual([(await on.turn(id)).state, runs], ['retrying', 1])

@@ -17,7 +17,9 @@ import {
   checkClaimable,
   claimTurn,
   DEATHS_MAX,
+  explainMissingWorkspace,
   listFoldersWithOpenBreaker,
+  listUnexplainedFolders,
   renewTurn,
   type WorkspaceAvailability,
 } from '../../core/turns/turn-claim.ts'
@@ -122,6 +124,7 @@ export class TurnRunner {
       work: 'turns',
       check: async () => {
         await this.#claimTurns()
+        await this.#explainWaiting()
         if (this.#running.size === 0) options.onIdle?.()
       },
     })
@@ -158,6 +161,19 @@ export class TurnRunner {
       // The commit may have routed messages for more turns; it was under way if it is of this process.
       if (isExpected) return this.#watcher.checkSoon()
     }
+  }
+
+  /** Stores why messages of folders without a workspace wait. If machines share the store, another may have the workspace. */
+  async #explainWaiting(): Promise<void> {
+    const { host, workspaces } = this.#options
+    const missing = workspaces?.missing() ?? []
+    if (missing.length === 0 || host.engine.dialect.isRemote || this.#watcher.isClosed) return
+    const folders = await host.engine.read((tx) => listUnexplainedFolders(tx, missing))
+    if (folders.length === 0) return
+    await host.engine.transaction(async (tx) => {
+      for (const folder of folders) await explainMissingWorkspace(tx, folder)
+    })
+    host.signals.emit([], [])
   }
 
   /** Claims a turn and starts it with the commit; its preparation reads the store after the sync to disk. */
