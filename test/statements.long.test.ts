@@ -42,7 +42,13 @@ import { countTasks, lastRuns, removeOldestCompleted } from '../src/core/schedul
 import { takeBudgetNotice } from '../src/core/turns/budget.ts'
 import { forceNewSession } from '../src/core/turns/conversations.ts'
 import { writeContextOf } from '../src/core/turns/rounds.ts'
-import { claimTurn, listDueSuspects, listFoldersWithOpenBreaker } from '../src/core/turns/turn-claim.ts'
+import {
+  claimTurn,
+  explainMissingWorkspace,
+  listDueSuspects,
+  listFoldersWithOpenBreaker,
+  listUnexplainedFolders,
+} from '../src/core/turns/turn-claim.ts'
 import { findLastAnswer, listTurnIdsWithPrefix, listTurns } from '../src/core/turns/turn-list.ts'
 import { releaseTurn, stopTurns, type Turn } from '../src/core/turns/turns.ts'
 import { openDaemon } from '../src/daemons/daemon.ts'
@@ -122,6 +128,8 @@ async function callDirectly(t: TestContext, engine: EngineName, on: TestHost): P
   await read((tx) => findLastReplyId(tx, 'web:main', ''))
   await read((tx) => hasOutboundInTopic(tx, ROOM, 'a'))
   await read((tx) => listFoldersWithOpenBreaker(tx, now))
+  await read((tx) => listUnexplainedFolders(tx, ['main']))
+  await host.engine.transaction((tx) => explainMissingWorkspace(tx, 'main'))
   const fetched = { id: 'f1', sender: 'telegram:user/1', content: 'earlier', timestamp: at }
   await write((tx) =>
     storeFetchedMessages(tx, context, { jid: ROOM, folder: 'main', source: 'teled', messages: [fetched] }),
