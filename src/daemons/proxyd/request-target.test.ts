@@ -64,8 +64,20 @@ test('the rest after a prefix has the same segments in both spellings', () => {
   assert.deepEqual(path?.after('/a b'), { text: '/c/d%2Fe/f', name: '/c/d%2Fe/f' })
   assert.deepEqual(path?.after('/'), { text: '/a%20b/c/d%2Fe/f', name: '/a b/c/d%2Fe/f' })
   assert.deepEqual(path?.after('/a b/c/d%2Fe/f'), { text: '', name: '' })
-  assert.equal(path?.withSeparators()?.text, '/a%20b/c/d/e/f')
-  assert.equal(RequestPath.parse('/a%2F%2E%2e')?.withSeparators(), undefined)
+})
+
+test('a path is simplified as some backends do it', () => {
+  const PATHS: Record<string, string | undefined> = {
+    '/a/b': '/a/b',
+    '/a%20b/%63/d%2Fe': '/a%20b/c/d/e',
+    '/a%5cb;x=1/c': '/a/b/c',
+    '/a%3Bx/c;': '/a/c',
+    '/a%2F%2E%2e': undefined,
+    '/a/.;/b': undefined,
+    '/a/;x/b': undefined,
+    '/a/..;/b': undefined,
+  }
+  for (const [raw, text] of Object.entries(PATHS)) assert.equal(RequestPath.parse(raw)?.simplified()?.text, text, raw)
 })
 
 const PARTS = fc.constantFrom(

@@ -70,9 +70,10 @@ export class RequestPath {
     return new RequestPath(text, readable, hasSeparators, isText)
   }
 
-  /** As a backend sees it that decodes separators; undefined if it would also resolve or drop segments. */
-  withSeparators(): RequestPath | undefined {
-    return RequestPath.parse(this.text.replace(/%(?:2F|5C)/g, '/'))
+  /** As a backend sees it that decodes separators and drops `;…`; undefined if it would also resolve or drop segments. */
+  simplified(): RequestPath | undefined {
+    if (!this.hasSeparators && !this.name.includes(';')) return this
+    return RequestPath.parse(this.text.replace(/%(?:2F|5C)/g, '/').replace(/(?:;|%3B)[^/]*/g, ''))
   }
 
   /** The same path below `prefix`, a plain path without a slash at its end. */

@@ -230,7 +230,11 @@ test('a spelling with escaped letters is authorized and forwarded as the plain o
   await front.route({ path: '/app/admin/', auth: 'operator' })
   for (const path of ['/app/%61dmin/x', '/%61pp/admin/x', '/app/%61%64%6D%69%6e/x'])
     assert.equal((await front.get(path)).status, 401, path)
+  // Some backends drop what follows a semicolon.
+  for (const path of ['/app/admin;x/y', '/app/admin%3bx/y', '/app/.;/admin/y', '/app/;/admin/y', '/app/x/..;/admin/y'])
+    assert.equal((await front.get(path)).status, 404, path)
   assert.deepEqual(front.requests, [])
+  assert.equal(await (await front.get('/app/a;v=1/b')).text(), '/app/a;v=1/b')
   assert.equal(await (await front.get('/%61pp/%78/%7e?%61')).text(), '/app/x/~?%61')
   // The paths of daemons have one spelling, too.
   const health = await front.get('/%68ealth')

@@ -60,16 +60,16 @@ export function compileProxyRouteTable({ routes, webRoutes, hosts }: ProxyRouteT
 
   function find(path: RequestPath): RouteMatch | undefined {
     const row = findRow(path.name)
-    if (path.hasSeparators && !keepsEscapes(row, path)) return undefined
-    if (!row) return matchFiles(path.name)
-    return 'path' in row ? matchProxydRoute(row, path) : matchWebRoute(row, path)
+    if (row && 'path' in row) return isSentOn(row, path) ? matchProxydRoute(row, path) : undefined
+    if (path.hasSeparators) return undefined
+    return row ? matchWebRoute(row, path) : matchFiles(path.name)
   }
 
   /** The row must also be the one of the path that its backend may see. */
-  function keepsEscapes(row: ProxydRoute | WebRoute | undefined, path: RequestPath): boolean {
-    if (!row || !('path' in row) || row.escapes !== 'keep') return false
-    const seen = path.withSeparators()
-    return seen !== undefined && findRow(seen.name) === row
+  function isSentOn(row: ProxydRoute, path: RequestPath): boolean {
+    if (path.hasSeparators && row.escapes !== 'keep') return false
+    const seen = path.simplified()
+    return seen !== undefined && (seen === path || findRow(seen.name) === row)
   }
 
   function accessToFile(slot: PageSlot, path: string): RequiredAuth | 'denied' {
