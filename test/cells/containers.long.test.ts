@@ -23,6 +23,7 @@ import {
 } from '../support/attack.ts'
 import { type AttackInstance, attackInstance, type ServedInstance } from '../support/attack-instance.ts'
 import { perl, perlCall } from '../support/attack-programs.ts'
+import { FLOODS, healthDuring } from '../support/floods.ts'
 import { isRefusal } from '../support/host.ts'
 import { needs } from '../support/needs.ts'
 import { isRunFault, openRuntime } from '../support/runtimes.ts'
@@ -421,6 +422,17 @@ suite('agents in containers', needs('root', 'kernel', 'engine'), () => {
         return hosts.every((host) => listed.includes(host))
       })
       assert.match(listed, /ip-literal.*no rule helps: an address/)
+    })
+
+    test('answers other requests while agents flood it', async () => {
+      const programs = ['newlines on stdout', 'requests for the list of tools', 'connections'].map(
+        (what) => FLOODS[what]?.program ?? assert.fail(what),
+      )
+      const flooding = programs.map((program, at) => served.askAsVisitor('team', program, `topic ${at}`))
+      const longest = Math.max(...(await healthDuring(served.url, Promise.all(flooding))))
+      assert.ok(longest < 2000, `a request took ${longest} ms`)
+      const ended = (await Promise.all(flooding)).map(({ status }) => status)
+      assert.deepEqual(ended, ['failed', 'success', 'success'])
     })
 
     test('shows an agent only the tool socket of its own run', async () => {

@@ -2,68 +2,17 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
-import { setTimeout as pause } from 'node:timers/promises'
 import { forEachUser } from '../support/attack.ts'
 import { type AttackInstance, attackInstance, type ServedInstance } from '../support/attack-instance.ts'
+import { FLOOD_S, FLOODS, healthDuring, SOCKET } from '../support/floods.ts'
 import { svcProcesses } from '../support/svc-processes.ts'
 
-const FLOOD_S = 4
 /** Of `/proc/<pid>/stat`, on every Linux. */
 const TICKS_PER_SECOND = 100
 /** A busy machine delays requests too; a flood that is worked off delays them until its end. */
 const HEALTH_MAX_MS = 2000
 /** Processor time of svc per second of a flood, with the requests of this test. Working off a flood takes nearly all of it. */
 const BUSY_MAX = 0.7
-
-/** Perl with `connection`, which connects to the tool socket, and the time at which the flood ends. */
-const SOCKET = `
-  use IO::Socket::UNIX;
-  use Time::HiRes qw(time);
-  sub connection { IO::Socket::UNIX->new(Type => SOCK_STREAM, Peer => $ENV{SVC_SOCKET}) }
-  my $end = time + ${FLOOD_S};
-`
-
-/** Writes a line for as long as the flood lasts; another process reads the responses. */
-const floodOf = (line: string): string => `perl -e '${SOCKET}
-  my $tools = connection() or die;
-  my $reader = fork;
-  if (!$reader) { 1 while sysread($tools, my $read, 65536); exit }
-  my $count = 0;
-  $tools->blocking(0);
-  my $text = join "", map { my $line = q(${line}); $line =~ s/ID/$_/; "$line\\n" } 1 .. 100;
-  while (time < $end) {
-    my $written = syswrite($tools, $text);
-    if (defined $written) { $count += $written } else { select(undef, undef, undef, 0.001) }
-  }
-  kill 9, $reader;
-  print "flooded\\n";
-'`
-
-const TOO_LONG = 'the answer is too long to be sent'
-
-interface Flood {
-  readonly program: string
-  /** A failed turn of each folder: after more of them it would pause. */
-  readonly folder?: string
-  readonly error?: string
-}
-
-const FLOODS: Readonly<Record<string, Flood>> = {
-  'newlines on stdout': { program: `timeout ${FLOOD_S} yes ''; echo flooded`, folder: 'team', error: TOO_LONG },
-  'newlines on stderr': { program: `timeout ${FLOOD_S} yes '' >&2; echo flooded`, folder: 'other', error: TOO_LONG },
-  'single bytes on stdout': {
-    program: `perl -e '${SOCKET} syswrite(STDOUT, "x") while time < $end; print "\\nflooded\\n"'`,
-    folder: 'team/child',
-    error: TOO_LONG,
-  },
-  'requests for the list of tools': { program: floodOf('{"jsonrpc":"2.0","id":ID,"method":"tools/list"}') },
-  notifications: { program: floodOf('{"jsonrpc":"2.0","method":"notifications/x"}') },
-  'malformed lines': { program: floodOf('{"jsonrpc":') },
-  'submissions of the turn': {
-    program: floodOf('{"jsonrpc":"2.0","id":ID,"method":"submit_turn","params":{"turn_id":"x"}}'),
-  },
-  connections: { program: `perl -e '${SOCKET} connection() while time < $end; print "flooded\\n"'` },
-}
 
 forEachUser('an instance with a flood of', [], (user) => {
   const endings: (() => void | Promise<void>)[] = []
@@ -82,23 +31,6 @@ forEachUser('an instance with a flood of', [], (user) => {
     for (const work of endings) await work()
   })
 
-  /** Times of requests for `/health` while the work goes on. */
-  async function healthDuring(work: Promise<unknown>): Promise<number[]> {
-    const times: number[] = []
-    let isOver = false
-    const ended = work.finally(() => {
-      isOver = true
-    })
-    while (!isOver) {
-      const started = performance.now()
-      assert.equal((await fetch(`${served.url}/health`)).status, 200)
-      times.push(performance.now() - started)
-      await pause(10)
-    }
-    await ended
-    return times
-  }
-
   /** Of the front and the runner. */
   const processorSeconds = (): number => svcProcesses(served.pid).reduce((sum, { pid }) => sum + processorTime(pid), 0)
 
@@ -106,7 +38,7 @@ forEachUser('an instance with a flood of', [], (user) => {
     test(`${what} answers other requests and has little work`, async (t) => {
       const before = processorSeconds()
       const flooding = served.askAsVisitor(folder, program)
-      const longest = Math.max(...(await healthDuring(flooding)))
+      const longest = Math.max(...(await healthDuring(served.url, flooding)))
       const busy = (processorSeconds() - before) / FLOOD_S
       t.diagnostic(`longest request ${longest.toFixed(0)} ms, ${(100 * busy).toFixed(0)} % of a processor`)
       const { status, raw } = await flooding
