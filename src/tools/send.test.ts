@@ -5,7 +5,6 @@ import { onEveryEngine } from '../../test/support/host.ts'
 import { finishTurn, startTurn } from '../../test/support/turns.ts'
 import { ChannelError } from '../core/delivery/channel.ts'
 import { findLiveEngagement } from '../core/routing/engagements.ts'
-import { routesResource } from '../resources/routes.ts'
 import { sendTools } from './send.ts'
 
 onEveryEngine('send and reply', (engine) => {
@@ -70,7 +69,6 @@ onEveryEngine('send and reply', (engine) => {
   test('do not take over a chat of a folder below, which only its own folder engages', async (t) => {
     const here = await chatTools(t, engine, sendTools)
     const jid = 'fake:room/3'
-    await here.cli.call(routesResource.verbs.create, { seq: 0, match: 'room=room/3', target: 'team/sub' })
     const engaged = () => here.host.engine.read((tx) => findLiveEngagement(tx, jid, '', here.clock.now()))
     for (const tool of ['send', 'reply'])
       assert.equal(await (await here.tools()).call(tool, { chatJid: jid, text: 'from above' }), 'ok')
