@@ -29,12 +29,12 @@ const TOOLS: Readonly<Record<Exclude<Reach, 'all'>, readonly string[]>> = {
     ...['reply', 'send', 'post', 'quote', 'repost', 'like', 'dislike', 'edit', 'delete', 'pin_message'],
     ...['unpin_message', 'unpin_all', 'send_file', 'send_voice', 'pane_set_prompts', 'pane_set_title'],
     ...['fetch_history', 'get_thread', 'find_messages', 'inspect_messages', 'schedule_task', 'list_tasks'],
-    ...['inspect_tasks', 'pause_task', 'resume_task', 'cancel_task', 'log_external_cost'],
+    ...['inspect_tasks', 'pause_task', 'resume_task', 'cancel_task'],
   ],
   work: [
     ...['forward', 'delegate_group', 'escalate_group', 'refresh_groups', 'inject_message', 'engage', 'disengage'],
     ...['fork_topic', 'reset_session', 'get_work', 'set_work', 'inspect_routing', 'inspect_session'],
-    'inspect_identity',
+    ...['inspect_identity', 'log_external_cost'],
   ],
 }
 

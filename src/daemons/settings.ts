@@ -196,6 +196,11 @@ export const TURN_SETTINGS = {
   TURN_LEASE: setting(DurationSetting, '30s', 'how long after the death of its process another one takes over a turn'),
 } satisfies SettingDeclarations
 
+const DollarSetting = z
+  .string()
+  .regex(/^\d{1,7}(\.\d{1,2})?$/, 'must be an amount of dollars such as 100 or 2.50')
+  .transform(Number)
+
 export const AGENT_LIMIT_SETTINGS = {
   TASKS_PER_FOLDER: setting(
     CountSetting,
@@ -217,6 +222,11 @@ export const AGENT_LIMIT_SETTINGS = {
     CountSetting,
     '100',
     'tool calls per second through one tool socket, link or account; 0 means no limit',
+  ),
+  EXTERNAL_COST_MAX: setting(
+    DollarSetting,
+    '100',
+    'highest cost that an agent may report with one call of log_external_cost, in dollars; more is refused',
   ),
 } satisfies SettingDeclarations
 
@@ -332,6 +342,7 @@ export function readAgentLimits(sources: readonly SettingSource[]): AgentLimits 
     taskIntervalMs: read.TASK_MIN_INTERVAL,
     groupsPerFolder: read.GROUPS_PER_FOLDER,
     toolCallsPerSecond: read.TOOL_CALLS_PER_SECOND,
+    externalCostMaxUsd: read.EXTERNAL_COST_MAX,
   }
 }
 

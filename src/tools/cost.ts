@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { recordCost } from '../core/turns/costs.ts'
 import { line } from '../core/values.ts'
+import { refuse } from '../lib/refusal.ts'
 import { actingFolder, requireToolOnOwnFolder } from '../registry/authorization.ts'
 import { defineTool } from '../registry/tool.ts'
 
@@ -9,7 +10,7 @@ const Tokens = z.int().min(0).default(0).describe('0 if unknown')
 
 const logExternalCost = defineTool({
   name: 'log_external_cost',
-  reach: 'chat',
+  reach: 'work',
   tiers: { granted: 2 },
   when: 'Report the cost of a call to another model, so that it counts against the daily budget.',
   input: z.object({
@@ -23,6 +24,13 @@ const logExternalCost = defineTool({
   output: z.object({ ok: z.literal(true), cents: z.int() }),
   authorize: requireToolOnOwnFolder,
   run: async (ctx, { provider, model, cost_usd, input_tokens, output_tokens }) => {
+    const { externalCostMaxUsd: max } = ctx.limits
+    if (cost_usd > max)
+      refuse(
+        'invalid',
+        `cost_usd must be at most ${max} dollars in one call, and is ${cost_usd}`,
+        'the operator sets this limit with EXTERNAL_COST_MAX',
+      )
     const turn = await ctx.turn()
     const cost_cents = centsOf(cost_usd)
     await recordCost(ctx.tx, ctx.metrics, {

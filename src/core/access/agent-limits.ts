@@ -1,4 +1,4 @@
-// Default limits on what agents may create and call; settings override them. 0 means no limit.
+// Default limits on what agents may create, call and report; settings override them. 0 means no limit, except for costs.
 
 export interface AgentLimits {
   readonly tasksPerFolder: number
@@ -9,6 +9,8 @@ export interface AgentLimits {
   readonly groupsPerFolder: number
   /** Per tool socket, link or account. */
   readonly toolCallsPerSecond: number
+  /** The highest cost in dollars that one call of an agent may report. */
+  readonly externalCostMaxUsd: number
 }
 
 export const AGENT_LIMITS: AgentLimits = {
@@ -17,4 +19,5 @@ export const AGENT_LIMITS: AgentLimits = {
   taskIntervalMs: 60_000,
   groupsPerFolder: 200,
   toolCallsPerSecond: 100,
+  externalCostMaxUsd: 100,
 }
