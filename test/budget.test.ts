@@ -9,6 +9,7 @@ import { checkBudget, takeBudgetNotice } from '../src/core/turns/budget.ts'
 import { conversations } from '../src/core/turns/conversations.ts'
 import { budgetStatus, costLog, sumSpentToday, users } from '../src/core/turns/costs.ts'
 import { type ClaimedTurn, claimTurn } from '../src/core/turns/turn-claim.ts'
+import { TurnCost } from '../src/core/turns/turn-cost.ts'
 import { DEFAULT_TURN_RULES } from '../src/core/turns/turn-rules.ts'
 import { endTurn, retryTurn, turns } from '../src/core/turns/turns.ts'
 import { timestamp } from '../src/lib/clock.ts'
@@ -16,6 +17,7 @@ import type { InstanceHost } from '../src/registry/context.ts'
 import { groupsResource } from '../src/resources/groups.ts'
 import { usersResource } from '../src/resources/users.ts'
 import type { Tx } from '../src/store/engine.ts'
+import { countedEngine, type EngineCounts } from './support/counted-engine.ts'
 import { type EngineName, freshStore, onEveryEngine, type TestHost, testHost } from './support/host.ts'
 import { needs } from './support/needs.ts'
 import { run } from './support/sql.ts'
@@ -91,7 +93,7 @@ async function addWaiting(tx: Tx, host: InstanceHost, { folder, topic, sender }:
 }
 
 onEveryEngine('the budget gate', (engine) => {
-  test('reserves the rest of the lower cap for one turn, and the next turn under that cap waits', async (t) => {
+  test('reserves a quarter of what is left under the lowest cap, so that several turns run together', async (t) => {
     const { cap, spend, ask, claim, end } = await open(t, engine)
     await cap(100)
     await cap(30, { sub: PERSON })
@@ -99,11 +101,102 @@ onEveryEngine('the budget gate', (engine) => {
     await ask('a', PERSON)
     await ask('b')
     const first = (await claim()) ?? assert.fail('no turn')
-    assert.deepEqual([first.refusal, first.turn.money_cents, first.turn.user_sub], [undefined, 10, PERSON])
+    // 10 are left of the person's cap, and 80 of the folder's.
+    assert.deepEqual([first.refusal, first.moneyCents, first.turn.user_sub], [undefined, 2, PERSON])
+    const second = (await claim()) ?? assert.fail('no turn')
+    assert.deepEqual([second.refusal, second.moneyCents, second.turn.user_sub], [undefined, 19, undefined])
+    await end(first)
+    await end(second)
+    await ask('c')
+    assert.equal((await claim())?.moneyCents, 20)
+  })
+
+  test('reserves whole cents until none is left, and then lets the next turn wait', async (t) => {
+    const { cap, ask, claim, end } = await open(t, engine)
+    await cap(3)
+    for (const topic of ['a', 'b', 'c', 'd']) await ask(topic)
+    const first = (await claim()) ?? assert.fail('no turn')
+    assert.deepEqual([first.moneyCents, (await claim())?.moneyCents, (await claim())?.moneyCents], [1, 1, 1])
     assert.equal(await claim(), undefined)
     await end(first)
-    const second = (await claim()) ?? assert.fail('no turn')
-    assert.deepEqual([second.refusal, second.turn.money_cents, second.turn.user_sub], [undefined, 80, undefined])
+    assert.equal((await claim())?.moneyCents, 1)
+  })
+
+  test('lets a turn with nothing left run alone', async (t) => {
+    const { cap, spend, ask, claim, end } = await open(t, engine)
+    await cap(3)
+    await spend(3)
+    for (const topic of ['a', 'b']) await ask(topic)
+    const first = (await claim()) ?? assert.fail('no turn')
+    assert.deepEqual([first.refusal, first.moneyCents], [undefined, 0])
+    assert.equal(await claim(), undefined)
+    await end(first)
+    assert.equal((await claim())?.moneyCents, 0)
+  })
+
+  test('does not reserve again what a running turn has already cost', async (t) => {
+    const { cap, ask, claim, host } = await open(t, engine)
+    await cap(100)
+    await ask('a')
+    await ask('b')
+    const { turn } = (await claim()) ?? assert.fail('no turn')
+    const cost = new TurnCost(turn)
+    cost.report([{ model: 'm', input: 1, output: 1, cents: 20 }])
+    await host.engine.transaction((tx) => cost.book(tx, undefined, timestamp(host.clock.now())))
+    // Of 100, 20 are spent and 5 are reserved.
+    assert.equal((await claim())?.moneyCents, 18)
+  })
+
+  test('counts all spend below a folder, and its cap for all folders below it', async (t) => {
+    const { cap, spend, ask, claim, groups, cli } = await open(t, engine)
+    await groups('team', 'team/free', 'team/free/deep', 'team-b', 'team.c', 'team0')
+    await cap(100, { folder: 'team' })
+    await spend(60, { folder: 'team/free/deep' })
+    await spend(41, { folder: 'team' })
+    for (const folder of ['team-b', 'team.c', 'team0', 'main']) await spend(500, { folder })
+    const { spent, status } = await cli.call(groupsResource.verbs.budget, { folder: 'team' })
+    assert.deepEqual([spent, status], [101, 'EXHAUSTED'])
+    for (const folder of ['team/free', 'team/free/deep', 'team']) {
+      await ask('a', 'telegram:7', folder)
+      const claimed = await claim()
+      assert.deepEqual([claimed?.turn.folder, claimed?.refusal?.includes('the budget of team')], [folder, true])
+    }
+    for (const folder of ['team-b', 'team.c', 'team0', 'main']) {
+      await ask('a', 'telegram:7', folder)
+      assert.equal((await claim())?.refusal, undefined)
+    }
+  })
+
+  test('applies the lowest cap of the folder and those above it, and main is above none', async (t) => {
+    const { cap, ask, claim, groups } = await open(t, engine)
+    await groups('team', 'team/a', 'team/a/b')
+    await cap(1, { folder: 'main' })
+    await cap(400, { folder: 'team' })
+    await cap(80, { folder: 'team/a' })
+    await cap(1000, { folder: 'team/a/b' })
+    await ask('x', 'telegram:7', 'team/a/b')
+    assert.equal((await claim())?.moneyCents, 20)
+  })
+
+  test('does not let the folders below a cap wait for one another', async (t) => {
+    const { cap, ask, claim, groups } = await open(t, engine)
+    const folders = ['team/a', 'team/b', 'team/c', 'team/d', 'team/e']
+    await groups('team', ...folders)
+    await cap(10_000, { folder: 'team' })
+    for (const folder of folders) await ask('x', 'telegram:7', folder)
+    const granted: (number | undefined)[] = []
+    for (const _ of folders) granted.push((await claim())?.moneyCents)
+    assert.deepEqual(granted, [2500, 1875, 1406, 1054, 791])
+    assert.ok(granted.reduce<number>((sum, cents = Number.NaN) => sum + cents, 0) <= 10_000)
+  })
+
+  test('a cap that is reserved does not delay folders beside it', async (t) => {
+    const { cap, ask, claim, groups } = await open(t, engine)
+    await groups('team', 'team/a', 'team/b')
+    await cap(1, { folder: 'team' })
+    for (const folder of ['team/a', 'team/b', 'other']) await ask('x', 'telegram:7', folder)
+    const folders = [(await claim())?.turn.folder, (await claim())?.turn.folder, await claim()]
+    assert.deepEqual(folders, ['other', 'team/a', undefined])
   })
 
   test('runs turns of folders without a cap concurrently', async (t) => {
@@ -115,7 +208,7 @@ onEveryEngine('the budget gate', (engine) => {
 
   test("reserves a person's budget in all folders and leaves other persons alone", async (t) => {
     const { cap, ask, claim } = await open(t, engine)
-    await cap(30, { sub: PERSON })
+    await cap(1, { sub: PERSON })
     await ask('a', PERSON)
     await ask('a', PERSON, 'other')
     await ask('b', 'github:43', 'main')
@@ -123,12 +216,14 @@ onEveryEngine('the budget gate', (engine) => {
     assert.equal(await claim(), undefined)
   })
 
-  test('refuses a turn when more than the cap is spent, with the text for the chat', async (t) => {
+  test('refuses a turn when more than the cap is spent, without amounts', async (t) => {
     const { cap, spend, ask, claim } = await open(t, engine)
     await cap(100)
     await spend(101)
     await ask('a')
-    assert.equal((await claim())?.refusal, "today's budget is spent (101 of 100 cents); it resets at 00:00 UTC")
+    const { turn, refusal } = (await claim()) ?? assert.fail('no turn')
+    assert.equal(refusal, 'the budget of main for today is spent; it starts again at 2026-01-02 00:00 UTC')
+    assert.equal(turn.money_cents, 0)
   })
 
   test('starts again at 00:00 UTC', async (t) => {
@@ -137,7 +232,7 @@ onEveryEngine('the budget gate', (engine) => {
     await spend(101)
     await ask('a')
     clock.advance(86_400_000)
-    assert.deepEqual((await claim())?.turn.money_cents, 100)
+    assert.deepEqual((await claim())?.turn.money_cents, 25)
   })
 
   test('waits for a turn that began before there was a cap', async (t) => {
@@ -148,7 +243,7 @@ onEveryEngine('the budget gate', (engine) => {
     await cap(100)
     assert.equal(await claim(), undefined)
     await end(before)
-    assert.equal((await claim())?.turn.money_cents, 100)
+    assert.equal((await claim())?.turn.money_cents, 25)
   })
 
   test('is checked again on a retry, with the cost of the first attempt', async (t) => {
@@ -159,10 +254,62 @@ onEveryEngine('the budget gate', (engine) => {
     await spend(40, { turn_id: turn.id })
     await host.engine.transaction((tx) => retryTurn(tx, turn, 0, 'it broke'))
     const again = (await claim()) ?? assert.fail('no turn')
-    assert.deepEqual([again.turn.id, again.turn.money_cents, again.refusal], [turn.id, 60, undefined])
+    assert.deepEqual([again.turn.id, again.moneyCents, again.refusal], [turn.id, 15, undefined])
+    // Its limit as a whole.
+    assert.equal(again.turn.money_cents, 55)
     await spend(70)
     await host.engine.transaction((tx) => retryTurn(tx, again.turn, 0, 'it broke'))
-    assert.match((await claim())?.refusal ?? '', /is spent \(110 of 100 cents\)/)
+    assert.match((await claim())?.refusal ?? '', /the budget of main for today is spent/)
+  })
+
+  test('counts what a turn had written when its process died', async (t) => {
+    const { ask, claim, clock, host, cli } = await open(t, engine)
+    await ask('a')
+    const first = (await claim()) ?? assert.fail('no turn')
+    const now = () => timestamp(host.clock.now())
+    const book = (cost: TurnCost): Promise<void> => host.engine.transaction((tx) => cost.book(tx, undefined, now()))
+    const died = new TurnCost(first.turn, first.earlierCosts)
+    died.report([{ model: 'm', input: 10, output: 1, cents: 0.3 }])
+    await book(died)
+    clock.advance(LEASE_MS + 1)
+    const again = (await claim()) ?? assert.fail('no turn')
+    assert.deepEqual([again.turn.id, again.turn.fence], [first.turn.id, 2])
+    const cost = new TurnCost(again.turn, again.earlierCosts)
+    cost.report([{ model: 'm', input: 20, output: 2, cents: 0.3 }])
+    await book(cost)
+    await book(cost)
+    // The process that seemed dead has lost its turn.
+    died.report([{ model: 'm', input: 1000, output: 1000, cents: 1000 }])
+    await book(died)
+    const [row] = await host.engine.read((tx) => costLog.list(tx))
+    assert.deepEqual([row?.input_tokens, row?.output_tokens, row?.cost_cents, row?.microcents], [30, 3, 1, 600_000])
+    assert.equal((await cli.call(groupsResource.verbs.budget, { folder: 'main' })).spent, 1)
+  })
+
+  test('adds one statement to write the cost of any number of models, and none if nothing has changed', async (t) => {
+    const { ask, claim, host } = await open(t, engine)
+    await ask('a')
+    const { turn } = (await claim()) ?? assert.fail('no turn')
+    const counts: EngineCounts = { statements: 0, transactions: 0 }
+    const counted = countedEngine(host.engine, counts)
+    const cost = new TurnCost(turn)
+    const book = async (): Promise<number> => {
+      counts.statements = 0
+      await counted.transaction((tx) => cost.book(tx, undefined, timestamp(host.clock.now())))
+      return counts.statements
+    }
+    const idle = await book()
+    cost.report(['a', 'b', 'c'].map((model) => ({ model, input: 1, output: 1, cents: 0.4 })))
+    assert.deepEqual([(await book()) - idle, (await book()) - idle], [1, 0])
+    const rows = await host.engine.read((tx) => costLog.list(tx))
+    assert.deepEqual(
+      rows.map(({ model, cost_cents }) => [model, cost_cents]),
+      [
+        ['a', 1],
+        ['b', 0],
+        ['c', 1],
+      ],
+    )
   })
 
   test('starts no turn when it cannot read the costs', async (t) => {
@@ -195,17 +342,17 @@ onEveryEngine('the budget gate', (engine) => {
     await spend(79, { user_sub: PERSON })
     assert.equal(await notice(), undefined)
     await spend(1, { user_sub: PERSON })
-    assert.equal(await notice(), "today's budget is nearly spent (80 of 100 cents); it resets at 00:00 UTC")
+    assert.equal(await notice(), "today's budget is nearly spent; it starts again at 2026-01-02 00:00 UTC")
     assert.equal(await notice(), undefined)
     await spend(80, { user_sub: PERSON, folder: 'other' })
-    assert.equal(await notice(), 'your budget for today is nearly spent (160 of 200 cents); it resets at 00:00 UTC')
+    assert.equal(await notice(), 'your budget for today is nearly spent; it starts again at 2026-01-02 00:00 UTC')
     assert.equal(await notice(), undefined)
     await cap(90)
-    assert.match((await notice()) ?? '', /^today's budget is nearly spent \(80 of 90 cents\)/)
+    assert.match((await notice()) ?? '', /^today's budget is nearly spent;/)
     clock.advance(86_400_000)
     assert.equal(await notice(), undefined)
     await spend(95)
-    assert.match((await notice()) ?? '', /^today's budget is spent \(95 of 90 cents\)/)
+    assert.match((await notice()) ?? '', /^today's budget is spent;/)
     await end({ turn, ...rest })
   })
 })

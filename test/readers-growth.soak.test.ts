@@ -288,7 +288,7 @@ const READERS: Record<string, Reader> = {
     read: (text) => {
       const stream = new StreamJsonReader()
       for (const line of text.split('\n')) stream.push(line)
-      return [stream.text, stream.models, stream.toolServerFailure]
+      return [stream.text, stream.used, stream.toolServerFailure]
     },
     pieces: ['{"type":"result","result":"', '{"type":"system"}\n', ...json],
   },

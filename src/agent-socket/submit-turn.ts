@@ -16,8 +16,7 @@ const Tokens = z.int().min(0).max(1_000_000_000_000).default(0)
 const Model = z.strictObject({
   input: Tokens,
   output: Tokens,
-  /** Fractions of a cent are rounded up. */
-  cost_cents: z.number().min(0).max(1_000_000_000).default(0).transform(Math.ceil),
+  cost_cents: z.number().min(0).max(1_000_000_000).default(0),
 })
 
 const SubmitTurnParams = z

@@ -95,7 +95,7 @@ function faultOf(key: string, source: string, text: string, error: z.ZodError): 
   return text.length > 3 && message.includes(text) ? `${name} is not valid` : message
 }
 
-function fromText<T>(rule: string, read: (text: string) => T | undefined) {
+export function fromText<T>(rule: string, read: (text: string) => T | undefined) {
   return z.string().transform((text, ctx): T => {
     const value = read(text)
     if (value !== undefined) return value

@@ -71,6 +71,7 @@ export async function callParsed<I extends z.ZodObject, O>(
     if (verb.appendsMessages) await lockMessageOrder(tx, host.engine.dialect)
     const ctx = await authorize(tx)
     if (request.formKey !== undefined && !verb.isReadOnly) await useFormKey(tx, request.formKey, host.clock.now())
+    if (request.turn && !verb.isReadOnly) await bookCost(request, request.turn, tx)
     const reply = await verb.run(ctx, input, prepared)
     if (verb.isReadOnly) return reply
     const auditInput = verb.auditInput ? verb.auditInput(input, reply) : input
@@ -127,6 +128,12 @@ async function isPermitted(ctx: Context, verb: NamedVerb, input: Record<string, 
     if (error instanceof Refusal) return false
     throw error
   }
+}
+
+/** Writes what the turn of this call has cost so far. Booked first, so that a call which checks the budget counts it. */
+async function bookCost({ host }: RequestContext, turn: { id: string; fence?: number }, tx: Tx): Promise<void> {
+  const cost = host.turnCosts.get(turn.id)
+  if (cost && cost.fence === (turn.fence ?? cost.fence)) await cost.book(tx, host.metrics, timestamp(host.clock.now()))
 }
 
 /** Calls of an agent belong to the attempt of its turn. */

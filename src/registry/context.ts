@@ -13,6 +13,7 @@ import type { MessageTracer } from '../core/messages/message-tracer.ts'
 import type { RouteTable, RouteTableCache } from '../core/routing/route-table.ts'
 import type { SearchIndex } from '../core/search/search-index.ts'
 import type { Keyring } from '../core/secrets/keyring.ts'
+import type { TurnCost } from '../core/turns/turn-cost.ts'
 import type { TurnRules } from '../core/turns/turn-rules.ts'
 import type { Turn } from '../core/turns/turns.ts'
 import type { Clock, Random } from '../lib/clock.ts'
@@ -54,6 +55,8 @@ export interface InstanceHost extends InstanceEnvironment {
   readonly speech?: SpeechSynthesizer
   /** When each turn last used its socket in this process, in milliseconds since 1970. */
   readonly lastSocketUse: Map<string, number>
+  /** The costs of the turns that run in this process, by turn. */
+  readonly turnCosts: Map<string, TurnCost>
   /** Counts and logs errors of work that no caller waits for. */
   readonly faults: FaultBoundary
 }

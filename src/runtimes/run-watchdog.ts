@@ -22,7 +22,7 @@ export class RunWatchdog {
     this.#clock = clock
     this.#end = end
     const left = Math.max(0, Math.min(job.deadline - clock.now(), TIMER_MAX_MS))
-    const onDeadline = (): void => this.#stop(new RunFault('terminal', 'it ran past its deadline', [], 'late'))
+    const onDeadline = (): void => this.#stop(new RunFault('terminal', 'it ran past its deadline', 'late'))
     this.#deadline = setTimeout(guard(this.#end, onDeadline), left)
     this.#checkLater(job.hangMs)
     job.signal.addEventListener('abort', this.#onAbort, { once: true })

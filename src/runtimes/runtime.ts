@@ -1,8 +1,8 @@
 // Interface of a runtime: it runs the program of one agent turn, which reads the messages and calls tools through its socket.
 import type { ChatDirectory, OpenDirectory } from '../cell/cell.ts'
 import type { AgentUser } from '../core/agent-user.ts'
+import type { ModelUsage } from '../core/turns/turn-cost.ts'
 import type { TurnFailure } from '../core/turns/turn-failures.ts'
-import type { ModelCost } from '../core/turns/turns.ts'
 
 /** One of the messages that a turn answers. */
 export interface TurnMessage {
@@ -62,6 +62,8 @@ export interface Job {
   readonly config?: Readonly<Record<string, unknown>> | undefined
   /** When the turn last used its socket, in milliseconds since 1970. Counts as activity, like output. */
   lastActivityAt?(): number | undefined
+  /** Takes what the run has used so far, whenever that changes; a run that fails has used it, too. */
+  onUsage?(used: readonly ModelUsage[]): void
   /** Aborted when the turn is stopped, svc shuts down, or another process has claimed the turn. */
   readonly signal: AbortSignal
 }
@@ -75,7 +77,6 @@ export interface AgentRunResult {
   /** Sent to the chat if the run sent nothing itself; at most `ANSWER_MAX` characters. */
   readonly result?: string | undefined
   readonly sessionId?: string | undefined
-  readonly models?: readonly ModelCost[] | undefined
 }
 
 export interface Runtime {
@@ -92,19 +93,16 @@ export interface Runtime {
  */
 export class RunFault extends Error {
   readonly kind: 'retryable' | 'terminal' | 'session' | 'unavailable'
-  /** The cost of the failed run. */
-  readonly models: readonly ModelCost[]
   readonly failure: TurnFailure
 
-  constructor(kind: RunFault['kind'], message: string, models: readonly ModelCost[] = [], failure?: TurnFailure) {
+  constructor(kind: RunFault['kind'], message: string, failure?: TurnFailure) {
     super(message.slice(0, FAULT_MAX))
     this.name = 'RunFault'
     this.kind = kind
-    this.models = models
     this.failure = failure ?? (kind === 'terminal' ? 'unusable' : 'failed')
   }
 }
 
-export function oversizedAnswer(models: readonly ModelCost[] = []): RunFault {
-  return new RunFault('terminal', `its answer is longer than ${ANSWER_MAX} characters`, models, 'oversized')
+export function oversizedAnswer(): RunFault {
+  return new RunFault('terminal', `its answer is longer than ${ANSWER_MAX} characters`, 'oversized')
 }

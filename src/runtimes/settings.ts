@@ -3,15 +3,13 @@ import { z } from 'zod'
 import { CELL_SETTINGS } from '../cell/settings.ts'
 import { EnvValue } from '../core/values.ts'
 import { DurationSetting, type SettingDeclarations, type Settings, setting, UrlSetting } from '../lib/settings.ts'
+import { CENTS_PATTERN, ModelPricesSetting } from './model-prices.ts'
 
 /** The list of runtimes: each name is a folder beside this file with a `runtime.ts`. */
 export const RUNTIME_NAMES = ['demo', 'command', 'claude', 'openai'] as const
 export type RuntimeName = (typeof RUNTIME_NAMES)[number]
 
-const PriceSetting = z
-  .string()
-  .regex(/^\d{1,9}(\.\d{1,6})?$/, 'must be a number of cents such as 250 or 12.5')
-  .transform(Number)
+const PriceSetting = z.string().regex(CENTS_PATTERN, 'must be a number of cents such as 250 or 12.5').transform(Number)
 
 const EnvUrlSetting = UrlSetting.pipe(EnvValue)
 
@@ -36,8 +34,14 @@ export const RUNTIME_SETTINGS = {
   ),
   OPENAI_MODEL: setting(EnvValue, undefined, 'model of the runtime openai'),
   OPENAI_API_KEY: setting(EnvValue, undefined, 'API key of that endpoint; not needed for one on this machine'),
-  OPENAI_PRICE_INPUT: setting(PriceSetting, undefined, 'price of a million input tokens, in cents'),
-  OPENAI_PRICE_OUTPUT: setting(PriceSetting, undefined, 'price of a million output tokens, in cents'),
+  OPENAI_PRICE_INPUT: setting(PriceSetting, undefined, 'price of a million input tokens of OPENAI_MODEL, in cents'),
+  OPENAI_PRICE_CACHED: setting(PriceSetting, undefined, 'price of a million cached input tokens; default: as others'),
+  OPENAI_PRICE_OUTPUT: setting(PriceSetting, undefined, 'price of a million output tokens of OPENAI_MODEL, in cents'),
+  MODEL_PRICES: setting(
+    ModelPricesSetting,
+    '',
+    'prices of models in dollars per million tokens, such as my-model=1.25/0.125/10, other=free; before those of the table',
+  ),
   ...CELL_SETTINGS,
   TURN_DEADLINE: setting(DurationSetting, '20m', 'longest time that a turn may take'),
   TURN_HANG: setting(DurationSetting, '5m', 'longest time that a turn may show no activity'),

@@ -128,7 +128,7 @@ export class WarmChild {
 
 /** Throws the fault of a failed run. */
 export function requireResult({ fault, ...result }: AgentOutcome): AgentRunResult {
-  if (fault) throw new RunFault(fault.kind, fault.message, result.models, parseFailure(fault.failure))
+  if (fault) throw new RunFault(fault.kind, fault.message, parseFailure(fault.failure))
   return result
 }
 

@@ -52,6 +52,8 @@ export interface Dialect {
   onInsert(table: string, name: string, then: string): readonly string[]
   /** Statements that create a trigger which runs `then` after a delete from `table`; `then` calls the row `old`. */
   onDelete(table: string, name: string, then: string): readonly string[]
+  /** Statements that create a trigger which runs `then` after an update of `table`; `then` calls the row `old` and `new`. */
+  onUpdate(table: string, name: string, then: string): readonly string[]
   /** Returns one row if the table $1 exists. */
   readonly findTableSql: string
   /** An expression for a unique random text. */

@@ -1,5 +1,6 @@
 // A model of an instance as plain data: messages with their states, conversations with one turn at a time, leased turns, tasks
 // and costs. It contains the rules, not their implementation.
+import { containsFolder, selfAndAncestors } from '../../src/core/access/tiers.ts'
 import type { InboxOutcome, InboxState } from '../../src/core/messages/inbox.ts'
 
 export const LEASE_MS = 10_000
@@ -69,9 +70,8 @@ export interface OpenTurn {
   submitted?: 'success' | 'error' | undefined
   isRefused: boolean
   isStopping: boolean
-  /** The caps that allowed it to start; cleared when they are no longer comparable. */
-  caps: readonly BudgetCap[]
-  readonly day: string
+  /** Limit on its cost; what is not booked of it is reserved. */
+  money?: number | undefined
 }
 
 export interface Task {
@@ -98,6 +98,8 @@ interface Cost {
   readonly turn: string
   readonly cents: number
   readonly at: number
+  /** Recorded as the cost of the turn itself. */
+  readonly isBooked: boolean
 }
 
 export interface TurnLease {
@@ -332,17 +334,26 @@ export class Model {
     return sender !== undefined && ACCOUNT.test(sender) ? sender : undefined
   }
 
+  /** The caps of the folders above, outermost first, of the folder, and of the person. */
   standings(folder: string, person: string | undefined): BudgetCap[] {
-    const [cap, own] = [this.groups.get(folder), person === undefined ? undefined : this.people.get(person)]
+    const own = person === undefined ? undefined : this.people.get(person)
+    const folders = selfAndAncestors(folder).flatMap((who) => {
+      const cap = this.groups.get(who)
+      return cap === undefined ? [] : [{ by: 'folder' as const, who, cap }]
+    })
     return [
-      ...(cap === undefined ? [] : [{ by: 'folder' as const, who: folder, cap }]),
+      ...folders,
       ...(own === undefined || person === undefined ? [] : [{ by: 'person' as const, who: person, cap: own }]),
     ]
   }
 
-  spent({ by, who }: Pick<BudgetCap, 'by' | 'who'>, now: number, except?: string): number {
+  #isUnder({ by, who }: BudgetCap, { folder, person }: Pick<OpenTurn, 'folder' | 'person'>): boolean {
+    return by === 'folder' ? containsFolder(who, folder) : person === who
+  }
+
+  spent(cap: BudgetCap, now: number): number {
     return this.costs
-      .filter((cost) => cost[by] === who && cost.turn !== except && dayOf(cost.at) >= dayOf(now))
+      .filter((cost) => this.#isUnder(cap, cost) && dayOf(cost.at) >= dayOf(now))
       .reduce((sum, { cents }) => sum + cents, 0)
   }
 
@@ -350,9 +361,23 @@ export class Model {
     return this.standings(folder, person).some((standing) => this.spent(standing, now) > standing.cap)
   }
 
-  money(folder: string, person: string | undefined, now: number): number | undefined {
-    const left = this.standings(folder, person).map((standing) => standing.cap - this.spent(standing, now))
-    return left.length === 0 ? undefined : Math.min(...left)
+  /** A quarter of what is left under each cap, at least a cent. */
+  #money(folder: string, person: string | undefined, now: number, except?: OpenTurn): number | undefined {
+    const shares = this.standings(folder, person).map((cap) => {
+      const left = cap.cap - this.spent(cap, now) - this.#reserved(cap, except)
+      return left <= 0 ? 0 : Math.max(1, Math.floor(left / 4))
+    })
+    return shares.length === 0 ? undefined : Math.min(...shares)
+  }
+
+  #reserved(cap: BudgetCap, except?: OpenTurn): number {
+    return [...this.turns.values()]
+      .filter((turn) => turn !== except && this.#isUnder(cap, turn))
+      .reduce((sum, turn) => sum + Math.max(0, (turn.money ?? Number.POSITIVE_INFINITY) - this.#booked(turn)), 0)
+  }
+
+  #booked({ id }: OpenTurn): number {
+    return this.costs.filter((cost) => cost.turn === id && cost.isBooked).reduce((sum, { cents }) => sum + cents, 0)
   }
 
   isBroken(folder: string, now: number): boolean {
@@ -364,7 +389,10 @@ export class Model {
     const person = this.personOf(conversation)
     if (this.isExhausted(folder, person, now)) return undefined
     const open = [...this.turns.values()]
-    return this.standings(folder, person).find(({ by, who }) => open.some((turn) => turn[by] === who))?.by
+    return this.standings(folder, person).find(
+      (cap) =>
+        open.some((turn) => this.#isUnder(cap, turn)) && cap.cap - this.spent(cap, now) - this.#reserved(cap) <= 0,
+    )?.by
   }
 
   begin(conversation: Conversation, now: number): OpenTurn {
@@ -394,8 +422,7 @@ export class Model {
       replies: 0,
       isRefused,
       isStopping: false,
-      caps: this.standings(folder, person),
-      day: dayOf(now),
+      money: isRefused ? 0 : this.#money(folder, person, now),
     }
     for (const message of asked) {
       message.state = 'running'
@@ -418,6 +445,8 @@ export class Model {
     turn.fence++
     turn.leasedUntil = now + LEASE_MS
     turn.isRefused = this.isExhausted(turn.folder, turn.person, now)
+    const share = this.#money(turn.folder, turn.person, now, turn)
+    if (!turn.isRefused) turn.money = share === undefined ? undefined : share + this.#booked(turn)
     this.leases.push({ id: turn.id, fence: turn.fence, folder: turn.folder })
   }
 
@@ -462,19 +491,13 @@ export class Model {
     if (status === 'success' && result !== '' && turn.replies === 0 && !turn.isIsolated) this.reply(turn, result)
   }
 
-  spend({ id, folder, person }: OpenTurn, cents: number, at: number): void {
-    this.costs.push({ folder, person, turn: id, cents, at })
+  spend({ id, folder, person }: OpenTurn, cents: number, at: number, isBooked: boolean): void {
+    this.costs.push({ folder, person, turn: id, cents, at, isBooked })
   }
 
   /** An expired lease may be valid again, and costs of yesterday may be of today. */
   setBack(): void {
     this.wasSetBack = true
-    this.clearCaps()
-  }
-
-  /** Costs are counted again: turns that started before cannot be compared with them. */
-  clearCaps(): void {
-    for (const turn of this.turns.values()) turn.caps = []
   }
 
   end(turn: OpenTurn, outcome: InboxOutcome, now: number): void {

@@ -101,7 +101,9 @@ async function open(t: TestContext, engine: EngineName): Promise<PromptTest> {
         files: {},
         ...context,
       }
-      return host.engine.read((tx) => gatherPromptParts(tx, promptContext, { turn, messages: incoming }))
+      return host.engine.read((tx) =>
+        gatherPromptParts(tx, promptContext, { turn, messages: incoming, moneyCents: turn.money_cents }),
+      )
     },
   }
 }
@@ -147,10 +149,11 @@ onEveryEngine('prompt parts', (engine) => {
       work: 'the plan',
       diary: [{ name: 'd', text: 'diary' }],
     }
-    const turn = { jid: 'web:team', topic: 'visitor:web:team#bills', reach: 'chat' as const }
+    const turn = { jid: 'web:team', topic: 'visitor:web:team#bills', reach: 'chat' as const, money_cents: 5 }
     const gathered = await on.gather([incoming], turn, { files })
     const { parts } = gathered
     assert.deepEqual([textsOf(gathered), parts.knowledge, parts.topic], [['how much?'], [], 'bills'])
+    assert.equal(parts.moneyCents, undefined)
     assert.deepEqual(parts.persona, files.persona)
     const all = await on.gather([incoming], { ...turn, topic: 'bills', reach: 'all' }, { files })
     assert.deepEqual(textsOf(all).sort(), ['how much?', 'lunch?'])

@@ -76,7 +76,8 @@ export async function gatherPromptParts(tx: Tx, context: PromptContext, claimed:
       instance,
       folder: turn.folder,
       session,
-      moneyCents: turn.money_cents,
+      // An agent could repeat it to a visitor.
+      moneyCents: isVisitor ? undefined : claimed.moneyCents,
       // The persona of a product has no name; the instance names its agents.
       persona: files.persona && { ...files.persona, name: files.persona.name || (assistantName ?? '') },
       topic: displayTopic(turn.topic),

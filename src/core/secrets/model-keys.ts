@@ -19,6 +19,9 @@ export const MODEL_SETTINGS = [
   'ANTHROPIC_BASE_URL',
   'OPENAI_BASE_URL',
   'OPENAI_MODEL',
+  'OPENAI_PRICE_INPUT',
+  'OPENAI_PRICE_CACHED',
+  'OPENAI_PRICE_OUTPUT',
   ...MODEL_KEYS,
 ] as const
 export type ModelSetting = (typeof MODEL_SETTINGS)[number]

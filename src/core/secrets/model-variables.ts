@@ -1,6 +1,13 @@
 // Environment variables of model endpoints. Those of one family belong together, so a key is only sent to its own endpoint.
 
-export const OPENAI_VARIABLES = ['OPENAI_BASE_URL', 'OPENAI_MODEL', 'OPENAI_API_KEY'] as const
+export const OPENAI_VARIABLES = [
+  'OPENAI_BASE_URL',
+  'OPENAI_MODEL',
+  'OPENAI_API_KEY',
+  'OPENAI_PRICE_INPUT',
+  'OPENAI_PRICE_CACHED',
+  'OPENAI_PRICE_OUTPUT',
+] as const
 
 export const ANTHROPIC_VARIABLES = [
   'ANTHROPIC_BASE_URL',

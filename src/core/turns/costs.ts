@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { defineCounter, type MetricRegistry } from '../../lib/log/metric-registry.ts'
 import type { Tx } from '../../store/engine.ts'
+import { subtree } from '../../store/sql-conditions.ts'
 import { integer, queryOne } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
 import { Cents } from '../groups/groups.ts'
@@ -34,6 +35,7 @@ const Cost = z.object({
   input_tokens: z.int(),
   output_tokens: z.int(),
   cost_cents: z.int(),
+  microcents: z.int().optional().describe('The cost of a turn in millionths of a cent, before it is rounded'),
   recorded_at: Timestamp,
 })
 
@@ -52,6 +54,7 @@ export const costLog = new Table({
     'drop index cost_log_of_folder',
     'drop index cost_log_of_user',
     'create index cost_log_newest on cost_log (recorded_at, folder, cost_cents)',
+    'alter table cost_log add column microcents bigint',
   ],
 })
 
@@ -100,17 +103,36 @@ export const dailyCosts = new Table({
     `insert into daily_costs (payer, name, day, cents) ${sumsSql('folder')} union all ${sumsSql('user_sub')}`,
     ({ onInsert }) => onInsert('cost_log', 'cost_log_counted', countSql('new', '')),
     ({ onDelete }) => onDelete('cost_log', 'cost_log_uncounted', countSql('old', '-')),
+    ({ onUpdate }) => onUpdate('cost_log', 'cost_log_recounted', `${countSql('old', '-')};${countSql('new', '')}`),
+    // The costs of a day below a folder.
+    'create index daily_costs_of_day on daily_costs (payer, day, name, cents)',
   ],
 })
 
-/** Cents recorded since 00:00 UTC. Includes later days, in case the clock was set back. */
+/** $2 and below it: $3 and $4 are the ends of the index range, which also has names such as `team-b` for `team`. */
+const IN_SUBTREE = `name >= $2 and name < $4 and (name = $2 or name >= $3)`
+
+/**
+ * Cents recorded since 00:00 UTC; for a folder, with those of all folders below it. Includes later days, in case the clock was
+ * set back.
+ */
 export async function sumSpentToday(tx: Tx, by: z.output<typeof CostPayer>, who: string, now: string): Promise<number> {
-  const { cents } = await queryOne(
-    tx,
-    { cents: integer },
-    'select coalesce(sum(cents), 0) as cents from daily_costs where payer = $1 and name = $2 and day >= $3',
-    [by, who, now.slice(0, 10)],
-  )
+  const day = now.slice(0, 10)
+  const { cents } = await (by === 'folder'
+    ? queryOne(
+        tx,
+        { cents: integer },
+        `select coalesce(sum(cents), 0) as cents from (
+           select cents from daily_costs where payer = 'folder' and day = $1 and ${IN_SUBTREE}
+           union all select cents from daily_costs where payer = 'folder' and day > $1 and ${IN_SUBTREE}) as spent`,
+        [day, ...subtree(who)],
+      )
+    : queryOne(
+        tx,
+        { cents: integer },
+        'select coalesce(sum(cents), 0) as cents from daily_costs where payer = $1 and name = $2 and day >= $3',
+        [by, who, day],
+      ))
   return cents
 }
 

@@ -39,6 +39,7 @@ export const dailySpend = new Table({
      group by substr(recorded_at, 1, 10), folder, model, coalesce(user_sub, '')`,
     ({ onInsert }) => onInsert('cost_log', 'cost_log_spent', addSql('new', '')),
     ({ onDelete }) => onDelete('cost_log', 'cost_log_unspent', addSql('old', '-')),
+    ({ onUpdate }) => onUpdate('cost_log', 'cost_log_respent', `${addSql('old', '-')};${addSql('new', '')}`),
   ],
 })
 
@@ -123,15 +124,20 @@ type NearBudget = z.output<typeof NearBudget>
 const BUDGETS_MAX = 50
 const CAPPED = { by: text, name: text, cap: integer, spent: integer }
 
-/** Budgets of today of which 80 percent or more is spent; the one with the largest share first. */
+/**
+ * Budgets of today of which 80 percent or more is spent; the one with the largest share first. A folder pays for all folders
+ * below it: their costs of one day are an index range. SQLite keeps the order of a cross join.
+ */
 export async function listNearBudgets(tx: Tx, { folders, person }: SpendScope, now: string): Promise<NearBudget[]> {
   const day = now.slice(0, 10)
   const ofFolders = await query(
     tx,
     CAPPED,
     `select 'folder' as by, g.folder as name, g.cost_cap_cents_per_day as cap, cast(sum(d.cents) as bigint) as spent
-     from groups g join daily_costs d on d.payer = 'folder' and d.name = g.folder and d.day >= $1
-     where g.cost_cap_cents_per_day is not null${folders ? ` and g.folder in (${placeholders(folders.length, 1) || 'null'})` : ''}
+     from (select distinct day from daily_costs where payer = 'folder' and day >= $1) as days
+       cross join groups g cross join daily_costs d
+     where d.payer = 'folder' and d.day = days.day and d.name >= g.folder and d.name < g.folder || '0'
+       and (d.name = g.folder or d.name >= g.folder || '/') and g.cost_cap_cents_per_day is not null${folders ? ` and g.folder in (${placeholders(folders.length, 1) || 'null'})` : ''}
      ${NEARLY_SPENT('g.folder', 'g.cost_cap_cents_per_day')}`,
     [day, ...(folders ?? [])],
   )

@@ -6,6 +6,7 @@ import { refuse } from '../../lib/refusal.ts'
 import type { Tx, Value } from '../../store/engine.ts'
 import { execute, flag, integer, optional, placeholders, query, queryOne, text } from '../../store/statement.ts'
 import { defaultReach, smallestReach } from '../access/reach.ts'
+import { containsFolder } from '../access/tiers.ts'
 import { isLinkChat } from '../delivery/channel.ts'
 import { type Envelope, envelopes } from '../messages/envelopes.ts'
 import { type InboxRow, inbox, turnIdFor } from '../messages/inbox.ts'
@@ -14,6 +15,7 @@ import { engage, setLastReply } from '../routing/engagements.ts'
 import { checkBudget, recheckBudget } from './budget.ts'
 import { conversations, folderTurns } from './conversations.ts'
 import { countBatch, type WaitingMessage } from './message-batch.ts'
+import { type ModelUsage, readTurnCosts, sumWholeCents } from './turn-cost.ts'
 import type { TurnRules } from './turn-rules.ts'
 import { engagesChat, FOLDER_PAUSE_MS, TURN_PAUSE_MAX_MS, type Turn, type TurnLease, turns } from './turns.ts'
 
@@ -26,7 +28,11 @@ export interface ClaimedMessage {
 export interface ClaimedTurn {
   readonly turn: Turn
   readonly messages: readonly ClaimedMessage[]
-  /** If set, the turn must not run; the runner ends it with this message. */
+  /** What the run may cost, in cents; absent without a cap. */
+  readonly moneyCents?: number | undefined
+  /** What earlier attempts have cost. */
+  readonly earlierCosts?: readonly ModelUsage[] | undefined
+  /** If set, the turn must not run; the runner ends it for this reason. */
   readonly refusal?: string | undefined
 }
 
@@ -138,10 +144,14 @@ export async function claimTurn(tx: Tx, rules: TurnRules, options: ClaimOptions)
       continue
     }
     const claimed = await formTurn(tx, rules, options, next)
-    if (typeof claimed === 'object') return claimed
-    // A running turn has reserved the budget, so this conversation or folder waits.
-    if (claimed === 'conversation' && skipped.length < SKIPPED_CONVERSATIONS_MAX) skipped.push(next)
+    if ('turn' in claimed) return claimed
+    // Running turns have reserved the budget, so this conversation, or all folders under the cap, wait.
+    const { waits } = claimed
+    if (waits === 'conversation' && skipped.length < SKIPPED_CONVERSATIONS_MAX) skipped.push(next)
     else skippedFolders.add(next.folder)
+    if (typeof waits === 'object')
+      for (const folder of await listWaitingFolders(tx))
+        if (containsFolder(waits.folder, folder)) skippedFolders.add(folder)
   }
 }
 
@@ -219,9 +229,12 @@ async function reclaimTurn(
   const turnMessages = await readClaimedMessages(tx, turn)
   const budget = await recheckBudget(tx, turn, timestamp(now))
   if (budget.kind === 'exhausted') return { turn, messages: turnMessages, refusal: budget.message }
-  const { money_cents } = budget
+  const earlierCosts = await readTurnCosts(tx, turn)
+  const { money_cents: moneyCents } = budget
+  // The limit of the whole turn, so that what is booked can be subtracted from it.
+  const money_cents = moneyCents === undefined ? undefined : moneyCents + sumWholeCents(earlierCosts)
   await turns.update(tx, { id: turn.id }, { money_cents })
-  return { turn: { ...turn, money_cents }, messages: turnMessages }
+  return { turn: { ...turn, money_cents }, messages: turnMessages, moneyCents, earlierCosts }
 }
 
 async function findReclaimable(
@@ -335,13 +348,17 @@ const WAITING = `select ${inbox.columns.map((name) => `i.${name}`).join(', ')}, 
   where i.folder = $1 and i.topic = $2 and i.state = 'waiting' order by i.message_seq limit ${BATCH_ROWS_MAX}`
 const WAITING_UP_TO = `folder = $1 and topic = $2 and state = 'waiting' and message_seq <= $3`
 
-/** Returns what to skip if a running turn has reserved the budget. */
+/** What to skip because running turns have reserved the budget: the conversation, or a folder with all below it. */
+interface WaitingForBudget {
+  readonly waits: 'conversation' | { readonly folder: string }
+}
+
 async function formTurn(
   tx: Tx,
   rules: TurnRules,
   { now, leaseMs, process }: ClaimOptions,
   { folder, topic }: ConversationKey,
-): Promise<ClaimedTurn | 'folder' | 'conversation'> {
+): Promise<ClaimedTurn | WaitingForBudget> {
   const rows = await query(
     tx,
     (row) => ({
@@ -364,11 +381,14 @@ async function formTurn(
   if (!first || !last) {
     // The count is wrong. Correct it, or this conversation would be tried forever.
     await conversations.update(tx, { folder, topic }, { waiting: 0 })
-    return 'conversation'
+    return { waits: 'conversation' }
   }
   const { envelope } = last
   const budget = await checkBudget(tx, { folder, sender: last.row.sender, now: started_at })
-  if (budget.kind === 'reserved') return budget.by === 'folder' ? 'folder' : 'conversation'
+  if (budget.kind === 'reserved') {
+    const { by, who } = budget.cap
+    return { waits: by === 'folder' ? { folder: who } : 'conversation' }
+  }
   const jid = envelope?.return_jid ?? last.row.jid
   const chat_topic = envelope?.return_jid === undefined ? last.row.chat_topic : (envelope.return_topic ?? '')
   const is_timed = envelope?.task_id !== undefined
@@ -395,7 +415,7 @@ async function formTurn(
     task_id: envelope?.task_id,
     // Set even if the turn is refused: after a crash it is checked against the same caps.
     user_sub: budget.user_sub,
-    money_cents: budget.kind === 'granted' ? budget.money_cents : undefined,
+    money_cents: budget.kind === 'granted' ? budget.money_cents : 0,
     is_stopping: false,
     started_at,
     process,
@@ -426,7 +446,8 @@ async function formTurn(
     await engage(tx, { jid, topic: chat_topic, folder, until: now + rules.engagementMs })
   if (envelope?.return_jid === undefined && !is_timed)
     await setLastReply(tx, jid, chat_topic, envelope?.platform_id ?? last.row.id)
-  return { turn, messages: turnMessages, ...(budget.kind === 'exhausted' ? { refusal: budget.message } : {}) }
+  if (budget.kind === 'exhausted') return { turn, messages: turnMessages, refusal: budget.message }
+  return { turn, messages: turnMessages, moneyCents: budget.money_cents }
 }
 
 async function markServed(tx: Tx, folder: string): Promise<void> {

@@ -457,10 +457,15 @@ onEveryEngineQuickly('turns', (engine) => {
     await on.groups('main')
     await on.write(async (tx) => {
       await groups.update(tx, { folder: 'main' }, { cost_cap_cents_per_day: 10 })
-      await users.insert(tx, { sub: 'github:1', cost_cap_cents_per_day: 100 })
+      await users.insert(tx, { sub: 'github:1', cost_cap_cents_per_day: 1 })
     })
-    for (const cents of [8, 1]) {
-      const id = await on.ask(`${cents}`)
+    // The first is a visitor's, who is told nothing about the budget.
+    for (const [cents, asking] of [
+      [8, {}],
+      [1, { jid: 'sandbox:lobby', hasRound: false }],
+      [1, { jid: 'sandbox:lobby', hasRound: false }],
+    ] as const) {
+      const id = await on.ask(`${cents}`, asking)
       const { turn } = await on.mustClaim()
       const models = [{ model: 'm', input_tokens: 0, output_tokens: 0, cost_cents: cents }]
       await on.submit('main', { turn_id: id, result: 'done', models })
@@ -468,8 +473,8 @@ onEveryEngineQuickly('turns', (engine) => {
     }
     const sent = await on.read((tx) => messages.list(tx, { direction: 'out' }, [['seq', 'asc']]))
     assert.deepEqual(
-      sent.map(({ content }) => Buffer.from(content).toString().slice(0, 30)),
-      ['done', "Today's budget is nearly spent", 'done'],
+      sent.map(({ content }) => Buffer.from(content).toString()),
+      ['done', 'done', "Today's budget is nearly spent; it starts again at 2026-01-02 00:00 UTC.", 'done'],
     )
     await on.write((tx) => groups.update(tx, { folder: 'main' }, { cost_cap_cents_per_day: undefined }))
     for (const topic of ['a', 'b']) await on.ask('mine', { topic, sender: 'github:1' })

@@ -18,6 +18,7 @@ import { takeBudgetNotice } from './budget.ts'
 import { conversations, folderTurns, sessionLog, sessionOf, workSessions } from './conversations.ts'
 import { recordCost } from './costs.ts'
 import { endRounds, keepFrames, rounds, type WriteContext } from './rounds.ts'
+import { roundCosts } from './turn-cost.ts'
 import { FAILURE_MESSAGES, sentenceOf, type TurnFailure } from './turn-failures.ts'
 import { IS_OPEN, type TurnRules } from './turn-rules.ts'
 
@@ -45,7 +46,7 @@ export const Turn = z.object({
   is_guest: z.boolean().describe("It replies to another folder's chat, without engaging it"),
   task_id: z.string().optional(),
   user_sub: z.string().optional().describe('Person whose budget it counts against'),
-  money_cents: z.int().optional().describe('Limit on its cost; other turns under the same cap wait for its end'),
+  money_cents: z.int().optional().describe('Limit on its cost; what it has not cost yet is reserved'),
   submitted: z.enum(['success', 'error']).optional(),
   submitted_error: z.string().optional(),
   is_stopping: z.boolean(),
@@ -287,9 +288,11 @@ async function warnAboutBudget(
   rules: TurnRules,
   turn: Turn,
 ): Promise<readonly string[]> {
-  const notice = await takeBudgetNotice(tx, turn, timestamp(context.clock.now()))
   const { jid, chat_topic: topic } = turn
-  if (notice === undefined || !jid.includes(':')) return []
+  // Visitors learn nothing about the budget but that the agent pauses.
+  if (!jid.includes(':') || reachOfTurn(turn) === 'chat') return []
+  const notice = await takeBudgetNotice(tx, turn, timestamp(context.clock.now()))
+  if (notice === undefined) return []
   const content = sentenceOf(notice)
   return (await recordOutbound(tx, context, rules, { jid, topic, content, engages: false })).keys
 }
@@ -337,6 +340,7 @@ export interface ModelCost {
   readonly model: string
   readonly input_tokens: number
   readonly output_tokens: number
+  /** Fractions of a cent are rounded up once for all models. */
   readonly cost_cents: number
 }
 
@@ -365,7 +369,10 @@ export async function submitTurn(
   if (isKept && reachOfTurn(turn) === 'work')
     await workSessions.upsert(tx, { ...conversation, jid, session_id, updated_at: now })
   else if (isKept) await conversations.update(tx, conversation, { session_id, updated_at: now })
-  for (const cost of submission.models ?? [])
+  const used = (submission.models ?? []).map(({ model, input_tokens: input, output_tokens: output, cost_cents }) => ({
+    ...{ model, input, output, cents: cost_cents },
+  }))
+  for (const cost of roundCosts(used))
     await recordCost(tx, context.metrics, { folder, turn_id, user_sub, chat_jid: jid, ...cost, recorded_at: now })
   if (status === 'error' || result === '' || turn.replies > 0 || turn.is_isolated) return []
   const reply = { jid, topic, folder, turn_id, content: result, engages: engagesChat(turn) }

@@ -85,6 +85,7 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     policies: new PolicyReader(),
     routes: new RouteTableCache(),
     lastSocketUse: new Map(),
+    turnCosts: new Map(),
     metrics,
     faults,
     signals,

@@ -134,7 +134,7 @@ export function turnPreparation(options: PreparationOptions): (claimed: ClaimedT
         chat,
         readText: (name) => readWorkspaceTexts(layout, folder, [name], FILE_BYTES_MAX)[0],
         logFile,
-        moneyCents: turn.money_cents,
+        moneyCents: claimed.moneyCents,
         deadline: now + settings.TURN_DEADLINE,
         hangMs: settings.TURN_HANG,
         ...gathered.secrets,

@@ -550,31 +550,78 @@ onEveryEngine('the runner', (engine) => {
     const on = await open(t, engine)
     await on.groups('main')
     await on.write((tx) => groups.update(tx, { folder: 'main' }, { cost_cap_cents_per_day: 1 }))
-    const models = [{ model: 'm', input_tokens: 0, output_tokens: 0, cost_cents: 2 }]
-    await on.start(async () => ({ result: 'ok', models }))
+    await on.start(async ({ onUsage }) => {
+      onUsage?.([{ model: 'm', input: 0, output: 0, cents: 1.1 }])
+      return { result: 'ok' }
+    })
     assert.equal((await on.ended(await on.ask('first'))).status, 'success')
     const { status, error, state } = await on.ended(await on.ask('second'))
     assert.deepEqual([status, state], ['failed', 'refused'])
-    assert.match(error ?? '', /budget is spent \(2 of 1 cent\)/)
+    const day = new Date(on.clock.now() + 86_400_000).toISOString().slice(0, 10)
+    assert.equal(error, `the agent is paused until ${day} 00:00 UTC`)
   })
 
-  test('the costs of a failed attempt are recorded', async (t) => {
+  test('the costs of all attempts are added up in fractions of a cent and rounded up once', async (t) => {
     const on = await open(t, engine)
-    const models = [{ model: 'm', input_tokens: 0, output_tokens: 0, cost_cents: 3 }]
-    await on.start(async ({ turn }) => {
-      if (turn.attempts === 1) throw new RunFault('retryable', 'it broke', models)
-      return { result: 'ok', models }
+    await on.start(async ({ turn, onUsage }) => {
+      onUsage?.([{ model: 'm', input: 7, output: 1, cents: 0.1 }])
+      onUsage?.([{ model: 'm', input: 10, output: 3, cents: 0.4 }])
+      if (turn.attempts < 3) throw new RunFault('retryable', 'it broke')
+      return { result: 'ok' }
     })
     const id = await on.ask()
     await on.passing(id)
     const costs = await on.read((tx) => costLog.list(tx))
     assert.deepEqual(
-      costs.map(({ cost_cents, folder }) => [cost_cents, folder]),
-      [
-        [3, 'main'],
-        [3, 'main'],
-      ],
+      costs.map(({ turn_id, input_tokens, output_tokens, cost_cents, microcents }) => [
+        ...[turn_id, input_tokens, output_tokens, cost_cents, microcents],
+      ]),
+      [[id, 30, 9, 2, 1_200_000]],
     )
+  })
+
+  test('a stopped turn has cost what it had used', async (t) => {
+    const on = await open(t, engine)
+    const started = Promise.withResolvers<void>()
+    await on.start(async ({ signal, onUsage }) => {
+      onUsage?.([{ model: 'm', input: 1, output: 1, cents: 2.5 }])
+      started.resolve()
+      await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+      return {}
+    })
+    const id = await on.ask()
+    await started.promise
+    await on.write((tx) => stopTurns(tx, { id }))
+    on.host.signals.emit()
+    assert.equal((await on.ended(id)).status, 'failed')
+    assert.deepEqual(
+      (await on.read((tx) => costLog.list(tx))).map(({ cost_cents }) => cost_cents),
+      [3],
+    )
+  })
+
+  test('a renewal of the lease writes what the turn has cost so far', async (t) => {
+    t.mock.timers.enable({ apis: ['setInterval'] })
+    const on = await open(t, engine)
+    const [started, done] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    await on.start(async ({ onUsage }) => {
+      onUsage?.([{ model: 'm', input: 1, output: 1, cents: 3 }])
+      started.resolve()
+      await done.promise
+      onUsage?.([{ model: 'm', input: 1, output: 1, cents: 3.2 }])
+      return { result: 'ok' }
+    })
+    const id = await on.ask()
+    await started.promise
+    const cents = async (): Promise<number[]> =>
+      (await on.read((tx) => costLog.list(tx))).map(({ cost_cents }) => cost_cents)
+    assert.deepEqual(await cents(), [])
+    t.mock.timers.tick(LEASE_MS / 3 + 1)
+    await until(async () => (await cents()).length > 0)
+    assert.deepEqual(await cents(), [3])
+    done.resolve()
+    await on.ended(id)
+    assert.deepEqual(await cents(), [4])
   })
 
   test('two runners on one store run each turn once, and never two of one conversation', async (t) => {

@@ -5,8 +5,8 @@ import { filterOutput } from '../../core/delivery/output-filter.ts'
 import { readConfigFingerprint } from '../../core/groups/config-fingerprint.ts'
 import { lockTurnOrder } from '../../core/messages/messages.ts'
 import { ENDED_TWICE } from '../../core/processes/suspects.ts'
+import { describePause } from '../../core/turns/budget.ts'
 import { conversations, folderTurns, resetSessionOf } from '../../core/turns/conversations.ts'
-import { recordCost } from '../../core/turns/costs.ts'
 import { type WriteContext, writeContextOf } from '../../core/turns/rounds.ts'
 import { CRASHES_MAX } from '../../core/turns/suspect-turns.ts'
 import {
@@ -23,11 +23,11 @@ import {
   renewTurn,
   type WorkspaceAvailability,
 } from '../../core/turns/turn-claim.ts'
+import { TurnCost } from '../../core/turns/turn-cost.ts'
 import { FAILURE_MESSAGES, sentenceOf, type TurnFailure } from '../../core/turns/turn-failures.ts'
 import {
   endTurn,
   listRunningTurns,
-  type ModelCost,
   postponeTurn,
   reachOfTurn,
   releaseTurn,
@@ -65,7 +65,7 @@ const BREAKER_CHECK_MS = 1000
 /** A claimed turn, ready to run. */
 export interface PreparedTurn {
   readonly runtime: Runtime
-  readonly job: Omit<Job, 'signal'>
+  readonly job: Omit<Job, 'signal' | 'onUsage'>
   /** Fingerprint of the configuration that the run starts with. */
   readonly configMark?: string | undefined
   /** Whether a tool call of the run failed because the store was unavailable. */
@@ -233,13 +233,13 @@ export class TurnRunner {
   async #run(claimed: ClaimedTurn, abort: AbortController): Promise<void> {
     const { turn, refusal } = claimed
     const report = new TurnReport(this.#options.host, claimed)
-    if (refusal !== undefined)
+    if (refusal !== undefined) {
+      const publicReason = describePause(timestamp(this.#options.host.clock.now()))
       return this.#end(turn, report, {
-        outcome: 'refused',
-        reason: refusal,
-        publicReason: refusal,
-        notice: sentenceOf(refusal),
+        ...{ outcome: 'refused', reason: refusal },
+        ...{ publicReason, notice: sentenceOf(publicReason) },
       })
+    }
     if (turn.is_stopping) return this.#end(turn, report, STOPPED)
     if ((turn.crashes ?? 0) >= CRASHES_MAX) return this.#end(turn, report, failed(ENDED_TWICE))
     if ((turn.deaths ?? 0) > DEATHS_MAX)
@@ -247,7 +247,10 @@ export class TurnRunner {
     // An earlier attempt submitted its result before it was aborted.
     if (turn.submitted !== undefined)
       return this.#end(turn, report, await this.#options.host.engine.read((tx) => submittedEnd(tx, turn.id)))
-    const renewal = setInterval(() => void this.#renew(turn, abort), this.#leaseMs / 3).unref()
+    const { turnCosts } = this.#options.host
+    const cost = new TurnCost(turn, claimed.earlierCosts)
+    turnCosts.set(turn.id, cost)
+    const renewal = setInterval(() => void this.#renew(turn, cost, abort), this.#leaseMs / 3).unref()
     const typing = this.#showTyping(turn)
     let configMark: string | undefined
     let end: TurnEnd | undefined
@@ -255,14 +258,15 @@ export class TurnRunner {
       const prepared = await this.#options.prepare(claimed)
       configMark = prepared.configMark
       report.runtime = prepared.runtime.name
-      await this.#submit(turn, report, await this.#runAgent(prepared, abort.signal), configMark)
+      await this.#submit(turn, cost, report, await this.#runAgent(prepared, cost, abort.signal), configMark)
     } catch (error) {
-      end = await this.#handleFailure(turn, report, error, abort.signal)
+      end = await this.#handleFailure(turn, cost, report, error, abort.signal)
     } finally {
       clearInterval(renewal)
       typing.stop()
+      if (turnCosts.get(turn.id) === cost) turnCosts.delete(turn.id)
     }
-    if (end) await this.#end(turn, report, { ...end, configMark })
+    if (end) await this.#end(turn, report, { ...end, configMark }, cost)
   }
 
   async #configMark(folder: string): Promise<string> {
@@ -278,11 +282,12 @@ export class TurnRunner {
     return true
   }
 
-  async #runAgent(prepared: PreparedTurn, signal: AbortSignal): Promise<AgentRunResult> {
+  async #runAgent(prepared: PreparedTurn, cost: TurnCost, signal: AbortSignal): Promise<AgentRunResult> {
     const { fault } = prepared
     try {
       const result = await prepared.runtime.run({
         ...prepared.job,
+        onUsage: (used) => cost.report(used),
         signal: fault ? AbortSignal.any([signal, fault]) : signal,
       })
       fault?.throwIfAborted()
@@ -291,7 +296,7 @@ export class TurnRunner {
       if (fault?.aborted && !signal.aborted) throw fault.reason
       // An agent that fails because its tools were unavailable is retried without counting the attempt.
       const isOutage = error instanceof RunFault && error.kind === 'retryable' && prepared.hadOutage?.()
-      throw isOutage ? new RunFault('unavailable', error.message, error.models) : error
+      throw isOutage ? new RunFault('unavailable', error.message) : error
     } finally {
       await prepared.close()
     }
@@ -300,16 +305,18 @@ export class TurnRunner {
   /** Records the result of a run and ends its turn in one commit. */
   async #submit(
     turn: Turn,
+    cost: TurnCost,
     report: TurnReport,
-    { result = '', sessionId, models }: AgentRunResult,
+    { result = '', sessionId }: AgentRunResult,
     configMark: string | undefined,
   ): Promise<void> {
     const { rules } = this.#options.host
     const { id, fence, folder } = turn
     const { text, statuses } = filterOutput(result)
-    const submission = { turn_id: id, fence, session_id: sessionId, status: 'success' as const, result: text, models }
+    const submission = { turn_id: id, fence, session_id: sessionId, status: 'success' as const, result: text }
     const silence = statuses.length > 0 ? 'the agent only reported its status' : undefined
     const end = await this.#write(async (tx) => {
+      await this.#book(tx, cost)
       const submitted = await submitTurn(tx, this.#writeContext, rules, folder, submission)
       const end = { ...(await submittedEnd(tx, id, silence)), configMark }
       const ended = await endTurn(tx, this.#writeContext, rules, turn, end)
@@ -323,6 +330,7 @@ export class TurnRunner {
   /** The end of a turn whose run failed; undefined if it continues elsewhere or later. */
   async #handleFailure(
     turn: Turn,
+    cost: TurnCost,
     report: TurnReport,
     error: unknown,
     signal: AbortSignal,
@@ -332,7 +340,10 @@ export class TurnRunner {
     if (abortReason === 'lost' || abortReason === 'closing') report.attempt('aborted')
     if (abortReason === 'lost') return undefined
     if (abortReason === 'closing') {
-      await this.#write((tx) => releaseTurn(tx, turn))
+      await this.#write(async (tx) => {
+        await this.#book(tx, cost)
+        await releaseTurn(tx, turn)
+      })
       return undefined
     }
     if (abortReason === 'stopped') {
@@ -348,50 +359,40 @@ export class TurnRunner {
     }
     const cause = error instanceof Error ? error.message : String(error)
     const reason = redact(isExpected ? cause : `internal error: ${cause}`)
-    if (fault) await this.#recordCosts(turn, fault.models)
     if (fault?.kind === 'session') {
       report.attempt('retried', fault.failure)
-      return this.#restartSession(turn, reason)
+      return this.#restartSession(turn, cost, reason)
     }
     const { workspaces } = this.#options
     const isWorkspaceMissing = workspaces !== undefined && !workspaces.has(turn.folder)
     if (isHost || isWorkspaceMissing) {
       report.attempt('postponed')
-      return this.#postpone(turn, reason)
+      return this.#postpone(turn, cost, reason)
     }
     const isLast = fault?.kind === 'terminal' || turn.attempts >= ATTEMPTS_MAX
     report.attempt(isLast ? 'failed' : 'retried', fault?.failure)
     if (isLast) return failed(reason, fault?.failure)
     const at = host.clock.now() + RETRY_MS * 2 ** (turn.attempts - 1)
     log.warn({ turn: turn.id, folder: turn.folder, attempt: turn.attempts, reason }, 'turn failed, it is retried')
-    await this.#write((tx) => retryTurn(tx, turn, at, reason))
+    await this.#write(async (tx) => {
+      await this.#book(tx, cost)
+      await retryTurn(tx, turn, at, reason)
+    })
     return undefined
   }
 
-  /** Records the costs of a failed attempt. */
-  async #recordCosts({ id, fence, folder, jid, user_sub }: Turn, models: readonly ModelCost[]): Promise<void> {
-    if (models.length === 0) return
-    const recorded_at = timestamp(this.#options.host.clock.now())
-    await this.#write(async (tx) => {
-      for (const { model, ...cost } of models)
-        await recordCost(tx, this.#options.host.metrics, {
-          folder,
-          // The plain turn id is used by the attempt that succeeds.
-          turn_id: `${id}#${fence}`,
-          model,
-          user_sub,
-          chat_jid: jid,
-          ...cost,
-          recorded_at,
-        })
-    })
+  /** Writes what the run has cost so far, however it ends. */
+  #book(tx: Tx, cost: TurnCost): Promise<void> {
+    const { metrics, clock } = this.#options.host
+    return cost.book(tx, metrics, timestamp(clock.now()))
   }
 
   /** The session cannot be resumed: retries with a new one and a note about it. */
-  async #restartSession(turn: Turn, reason: string): Promise<TurnEnd | undefined> {
+  async #restartSession(turn: Turn, cost: TurnCost, reason: string): Promise<TurnEnd | undefined> {
     const { host } = this.#options
     const { folder, topic } = turn
     await this.#write(async (tx) => {
+      await this.#book(tx, cost)
       await resetSessionOf(tx, turn, reachOfTurn(turn), timestamp(host.clock.now()))
       const note = 'The previous session could not be resumed; this is a new one.'
       await conversations.update(tx, { folder, topic }, { note })
@@ -401,17 +402,24 @@ export class TurnRunner {
   }
 
   /** The fault of the host, not of the agent: retries later without counting the attempt. */
-  async #postpone(turn: Turn, reason: string): Promise<TurnEnd | undefined> {
+  async #postpone(turn: Turn, cost: TurnCost, reason: string): Promise<TurnEnd | undefined> {
     const { host, log } = this.#options
     log.warn({ turn: turn.id, folder: turn.folder, reason }, 'turn cannot run yet')
-    await this.#write((tx) => postponeTurn(tx, turn, host.clock.now(), reason))
+    await this.#write(async (tx) => {
+      await this.#book(tx, cost)
+      await postponeTurn(tx, turn, host.clock.now(), reason)
+    })
     return undefined
   }
 
-  async #renew(turn: Turn, abort: AbortController): Promise<void> {
+  async #renew(turn: Turn, cost: TurnCost, abort: AbortController): Promise<void> {
     const { host } = this.#options
     try {
-      const renewed = await host.engine.transaction((tx) => renewTurn(tx, host.rules, this.#claimOptions(), turn))
+      const renewed = await host.engine.transaction(async (tx) => {
+        const still = await renewTurn(tx, host.rules, this.#claimOptions(), turn)
+        if (still) await this.#book(tx, cost)
+        return still
+      })
       if (!renewed) abort.abort('lost' satisfies AbortReason)
       else if (renewed.is_stopping) abort.abort('stopped' satisfies AbortReason)
     } catch (error) {
@@ -454,12 +462,13 @@ export class TurnRunner {
     }
   }
 
-  async #end(turn: Turn, report: TurnReport, partial: TurnEnd): Promise<void> {
+  async #end(turn: Turn, report: TurnReport, partial: TurnEnd, cost?: TurnCost): Promise<void> {
     const { host } = this.#options
     const configMark =
       partial.configMark ?? (partial.outcome === 'failed' ? await this.#configMark(turn.folder) : undefined)
     const end = { ...partial, configMark }
     const isEnded = await this.#write(async (tx) => {
+      if (cost) await this.#book(tx, cost)
       const keys = await endTurn(tx, this.#writeContext, host.rules, turn, end)
       if (keys) this.#announce(tx, turn, keys)
       return keys !== undefined

@@ -6,6 +6,7 @@ import { agentDir } from '../../../test/support/agent-files.ts'
 import { needs } from '../../../test/support/needs.ts'
 import { isRunFault, openRuntime } from '../../../test/support/runtimes.ts'
 import { chatDirectory, type ToolSocket, toolSocket } from '../../../test/support/tool-socket.ts'
+import { type ModelUsage, roundCosts, sumWholeCents } from '../../core/turns/turn-cost.ts'
 import { type AgentRunResult, ANSWER_MAX, type Job, RunFault } from '../runtime.ts'
 import { LINE_MAX } from '../text-line-splitter.ts'
 
@@ -36,11 +37,14 @@ async function open(
 suite('the runtime claude', needs('open checkout'), () => {
   test('returns the answer, the session and the cost', async (t) => {
     const { ask } = await open(t)
-    const { result, sessionId, models } = await ask('hello')
+    let used: readonly ModelUsage[] = []
+    const { result, sessionId } = await ask('hello', { onUsage: (each) => (used = each) })
     assert.equal(result, 'you said hello')
     assert.match(sessionId ?? '', /^[0-9a-f-]{36}$/)
-    const cost = { model: 'model-of-the-client', input_tokens: 11, output_tokens: 22, cost_cents: 4 }
-    assert.deepEqual(models, [cost])
+    assert.deepEqual(
+      used.map(({ model, input, output, cents }) => [model, input, output, Math.ceil(cents)]),
+      [['model-of-the-client', 11, 22, 4]],
+    )
   })
 
   test('restarts a client that started before its tool server was connected, with a warning', async (t) => {
@@ -60,10 +64,15 @@ suite('the runtime claude', needs('open checkout'), () => {
 
   test('reports each model separately and rounds the sum up once', async (t) => {
     const { ask } = await open(t)
-    assert.deepEqual((await ask('both')).models, [
-      { model: 'big', input_tokens: 5, output_tokens: 6, cost_cents: 3 },
-      { model: 'small', input_tokens: 1, output_tokens: 2, cost_cents: 1 },
-    ])
+    let used: readonly ModelUsage[] = []
+    await ask('both', { onUsage: (each) => (used = each) })
+    assert.deepEqual(
+      roundCosts(used).map(({ microcents: _, ...cost }) => cost),
+      [
+        { model: 'big', input_tokens: 5, output_tokens: 6, cost_cents: 3 },
+        { model: 'small', input_tokens: 1, output_tokens: 2, cost_cents: 1 },
+      ],
+    )
   })
 
   test('resumes a session, and forks one without changing it', async (t) => {
@@ -193,14 +202,12 @@ suite('the runtime claude', needs('open checkout'), () => {
 
   test('reports errors of the client in its words, with the cost of the failed run', async (t) => {
     const { ask } = await open(t)
-    await assert.rejects(ask('error'), (error) => {
-      assert.ok(error instanceof RunFault)
-      assert.deepEqual(
-        [error.kind, error.message, error.models[0]?.cost_cents],
-        ['retryable', 'API Error: 529 Overloaded', 4],
-      )
-      return true
-    })
+    let used: readonly ModelUsage[] = []
+    await assert.rejects(
+      ask('error', { onUsage: (each) => (used = each) }),
+      isRunFault('retryable', /^API Error: 529 Overloaded$/),
+    )
+    assert.equal(sumWholeCents(used), 4)
     const { sessionId } = await ask('hello')
     await assert.rejects(ask('long', { sessionId }), isRunFault('session', /cannot be resumed/))
     await assert.rejects(ask('long'), isRunFault('retryable', /too long/))

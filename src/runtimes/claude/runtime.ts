@@ -3,6 +3,7 @@ import type { Cell, VisiblePaths } from '../../cell/cell.ts'
 import { variablesForEndpoint } from '../../core/secrets/model-variables.ts'
 import { type ProgramExit, requireSuccess, runAgentProgram } from '../agent-process.ts'
 import { buildMcpConfig, MCP_SERVER_NAME, writeMcpConfigFile } from '../mcp-config.ts'
+import { findListedPrice } from '../model-prices.ts'
 import { type AgentRunResult, ANSWER_MAX, type Job, oversizedAnswer, RunFault, type Runtime } from '../runtime.ts'
 import type { RuntimeContext } from '../runtime-context.ts'
 import { resolveClaudeCredentials } from './credentials.ts'
@@ -47,7 +48,7 @@ async function runOnce(context: RuntimeContext, given: Job): Promise<AgentRunRes
   const { settings } = context
   const cell = await context.cell()
   const bridge = await prepareBridge(cell, job)
-  const stream = new StreamJsonReader()
+  const stream = new StreamJsonReader((model) => findListedPrice(model, settings.MODEL_PRICES)?.price)
   const credentials = resolveClaudeCredentials(settings, job)
   try {
     const exit = await runAgentProgram(context, job, {
@@ -58,11 +59,9 @@ async function runOnce(context: RuntimeContext, given: Job): Promise<AgentRunRes
       env: { DISABLE_AUTOUPDATER: '1', ...credentials.env },
       onLine: (line, isPiece) => {
         if (isPiece) stream.skip()
-        else stream.push(line)
+        else if (stream.push(line)) job.onUsage?.(stream.used)
         if (stream.toolServerFailure !== undefined) return new ToolsNotConnected(stream.toolServerFailure)
-        return stream.keyRejection === undefined
-          ? undefined
-          : new RunFault('terminal', stream.keyRejection, stream.models)
+        return stream.keyRejection === undefined ? undefined : new RunFault('terminal', stream.keyRejection)
       },
     })
     return toRunResult(stream, exit, job)
@@ -127,18 +126,17 @@ export function isSessionError(error: string): boolean {
 }
 
 function toRunResult(stream: StreamJsonReader, exit: ProgramExit, { sessionId, parentSessionId }: Job): AgentRunResult {
-  const { models } = stream
   const error = stream.isError ? stream.text : exit.lastError
   const isResumed = sessionId !== undefined || parentSessionId !== undefined
   if (isResumed && (stream.isError || exit.code !== 0) && isSessionError(`${error}\n${exit.lastError}`))
-    throw new RunFault('session', 'its session cannot be resumed', models)
-  if (stream.isOverBudget) throw new RunFault('terminal', 'it has used up its budget', models, 'overBudget')
-  if (stream.isError) throw new RunFault(PERMANENT_ERROR.test(error) ? 'terminal' : 'retryable', error, models)
+    throw new RunFault('session', 'its session cannot be resumed')
+  if (stream.isOverBudget) throw new RunFault('terminal', 'it has used up its budget', 'overBudget')
+  if (stream.isError) throw new RunFault(PERMANENT_ERROR.test(error) ? 'terminal' : 'retryable', error)
   if (!stream.isDone) {
     requireSuccess(exit)
     if (stream.hasLongLine) throw oversizedAnswer()
     throw new RunFault('retryable', 'it ended without a result')
   }
-  if (stream.text.length > ANSWER_MAX) throw oversizedAnswer(models)
-  return { result: stream.text, sessionId: stream.sessionId, models }
+  if (stream.text.length > ANSWER_MAX) throw oversizedAnswer()
+  return { result: stream.text, sessionId: stream.sessionId }
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import fc from 'fast-check'
-import { toWholeCents } from '../cost.ts'
+import { roundCosts } from '../../core/turns/turn-cost.ts'
 import { StreamJsonReader } from './stream-json.ts'
 
 suite('the stream-json reader', () => {
@@ -11,7 +11,7 @@ suite('the stream-json reader', () => {
     assert.ok(!stream.isDone)
     stream.push('{"type":"result","subtype":"success","result":"r","session_id":"b","usage":{"input_tokens":3}}')
     assert.deepEqual([stream.isDone, stream.isError, stream.text, stream.sessionId], [true, false, 'r', 'b'])
-    assert.deepEqual(stream.models, [{ model: 'm', input_tokens: 3, output_tokens: 0, cost_cents: 0 }])
+    assert.deepEqual(stream.used, [{ model: 'm', input: 3, output: 0, cents: 0 }])
   })
 
   test('shows errors and subtypes that are not text as JSON', () => {
@@ -27,7 +27,8 @@ suite('the stream-json reader', () => {
   test('accepts any lines, and costs are whole and not negative', () => {
     const event = fc.record(
       {
-        type: fc.constantFrom('system', 'result', 'other'),
+        type: fc.constantFrom('system', 'assistant', 'result', 'other'),
+        message: fc.record({ id: fc.string(), model: fc.string(), usage: fc.anything() }),
         subtype: fc.oneof(fc.constant('api_retry'), fc.anything()),
         error_status: fc.oneof(fc.constantFrom(401, 403, 529), fc.anything()),
         error: fc.anything(),
@@ -51,27 +52,53 @@ suite('the stream-json reader', () => {
         const stream = new StreamJsonReader()
         for (const each of lines) stream.push(each)
         assert.equal(typeof stream.text, 'string')
-        for (const { cost_cents, input_tokens } of stream.models)
+        for (const { cost_cents, input_tokens } of roundCosts(stream.used))
           assert.ok(Number.isInteger(cost_cents) && cost_cents >= 0 && Number.isInteger(input_tokens))
       }),
     )
   })
 
+  test('estimates the cost of a client that has reported none, by its messages, and takes its own figure as it is', () => {
+    const stream = new StreamJsonReader((model) =>
+      model === 'm' ? { input: 300, cached: 30, output: 1500 } : undefined,
+    )
+    const say = (id: string, usage: object, model = 'm'): boolean =>
+      stream.push(JSON.stringify({ type: 'assistant', message: { id, model, usage } }))
+    const usage = { input_tokens: 1000, cache_read_input_tokens: 10_000, cache_creation_input_tokens: 2000 }
+    assert.equal(say('1', { ...usage, output_tokens: 1 }), true)
+    // The client prints a message once for each of its parts.
+    say('1', { ...usage, output_tokens: 1000 })
+    const used = (): unknown[] =>
+      roundCosts(stream.used).map(({ model, input_tokens, microcents }) => [model, input_tokens, microcents])
+    assert.deepEqual(used(), [['m', 13_000, 3500 * 300 + 10_000 * 30 + 1000 * 1500]])
+    say('2', { input_tokens: 1000 })
+    say('3', { input_tokens: 7 }, 'unlisted')
+    assert.deepEqual(used(), [
+      ['m', 14_000, 3_150_000],
+      ['unlisted', 7, 0],
+    ])
+    assert.equal(stream.push('{"type":"system"}'), false)
+    stream.push('{"type":"result","modelUsage":{"m":{"costUSD":0.01,"inputTokens":1,"outputTokens":2}}}')
+    assert.deepEqual(stream.used, [{ model: 'm', input: 1, output: 2, cents: 1 }])
+  })
+
   test('caps absurd amounts', () => {
     const stream = new StreamJsonReader()
     stream.push('{"type":"result","modelUsage":{"m":{"costUSD":1.7976931348623156e+300,"inputTokens":1e300}}}')
-    assert.deepEqual(stream.models, [{ model: 'm', input_tokens: 1e12, output_tokens: 0, cost_cents: 1e14 }])
+    assert.deepEqual(stream.used, [{ model: 'm', input: 1e12, output: 0, cents: 1e14 }])
+    const [rounded] = roundCosts(stream.used)
+    assert.deepEqual([rounded?.cost_cents, Number.isSafeInteger(rounded?.microcents)], [1e9, true])
   })
 
   test('rounds the sum of all models up once', () => {
     fc.assert(
       fc.property(fc.array(fc.double({ min: 0, max: 1e6, noNaN: true })), (amounts) => {
         const used = amounts.map((cents) => ({ model: 'm', input: 0, output: 0, cents }))
-        const total = toWholeCents(used).reduce((sum, { cost_cents }) => sum + cost_cents, 0)
+        const total = roundCosts(used).reduce((sum, { cost_cents }) => sum + cost_cents, 0)
         const exact = amounts.reduce((sum, cents) => sum + cents, 0)
         assert.ok(total >= exact - 1e-3 && total < exact + 1)
       }),
     )
-    assert.deepEqual(toWholeCents([{ model: 'm', input: 1, output: 1, cents: 0.07 * 100 }])[0]?.cost_cents, 7)
+    assert.deepEqual(roundCosts([{ model: 'm', input: 1, output: 1, cents: 0.07 * 100 }])[0]?.cost_cents, 7)
   })
 })

@@ -1,12 +1,16 @@
 // Reads the output of Claude Code with `--output-format stream-json`: one JSON object per line. Ignores lines that are not
 // JSON or have an unknown type.
-import type { ModelCost } from '../../core/turns/turns.ts'
+import type { ModelUsage } from '../../core/turns/turn-cost.ts'
 import { isObject, tryParseJson } from '../../lib/text/json.ts'
-import { type ModelUsage, toWholeCents } from '../cost.ts'
 import { MCP_SERVER_NAME } from '../mcp-config.ts'
+import type { ModelPrice } from '../model-prices.ts'
 
 /** Caps the amounts that the client reports, so that sums stay finite and exact. */
 const AMOUNT_MAX = 1e12
+/** Messages of the model in one run, for the estimate; later ones are not counted. */
+const MESSAGES_MAX = 10_000
+/** Writing to the cache costs this much more than other input. */
+const CACHE_WRITE_FACTOR = 1.25
 
 type JsonObject = Readonly<Record<string, unknown>>
 
@@ -16,21 +20,55 @@ export class StreamJsonReader {
   #result: JsonObject | undefined
   #keyRejection: string | undefined
   #toolStatus: string | undefined
+  readonly #priceOf: (model: string) => ModelPrice | undefined
+  /** What each message of the model has used; the client prints a message once for each of its parts. */
+  readonly #messages = new Map<string, ModelUsage>()
+  readonly #estimate = new Map<string, ModelUsage>()
   /** Whether a line was too long to be read: if there is no result, it was that. */
   hasLongLine = false
+
+  /** `priceOf` is for the estimate until the client reports what it has cost. */
+  constructor(priceOf: (model: string) => ModelPrice | undefined = () => undefined) {
+    this.#priceOf = priceOf
+  }
 
   skip(): void {
     this.hasLongLine = true
   }
 
-  push(line: string): void {
+  /** Returns whether `used` may have changed. */
+  push(line: string): boolean {
     const event = tryParseJson(line)
-    if (!isObject(event)) return
+    if (!isObject(event)) return false
     if (typeof event.session_id === 'string' && event.session_id !== '') this.#session = event.session_id
     if (event.type === 'system' && typeof event.model === 'string') this.#model = event.model
     if (event.type === 'system' && event.subtype === 'init') this.#toolStatus = findToolServerStatus(event.mcp_servers)
     if (event.type === 'system' && event.subtype === 'api_retry') this.#keyRejection ??= describeKeyRejection(event)
+    if (event.type === 'assistant') this.#addMessage(event.message)
     if (event.type === 'result') this.#result = event
+    return event.type === 'assistant' || event.type === 'result'
+  }
+
+  #addMessage(message: unknown): void {
+    if (!isObject(message) || !isObject(message.usage)) return
+    const { id, model, usage } = message
+    if (typeof id !== 'string' || typeof model !== 'string') return
+    const before = this.#messages.get(id)
+    if (!before && this.#messages.size >= MESSAGES_MAX) return
+    const used = this.#estimateMessage(model, usage)
+    this.#messages.set(id, used)
+    const sum = this.#estimate.get(model) ?? { model, input: 0, output: 0, cents: 0 }
+    const change = (name: 'input' | 'output' | 'cents'): number =>
+      Math.max(0, sum[name] + used[name] - (before?.model === model ? before[name] : 0))
+    this.#estimate.set(model, { model, input: change('input'), output: change('output'), cents: change('cents') })
+  }
+
+  #estimateMessage(model: string, usage: JsonObject): ModelUsage {
+    const [input, output] = [toAmount(usage.input_tokens), toAmount(usage.output_tokens)]
+    const [read, written] = [toAmount(usage.cache_read_input_tokens), toAmount(usage.cache_creation_input_tokens)]
+    const price = this.#priceOf(model) ?? { input: 0, cached: 0, output: 0 }
+    const inputCents = (input + written * CACHE_WRITE_FACTOR) * price.input + read * price.cached
+    return { model, input: input + read + written, output, cents: (inputCents + output * price.output) / 1_000_000 }
   }
 
   /** Set when the provider rejects the key. The client itself would retry for minutes. */
@@ -68,17 +106,18 @@ export class StreamJsonReader {
     return this.isError ? textOf(subtype ?? 'the client failed').replaceAll('_', ' ') : ''
   }
 
-  /** One entry per model if the client reports them separately. */
-  get models(): readonly ModelCost[] {
-    const { modelUsage, usage, total_cost_usd } = this.#result ?? {}
+  /** What the client reports at its end, by model if it reports them separately; until then, an estimate. */
+  get used(): readonly ModelUsage[] {
+    if (!this.#result) return [...this.#estimate.values()]
+    const { modelUsage, usage, total_cost_usd } = this.#result
     const each = Object.entries(isObject(modelUsage) ? modelUsage : {}).flatMap(([model, used]) =>
       isObject(used) ? [toUsage(model, used.inputTokens, used.outputTokens, used.costUSD)] : [],
     )
-    if (each.length > 0) return toWholeCents(each)
-    if (!isObject(usage) && total_cost_usd === undefined) return []
+    if (each.length > 0) return each
+    if (!isObject(usage) && total_cost_usd === undefined) return [...this.#estimate.values()]
     const tokens = isObject(usage) ? usage : {}
     const model = this.#model ?? 'claude'
-    return toWholeCents([toUsage(model, tokens.input_tokens, tokens.output_tokens, total_cost_usd)])
+    return [toUsage(model, tokens.input_tokens, tokens.output_tokens, total_cost_usd)]
   }
 }
 

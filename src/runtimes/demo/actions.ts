@@ -121,10 +121,10 @@ async function describeTurn(socket: SocketClient, task: DemoTask): Promise<strin
   const names = (await socket.tools()).map(({ name }) => name).sort()
   const shown = names.slice(0, TOOLS_MAX).map((name) => `\`${name}\``)
   const rest = names.length > TOOLS_MAX ? ` and ${names.length - TOOLS_MAX} more` : ''
-  const money = task.moneyCents === undefined ? 'no limit' : `${task.moneyCents} cents left`
+  const money = task.moneyCents === undefined ? '' : ` money: ${task.moneyCents} cents left;`
   return [
     `You are \`${task.sender}\`, in the chat \`${task.jid}\`.`,
-    `I am the demo of the folder \`${task.folder}\`, tier ${tierOf(task.folder)}; money: ${money}; session \`${task.session}\`.`,
+    `I am the demo of the folder \`${task.folder}\`, tier ${tierOf(task.folder)};${money} session \`${task.session}\`.`,
     `I have ${names.length} tools: ${shown.join(', ')}${rest}.`,
   ].join('\n')
 }

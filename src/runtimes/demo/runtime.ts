@@ -39,7 +39,8 @@ function toTask(job: Job, now: number): DemoTask {
     session,
     messages,
     sentCount,
-    moneyCents,
+    // It would tell a visitor.
+    moneyCents: job.chat ? undefined : moneyCents,
     now,
   }
 }

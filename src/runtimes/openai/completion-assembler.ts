@@ -15,7 +15,11 @@ export interface Completion {
   readonly end: 'complete' | 'truncated' | 'filtered'
   readonly calls: readonly ModelToolCall[]
   readonly inputTokens: number
+  /** The part of the input tokens that the provider had in its cache. */
+  readonly cachedTokens: number
   readonly outputTokens: number
+  /** In dollars, as the provider reports it. */
+  readonly cost?: number | undefined
 }
 
 interface ToolCallDelta {
@@ -26,7 +30,14 @@ interface ToolCallDelta {
 
 interface Chunk {
   readonly error?: unknown
-  readonly usage?: { readonly prompt_tokens?: number; readonly completion_tokens?: number } | null
+  readonly usage?: {
+    readonly prompt_tokens?: number
+    readonly completion_tokens?: number
+    readonly prompt_tokens_details?: { readonly cached_tokens?: number } | null
+    /** DeepSeek's name of the cached tokens. */
+    readonly prompt_cache_hit_tokens?: number
+    readonly cost?: unknown
+  } | null
   readonly choices?: readonly {
     readonly delta?: Delta
     readonly message?: Delta
@@ -54,7 +65,9 @@ export class CompletionAssembler {
   #end: Completion['end'] = 'complete'
   readonly #calls = new Map<number, PartialCall>()
   #input = 0
+  #cached = 0
   #output = 0
+  #cost: number | undefined
   /** Whether the completion is finished; false if the stream ended early. */
   isDone = false
   error: ProviderError | undefined
@@ -77,6 +90,9 @@ export class CompletionAssembler {
     if (chunk.error !== undefined && chunk.error !== null) this.error = toProviderError(chunk.error)
     this.#input = toCount(chunk.usage?.prompt_tokens) ?? this.#input
     this.#output = toCount(chunk.usage?.completion_tokens) ?? this.#output
+    const cached = chunk.usage?.prompt_tokens_details?.cached_tokens ?? chunk.usage?.prompt_cache_hit_tokens
+    this.#cached = toCount(cached) ?? this.#cached
+    this.#cost = toAmount(chunk.usage?.cost) ?? this.#cost
     const [choice] = Array.isArray(chunk.choices) ? chunk.choices : []
     if (!choice) return
     this.#add(choice.delta ?? choice.message ?? {})
@@ -100,7 +116,9 @@ export class CompletionAssembler {
       calls,
       end: this.#end,
       inputTokens: this.#input,
+      cachedTokens: Math.min(this.#cached, this.#input),
       outputTokens: this.#output,
+      cost: this.#cost,
     }
   }
 
@@ -129,5 +147,10 @@ export class CompletionAssembler {
 }
 
 function toCount(value: unknown): number | undefined {
-  return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? Math.round(value) : undefined
+  const amount = toAmount(value)
+  return amount === undefined ? undefined : Math.round(amount)
+}
+
+function toAmount(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : undefined
 }

@@ -43,11 +43,11 @@ export class BadRequestFault extends RunFault {
   }
 }
 
-/** Calls `onActivity` for the response headers and every chunk. */
+/** Calls `onActivity` for the response headers and every chunk, with the characters of the answer so far. */
 export async function requestCompletion(
   endpoint: OpenaiEndpoint,
   request: CompletionRequest,
-  onActivity: () => void,
+  onActivity: (length: number) => void,
 ): Promise<Completion> {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -64,9 +64,9 @@ export async function requestCompletion(
 async function attemptCompletion(
   endpoint: OpenaiEndpoint,
   request: CompletionRequest,
-  onActivity: () => void,
+  onActivity: (length: number) => void,
 ): Promise<Completion> {
-  const { baseUrl, apiKey, model } = endpoint
+  const { baseUrl, apiKey, model, reportsCost } = endpoint
   const { messages, tools, isLast } = request
   let response: Response
   try {
@@ -82,18 +82,19 @@ async function attemptCompletion(
         messages,
         stream: true,
         stream_options: { include_usage: true },
+        ...(reportsCost ? { usage: { include: true } } : {}),
         ...(tools.length > 0 ? { tools, ...(isLast ? { tool_choice: 'none' } : {}) } : {}),
       }),
     })
   } catch (error) {
     throw new RetryableError(`the model's endpoint cannot be reached: ${describeCause(error)}`)
   }
-  onActivity()
+  onActivity(0)
   if (!response.ok) return throwErrorResponse(response)
   return readCompletion(response, onActivity)
 }
 
-async function readCompletion(response: Response, onActivity: () => void): Promise<Completion> {
+async function readCompletion(response: Response, onActivity: (length: number) => void): Promise<Completion> {
   const assembly = new CompletionAssembler()
   const add = (json: string): void => {
     assembly.push(json)
@@ -109,7 +110,7 @@ async function readCompletion(response: Response, onActivity: () => void): Promi
   try {
     const decoder = new TextDecoder()
     for await (const chunk of response.body ?? []) {
-      onActivity()
+      onActivity(assembly.length)
       const text = decoder.decode(chunk, { stream: true })
       if (isStream) lines.push(text)
       else whole += text

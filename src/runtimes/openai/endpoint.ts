@@ -1,6 +1,7 @@
 // Selects the endpoint of a run of the runtime openai: from its own secrets, or else the instance's. Never parts of both, so
 // that no key is sent to another endpoint.
 import { hasOwnEndpoint, OPENAI_VARIABLES } from '../../core/secrets/model-variables.ts'
+import { findPrice, readStatedPrice } from '../model-prices.ts'
 import { type Job, RunFault } from '../runtime.ts'
 import { OPENAI_PUBLIC_URL, type RuntimeSettings } from '../settings.ts'
 import type { OpenaiEndpoint } from './task.ts'
@@ -23,8 +24,16 @@ export function resolveOpenaiEndpoint(
         : 'no model is set; set OPENAI_MODEL',
     )
   if (!apiKey && !isLoopback(baseUrl)) throw new RunFault('terminal', 'OPENAI_API_KEY is not set')
-  const [priceInput, priceOutput] = [settings.OPENAI_PRICE_INPUT ?? 0, settings.OPENAI_PRICE_OUTPUT ?? 0]
-  return { baseUrl, model, apiKey, priceInput, priceOutput }
+  const price = findPrice({
+    ...{ baseUrl, model, overrides: settings.MODEL_PRICES },
+    stated: readStatedPrice(source),
+    statedFor: source.OPENAI_MODEL,
+  })
+  return {
+    ...{ baseUrl, model, apiKey },
+    price: 'price' in price ? price.price : undefined,
+    reportsCost: price.kind === 'reported',
+  }
 }
 
 function isHttpUrl(url: string): boolean {

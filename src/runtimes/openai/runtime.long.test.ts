@@ -22,6 +22,7 @@ import {
   toolSocket,
 } from '../../../test/support/tool-socket.ts'
 import { until } from '../../../test/support/until.ts'
+import { type ModelUsage, sumWholeCents } from '../../core/turns/turn-cost.ts'
 import { type AgentRunResult, ANSWER_MAX, type Job, RunFault } from '../runtime.ts'
 
 interface Openai {
@@ -46,10 +47,11 @@ suite('the runtime openai', needs('open checkout'), () => {
   test('returns the text of the model, with its usage', async (t) => {
     const { ask, endpoint } = await open(t, {}, PRICES)
     endpoint.answer(replyText('Grüße 😀, and more'))
-    const { result, sessionId, models } = await ask('hello')
+    let used: readonly ModelUsage[] = []
+    const { result, sessionId } = await ask('hello', { onUsage: (each) => (used = each) })
     assert.equal(result, 'Grüße 😀, and more')
     assert.ok(sessionId)
-    assert.deepEqual(models, [{ model: 'small', input_tokens: 1000, output_tokens: 100, cost_cents: 2 }])
+    assert.deepEqual(used, [{ model: 'small', input: 1000, output: 100, cents: 1.5 }])
     const [asked] = endpoint.asked
     assert.equal(asked?.url, '/v1/chat/completions')
     assert.equal(asked?.headers.authorization, undefined)
@@ -176,12 +178,12 @@ suite('the runtime openai', needs('open checkout'), () => {
       endpoint.answer(no, replyError(503, 'busy', { 'retry-after': '0' }))
       await assert.rejects(ask('hello', { sessionId }), isRunFault('retryable', /answers 503/))
       endpoint.answer(no, replyText('fine'))
-      await assert.rejects(ask('hello', { sessionId }), (error) => {
-        assert.ok(error instanceof RunFault)
-        assert.deepEqual([error.kind, error.models[0]?.output_tokens], ['session', 100])
-        assert.match(error.message, /a new one does not.*answers 4\d\d: no/)
-        return true
-      })
+      let used: readonly ModelUsage[] = []
+      await assert.rejects(
+        ask('hello', { sessionId, onUsage: (each) => (used = each) }),
+        isRunFault('session', /a new one does not.*answers 4\d\d: no/),
+      )
+      assert.equal(used[0]?.output, 100)
       assert.deepEqual(
         endpoint.asked.at(-1)?.body.messages.map(({ role }) => role),
         ['system', 'user'],
@@ -333,13 +335,34 @@ suite('the runtime openai', needs('open checkout'), () => {
   test('checks the budget between rounds and reports the cost of a failed run', async (t) => {
     const { ask, endpoint, socket } = await open(t, { add: () => 'ok' }, PRICES)
     endpoint.answer(replyToolCalls({ name: 'add', args: '{}' }))
-    await assert.rejects(ask('spend all', { moneyCents: 4 }), (error) => {
-      assert.ok(error instanceof RunFault)
-      assert.deepEqual([error.kind, error.models[0]?.cost_cents], ['terminal', 5])
-      assert.match(error.message, /used up its budget/)
-      return true
-    })
+    let used: readonly ModelUsage[] = []
+    await assert.rejects(
+      ask('spend all', { moneyCents: 4, onUsage: (each) => (used = each) }),
+      isRunFault('terminal', /used up its budget/),
+    )
+    assert.equal(sumWholeCents(used), 5)
     assert.equal(socket.asked.length, 3)
+  })
+
+  test('has used what it had sent when it is stopped before the response ends', async (t) => {
+    const { ask, endpoint } = await open(t, {}, PRICES)
+    const stop = new AbortController()
+    let used: readonly ModelUsage[] = []
+    endpoint.answer(() => stop.abort('stopped'))
+    await assert.rejects(ask('x'.repeat(40_000), { signal: stop.signal, onUsage: (each) => (used = each) }))
+    assert.ok((used[0]?.cents ?? 0) > 10 && (used[0]?.input ?? 0) > 10_000)
+  })
+
+  test('takes the cost that the endpoint reports as it is', async (t) => {
+    const { ask, endpoint } = await open(t)
+    endpoint.answer((response) => {
+      response.writeHead(200, { 'content-type': 'application/json' })
+      const usage = { prompt_tokens: 1000, completion_tokens: 5, cost: 0.0123 }
+      response.end(JSON.stringify({ choices: [{ message: { content: 'paid' }, finish_reason: 'stop' }], usage }))
+    })
+    let used: readonly ModelUsage[] = []
+    await ask('hello', { onUsage: (each) => (used = each) })
+    assert.deepEqual(used, [{ model: 'small', input: 1000, output: 5, cents: 1.23 }])
   })
 
   test('forbids tool calls in the last round', async (t) => {
@@ -354,14 +377,16 @@ suite('the runtime openai', needs('open checkout'), () => {
     assert.equal(endpoint.asked.length, 24)
   })
 
-  test('accepts an endpoint that does not stream and reports no usage', async (t) => {
+  test('accepts an endpoint that does not stream and reports no usage, and estimates it by the length', async (t) => {
     const { ask, endpoint } = await open(t)
     endpoint.answer((response) => {
       response.writeHead(200, { 'content-type': 'application/json' })
       response.end(JSON.stringify({ choices: [{ message: { content: 'whole' }, finish_reason: 'stop' }] }))
     })
-    const { result, models } = await ask('hello')
-    assert.deepEqual([result, models], ['whole', []])
+    let used: readonly ModelUsage[] = []
+    assert.equal((await ask('hello', { onUsage: (each) => (used = each) })).result, 'whole')
+    assert.ok((used[0]?.input ?? 0) > 10)
+    assert.equal(used[0]?.output, 2)
   })
 
   test('puts PERSONA.md of the workspace into the system prompt', async (t) => {

@@ -2,6 +2,8 @@
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { modelAddressOf as networkEndpoint } from '../../cell/network.ts'
+import { type ModelUsage, parseUsage } from '../../core/turns/turn-cost.ts'
+import { isObject, tryParseJson } from '../../lib/text/json.ts'
 import { requireSuccess, runAgentProgram } from '../agent-process.ts'
 import { type AgentRunResult, type Job, oversizedAnswer, RunFault, type Runtime } from '../runtime.ts'
 import type { RuntimeContext } from '../runtime-context.ts'
@@ -43,6 +45,8 @@ async function runOpenai(context: RuntimeContext, job: Job): Promise<AgentRunRes
       onLine: (line, isPiece) => {
         if (isPiece) hasLongLine = true
         else outcome = readOutcome(line) ?? outcome
+        const used = isPiece ? undefined : readUsage(line)
+        if (used) job.onUsage?.(used)
         return undefined
       },
     },
@@ -53,6 +57,11 @@ async function runOpenai(context: RuntimeContext, job: Job): Promise<AgentRunRes
     throw new RunFault('retryable', 'it ended without a result')
   }
   return requireResult(withoutHostFault(outcome))
+}
+
+function readUsage(line: string): readonly ModelUsage[] | undefined {
+  const read = line.startsWith('{"usage":') ? tryParseJson(line) : undefined
+  return isObject(read) ? parseUsage(read.usage) : undefined
 }
 
 /** The agent can write to the output of its process, and must not be able to ask for attempts that do not count. */

@@ -1,4 +1,6 @@
 // The task of a process of the runtime openai, sent as JSON on its stdin.
+import type { ModelPrice } from '../model-prices.ts'
+
 export interface OpenaiTask {
   readonly turn: { readonly id: string; readonly fence: number }
   readonly socket: string
@@ -18,7 +20,8 @@ export interface OpenaiEndpoint {
   readonly baseUrl: string
   readonly model: string
   readonly apiKey?: string | undefined
-  /** Cents per million tokens, like `priceOutput`. */
-  readonly priceInput: number
-  readonly priceOutput: number
+  /** Undefined if it is not known. */
+  readonly price?: ModelPrice | undefined
+  /** Whether the provider reports the cost of each call, also if that is zero. */
+  readonly reportsCost: boolean
 }

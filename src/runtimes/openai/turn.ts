@@ -2,7 +2,7 @@
 // model answers with text.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type ModelUsage, toWholeCents } from '../cost.ts'
+import type { ModelUsage } from '../../core/turns/turn-cost.ts'
 import { RunFault } from '../runtime.ts'
 import { type ListedTool, RpcFault, SocketClient, SocketFault } from '../socket-client.ts'
 import type { AgentOutcome } from '../warm-child.ts'
@@ -29,12 +29,12 @@ export async function runOpenaiTask(task: OpenaiTask): Promise<AgentOutcome> {
   const costs = new CostMeter(task)
   try {
     socket = await SocketClient.open(task.socket, task.turn)
-    return { ...(await runToolLoop(socket, task, costs)), models: costs.models }
+    return await runToolLoop(socket, task, costs)
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
     const kind = error instanceof RunFault ? error.kind : error instanceof SocketFault ? 'unavailable' : 'retryable'
     const failure = error instanceof RunFault ? { failure: error.failure } : {}
-    return { fault: { kind, message, ...failure }, models: costs.models }
+    return { fault: { kind, message, ...failure } }
   } finally {
     socket?.close()
   }
@@ -48,9 +48,19 @@ async function runToolLoop(socket: SocketClient, task: OpenaiTask, costs: CostMe
   const messages: CompletionMessage[] = [...session.messages, prompt]
   const printHeartbeat = createHeartbeat()
   const complete = async (request: CompletionRequest): Promise<Completion> => {
-    const completion = await requestCompletion(task.endpoint, request, printHeartbeat)
-    costs.add(completion.inputTokens, completion.outputTokens)
-    return completion
+    costs.start(request)
+    try {
+      const completion = await requestCompletion(task.endpoint, request, (length) => {
+        costs.receive(length)
+        if (printHeartbeat()) costs.print()
+      })
+      costs.receive(completion.text.length)
+      costs.finish(completion)
+      return completion
+    } catch (error) {
+      costs.fail()
+      throw error
+    }
   }
   const fresh: CompletionRequest = { messages: [system, prompt], tools: tools.shown, isLast: false }
   for (let round = 1; ; round++) {
@@ -79,7 +89,7 @@ async function runToolLoop(socket: SocketClient, task: OpenaiTask, costs: CostMe
 /** A new session that is too long cannot be made shorter by another new session. */
 function rethrowInNewSession(error: unknown): never {
   if (error instanceof RunFault && error.kind === 'session')
-    throw new RunFault('terminal', 'the prompt is too long for the model', [], 'tooLong')
+    throw new RunFault('terminal', 'the prompt is too long for the model', 'tooLong')
   throw error
 }
 
@@ -149,46 +159,95 @@ async function buildSystemPrompt({ workspace, folder }: OpenaiTask): Promise<str
   return guides.join('\n\n')
 }
 
-/** Prints at most once per interval: runed stops a run that prints nothing for too long. */
-function createHeartbeat(): () => void {
+/** Prints at most once per interval, and returns whether it did: runed stops a run that prints nothing for too long. */
+function createHeartbeat(): () => boolean {
   let lastMs = 0
   return () => {
     const now = performance.now()
-    if (now - lastMs < HEARTBEAT_MS) return
+    if (now - lastMs < HEARTBEAT_MS) return false
     lastMs = now
     process.stderr.write('receiving the response of the model\n')
+    return true
   }
 }
 
-class CostMeter {
-  readonly #task: OpenaiTask
-  #input = 0
-  #output = 0
+/** A usual length of tokens. */
+const CHARACTERS_PER_TOKEN = 4
 
-  constructor(task: OpenaiTask) {
+/**
+ * Adds up what the turn uses, and prints it for svc. Providers report the usage at the end of a response, so a request under way
+ * is estimated by its length: a turn that is stopped meanwhile has used it, too.
+ */
+export class CostMeter {
+  readonly #task: Pick<OpenaiTask, 'endpoint' | 'moneyCents'>
+  readonly #write: (line: string) => void
+  #used = { input: 0, output: 0, cents: 0 }
+  #underWay = { input: 0, output: 0 }
+
+  constructor(
+    task: Pick<OpenaiTask, 'endpoint' | 'moneyCents'>,
+    write: (line: string) => void = (line) => void process.stdout.write(line),
+  ) {
     this.#task = task
+    this.#write = write
   }
 
-  add(input: number, output: number): void {
-    this.#input += input
-    this.#output += output
+  start({ messages, tools }: Pick<CompletionRequest, 'messages' | 'tools'>): void {
+    const length = JSON.stringify(messages).length + JSON.stringify(tools).length
+    this.#underWay = { input: Math.ceil(length / CHARACTERS_PER_TOKEN), output: 0 }
+    this.print()
   }
 
-  get #usage(): ModelUsage {
-    const { model, priceInput, priceOutput } = this.#task.endpoint
-    const cents = (this.#input * priceInput + this.#output * priceOutput) / 1_000_000
-    return { model, input: this.#input, output: this.#output, cents }
+  /** Sets the number of characters of the response so far. */
+  receive(length: number): void {
+    this.#underWay.output = Math.ceil(length / CHARACTERS_PER_TOKEN)
   }
 
-  get models(): AgentOutcome['models'] {
-    return this.#input + this.#output > 0 ? toWholeCents([this.#usage]) : []
+  finish({ inputTokens, cachedTokens, outputTokens, cost }: Omit<Completion, 'text' | 'calls' | 'end'>): void {
+    // Some endpoints report no usage.
+    const isEstimated = inputTokens + outputTokens === 0
+    const { input, output } = isEstimated ? this.#underWay : { input: inputTokens, output: outputTokens }
+    const cached = isEstimated ? 0 : cachedTokens
+    const { reportsCost } = this.#task.endpoint
+    const isReported = cost !== undefined && (reportsCost || cost > 0)
+    this.#add(input, output, isReported ? cost * 100 : this.#centsOf(input - cached, cached, output))
+  }
+
+  /** A request without a response is free; one whose response broke off is not. */
+  fail(): void {
+    const { input, output } = this.#underWay
+    if (output > 0) this.#add(input, output, this.#centsOf(input, 0, output))
+    else this.#add(0, 0, 0)
+  }
+
+  #add(input: number, output: number, cents: number): void {
+    const used = this.#used
+    this.#used = { input: used.input + input, output: used.output + output, cents: used.cents + cents }
+    this.#underWay = { input: 0, output: 0 }
+    this.print()
+  }
+
+  #centsOf(input: number, cached: number, output: number): number {
+    const { price } = this.#task.endpoint
+    return price ? (input * price.input + cached * price.cached + output * price.output) / 1_000_000 : 0
+  }
+
+  print(): void {
+    const { input, output } = this.#underWay
+    const used: ModelUsage = {
+      model: this.#task.endpoint.model,
+      input: this.#used.input + input,
+      output: this.#used.output + output,
+      cents: this.#used.cents + this.#centsOf(input, 0, output),
+    }
+    this.#write(`${JSON.stringify({ usage: [used] })}\n`)
   }
 
   /** Call between rounds: a request that was sent cannot be cancelled. */
   requireBudget(): void {
     const { moneyCents } = this.#task
-    const { cents } = this.#usage
+    const { cents } = this.#used
     if (moneyCents !== undefined && cents >= moneyCents && cents > 0)
-      throw new RunFault('terminal', 'it has used up its budget', [], 'overBudget')
+      throw new RunFault('terminal', 'it has used up its budget', 'overBudget')
   }
 }

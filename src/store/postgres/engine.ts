@@ -85,9 +85,15 @@ export const postgresDialect: Dialect = {
   ],
   onInsert: (table, name, then) => createRowTrigger('insert', table, name, then),
   onDelete: (table, name, then) => createRowTrigger('delete', table, name, then),
+  onUpdate: (table, name, then) => createRowTrigger('update', table, name, then),
 }
 
-function createRowTrigger(event: 'insert' | 'delete', table: string, name: string, then: string): readonly string[] {
+function createRowTrigger(
+  event: 'insert' | 'delete' | 'update',
+  table: string,
+  name: string,
+  then: string,
+): readonly string[] {
   return [
     `create function ${name}() returns trigger language plpgsql as $$ begin ${then}; return null; end $$`,
     `create trigger ${name} after ${event} on ${table} for each row execute function ${name}()`,

@@ -17,4 +17,5 @@ export const sqliteDialect: Dialect = {
     ),
   onInsert: (table, name, then) => [`create trigger ${name} after insert on ${table} begin ${then}; end`],
   onDelete: (table, name, then) => [`create trigger ${name} after delete on ${table} begin ${then}; end`],
+  onUpdate: (table, name, then) => [`create trigger ${name} after update on ${table} begin ${then}; end`],
 }
