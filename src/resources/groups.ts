@@ -16,7 +16,8 @@ import { findReferencesOf, purgeFolderReferences } from '../core/groups/folder-r
 import { changeSetting, GROUP_KEYS, type GroupKey, settingOf } from '../core/groups/group-settings.ts'
 import { FolderActivity, Group, groups } from '../core/groups/groups.ts'
 import { RoutableJid, Route } from '../core/routing/routes.ts'
-import { budgetOf, DailyBudget, DailyCap, sumSpentToday } from '../core/turns/costs.ts'
+import { readFolderBudget } from '../core/turns/budget.ts'
+import { DailyBudget, DailyCap } from '../core/turns/costs.ts'
 import { Folder, line, multilineText } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { canOperate, INSTANCE_SCOPE, operatorOn, operatorWho, requireToolForAgents } from '../registry/authorization.ts'
@@ -289,8 +290,8 @@ export const groupsResource = defineResource({
       output: DailyBudget,
       authorize: operatorOn(({ folder }) => folder),
       run: async (ctx, { folder }) => {
-        const { cost_cap_cents_per_day: cap } = await mustFindGroup(ctx, folder)
-        return budgetOf(await sumSpentToday(ctx.tx, 'folder', folder, ctx.now), cap)
+        await mustFindGroup(ctx, folder)
+        return readFolderBudget(ctx.tx, folder, ctx.now)
       },
     }),
   }),

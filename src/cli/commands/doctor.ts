@@ -219,11 +219,11 @@ async function runRowChecks(engine: Engine, configured: ConfiguredInstance, nowM
   const rows = await engine.read((tx) => readStoreContents(tx, { chat: LINK_QUOTA, folder: FOLDER_QUOTA }))
   const isShared = settings.DATABASE_URL !== undefined
   const contents = { ...rows, instance: name, layout, secretsKey: settings.SECRETS_KEY, nowMs, isShared }
-  const { checkModels } = await import('../../daemons/doctor/model-checks.ts')
+  const { checkModels, checkPrices } = await import('../../daemons/doctor/model-checks.ts')
   const { openKeyring } = await import('../../core/secrets/keyring.ts')
-  const models = await runCheck('models', async () => {
-    const keyring = openKeyring(settings.SECRETS_KEY)
-    return checkModels(engine, { instance: name, layout, keyring, sources })
-  })
-  return [schema, models, ...(await checkStoreContents(contents))]
+  const options = { instance: name, layout, sources }
+  const keyring = () => openKeyring(settings.SECRETS_KEY)
+  const models = await runCheck('models', async () => checkModels(engine, { ...options, keyring: keyring() }))
+  const prices = await runCheck('prices', async () => checkPrices(engine, { ...options, keyring: keyring() }))
+  return [schema, models, prices, ...(await checkStoreContents(contents))]
 }

@@ -5,7 +5,9 @@ import { changeModel, readCurrentModel } from '../../daemons/models/model-change
 import { describeModel, formatModelCommand, hasEndpoint, type ModelConfig } from '../../daemons/models/model-config.ts'
 import { findModelFaults } from '../../daemons/models/model-faults.ts'
 import { type ModelAnswers, readKey } from '../../daemons/models/model-selection.ts'
+import { listIdleCaps, suggestPriceCommand } from '../../daemons/models/shared-models.ts'
 import { throwUsageError } from '../../lib/command-line/program.ts'
+import { describePrice } from '../../runtimes/model-prices.ts'
 import type { RuntimeName } from '../../runtimes/settings.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { readStdinText } from '../input/stdin.ts'
@@ -16,9 +18,9 @@ const KEY_MAX_BYTES = 65_536
 export const modelCommands = [
   defineSvcCommand({
     usage:
-      'model <instance> [<folder>] [--runtime <name>] [--base-url <url>] [--model <name>] [--key <source>] [--command <program>] [--no-test] [--json]',
+      'model <instance> [<folder>] [--runtime <name>] [--base-url <url>] [--model <name>] [--key <source>] [--command <program>] [--price <dollars>] [--no-test] [--json]',
     about:
-      'set the model of the instance or of one folder after a successful test call; prompts on a terminal; --key - reads the key from stdin',
+      'set the model of the instance or of one folder after a successful test call; prompts on a terminal; --key - reads the key from stdin; --price is per million tokens as 1.25/0.125/10 (input, cached input, output), free or unknown',
     example: 'model demo --runtime openai --base-url http://127.0.0.1:11434/v1 --model qwen3',
     run: async (svc, { folder, noTest, key, json: _, ...flags }) => {
       const answers = await readAnswers(svc, { ...flags, key }, folder)
@@ -94,6 +96,11 @@ async function setModel(
   if (svc.print.json) return svc.print.record({}, { ...toModelRecord(after), written, ...tested })
   if (tested) printTested(svc, after, tested)
   svc.print.line(`set ${describeModel(after)} for ${folder ?? 'the instance'}: ${written}`)
+  if (after.price) svc.print.line(`price: ${describePrice(after.price)}`)
+  if (after.price?.kind === 'unknown')
+    svc.print.warn(
+      `no price is known for ${describeModel(after)}, so its turns count no cost and no cap limits them; ${suggestPriceCommand(host.instance, folder)}`,
+    )
   svc.print.line('A running svc serve uses it from the next turn on.')
 }
 
@@ -121,7 +128,9 @@ async function showModel(svc: SvcContext, config: ModelConfig): Promise<void> {
   for (const warning of config.warnings) svc.print.warn(warning)
   const { groupDirs } = await import('../../core/layout.ts')
   const faults = findModelFaults(config, groupDirs(layout, config.folder ?? 'main').home)
-  const { runtime, runtimeFrom, endpoint, endpointFrom, model, modelFrom, program, command, commandFrom } = config
+  const { runtime, runtimeFrom, endpoint, endpointFrom, model, modelFrom, program, command, commandFrom, price } =
+    config
+  const uncounted = price?.kind === 'unknown' ? await describeIdleCaps(svc, config) : undefined
   const line = (value: string | undefined, from: string | undefined): string =>
     value === undefined ? 'not set' : `${value} (${from})`
   svc.print.record(
@@ -131,13 +140,24 @@ async function showModel(svc: SvcContext, config: ModelConfig): Promise<void> {
       ...(hasEndpoint(runtime)
         ? { endpoint: line(endpoint, endpointFrom), model: line(model, modelFrom), key: describeKeyState(config) }
         : {}),
+      ...(price === undefined ? {} : { price: describePrice(price) }),
       ...(runtime === 'command'
         ? { command: line(command === undefined ? undefined : formatModelCommand(command), commandFrom) }
         : {}),
       ...(faults.length > 0 ? { missing: faults.join('; ') } : {}),
+      ...(uncounted === undefined ? {} : { 'not counted': uncounted }),
     },
     { ...toModelRecord(config), runtime_from: runtimeFrom, endpoint_from: endpointFrom, model_from: modelFrom, faults },
   )
+}
+
+/** What follows from an unknown price. */
+async function describeIdleCaps(svc: SvcContext, { folder }: ModelConfig): Promise<string> {
+  const { host, sources } = await svc.open()
+  const caps = await host.engine.read((tx) => listIdleCaps(tx, { keyring: host.keyring, sources }, folder))
+  const whose =
+    caps.length === 0 ? 'no cap would limit its turns' : `the caps of ${caps.join(', ')} do not limit its turns`
+  return `${whose}; ${suggestPriceCommand(host.instance, folder)}`
 }
 
 function describeKeyState({ key }: ModelConfig): string {
@@ -147,5 +167,6 @@ function describeKeyState({ key }: ModelConfig): string {
 function toModelRecord(config: ModelConfig): object {
   const { folder, runtime, endpoint, model, program, command } = config
   const key = hasEndpoint(runtime) ? { key: describeKeyState(config) } : {}
-  return { folder, runtime, endpoint, model, program, command, ...key }
+  const price = config.price && { price: describePrice(config.price) }
+  return { folder, runtime, endpoint, model, program, command, ...key, ...price }
 }

@@ -1,11 +1,12 @@
 // The prompts of `svc model` on a terminal.
 
 import { detectServers, LOCAL_SERVERS, listModels, similarNames } from '../../daemons/models/model-api.ts'
-import type { ModelConfig } from '../../daemons/models/model-config.ts'
+import { findModelPrice, type ModelConfig } from '../../daemons/models/model-config.ts'
 import { findProgram, isLoopback } from '../../daemons/models/model-faults.ts'
 import { isSameEndpoint, type ModelAnswers, readBaseUrl, readKey } from '../../daemons/models/model-selection.ts'
 import { cell } from '../../lib/command-line/print.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
+import { describePrice, PRICE_RULE, parsePrice } from '../../runtimes/model-prices.ts'
 import { ANTHROPIC_PUBLIC_URL, OPENAI_PUBLIC_URL } from '../../runtimes/settings.ts'
 import type { SvcContext } from '../command.ts'
 
@@ -107,13 +108,41 @@ async function promptForEndpoint(prompter: Prompter, baseUrl: string, current: M
   const currentKey = isSameEndpoint(baseUrl, current.endpoint) ? current.key : undefined
   // Local servers usually need no key.
   const local = isLoopback(baseUrl) ? await listWithoutKey(prompter, baseUrl) : undefined
-  if (local) return { runtime: 'openai', baseUrl, model: await chooseModel(prompter, local) }
+  const withPrice = async (answers: ModelAnswers & { readonly model: string }): Promise<ModelAnswers> => ({
+    ...answers,
+    price: await promptForPrice(prompter, baseUrl, answers.model, current),
+  })
+  if (local) return withPrice({ runtime: 'openai', baseUrl, model: await chooseModel(prompter, local) })
   const [key, models] = await retryPrompt(prompter, async () => {
     const key = await promptForKey(prompter, 'Key', currentKey !== undefined)
     return [key, await listOrReport(prompter, { baseUrl, key: key ?? currentKey })] as const
   })
-  return { runtime: 'openai', baseUrl, key, model: await chooseModel(prompter, models) }
+  return withPrice({ runtime: 'openai', baseUrl, key, model: await chooseModel(prompter, models) })
 }
+
+/** Undefined if the price is known without an answer. */
+async function promptForPrice(
+  prompter: Prompter,
+  baseUrl: string,
+  model: string,
+  { settings, endpoint, statedPrice }: ModelConfig,
+): Promise<string | undefined> {
+  const stated = isSameEndpoint(baseUrl, endpoint) ? statedPrice : undefined
+  const known = findModelPrice(settings, baseUrl, model, stated)
+  if (known && known.kind !== 'unknown') {
+    prompter.say(`Price: ${describePrice(known)}`)
+    return undefined
+  }
+  prompter.say(`No price is known for ${cell(model)}. Daily budgets count only what has a price.`)
+  return retryPrompt(prompter, async ({ prompt }) => {
+    const typed = (await prompt(PRICE_QUESTION)).trim() || 'unknown'
+    const isRead = typed.toLowerCase() === 'unknown' || parsePrice(typed) !== undefined
+    return isRead ? typed : refuse('invalid', `the price ${PRICE_RULE}`)
+  })
+}
+
+const PRICE_QUESTION =
+  'Dollars per million tokens (input/cached/output, such as 1.25/0.125/10), free (my own machine), or Enter if unknown'
 
 /** Undefined if the endpoint requires a key. */
 async function listWithoutKey(prompter: Prompter, baseUrl: string): Promise<readonly string[] | undefined> {

@@ -1,12 +1,13 @@
 // The budget check before a turn. The caps of the folder, of the folders above it by path, and of the person apply; a folder pays
 // for all folders below it. A turn reserves a quarter of what is left under each of them, so that several can run together and
 // still cannot overrun a cap. Read errors propagate, so that no turn starts. See docs/decisions.md#budgets.
+import type { z } from 'zod'
 import type { Tx } from '../../store/engine.ts'
 import { execute, integer, optional, placeholders, query, text } from '../../store/statement.ts'
 import { isAccount } from '../access/namespaces.ts'
 import { containsFolder, selfAndAncestors } from '../access/tiers.ts'
 import { folderTurns } from './conversations.ts'
-import { budgetStatus, sumSpentToday, users } from './costs.ts'
+import { budgetOf, budgetStatus, type DailyBudget, sumSpentToday, users, worstStatus } from './costs.ts'
 
 type BudgetDecision =
   | {
@@ -122,6 +123,21 @@ export async function takeBudgetNotice(tx: Tx, turn: TurnPayer, now: string): Pr
 /** What the chat is told about a turn that was refused. */
 export function describePause(now: string): string {
   return `the agent is paused until ${nextDay(now)}`
+}
+
+/** What a folder has spent today, and how it stands under its own cap and those of the folders above. */
+export async function readFolderBudget(tx: Tx, folder: string, now: string): Promise<z.output<typeof DailyBudget>> {
+  const usages = await readCapUsages(tx, { folder }, now)
+  const own = usages.find(({ who }) => who === folder)
+  const above = usages.filter((usage) => usage !== own)
+  const statusOf = ({ spent, cents }: CapUsage) => budgetStatus(spent, cents)
+  const budget = budgetOf(own?.spent ?? (await sumSpentToday(tx, 'folder', folder, now)), own?.cents)
+  if (above.length === 0) return budget
+  return {
+    ...budget,
+    status: worstStatus(usages.map(statusOf)),
+    above: above.map((usage) => ({ folder: usage.who, status: statusOf(usage) })),
+  }
 }
 
 /** Whose budget a turn counts against. */

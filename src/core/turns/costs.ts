@@ -140,10 +140,23 @@ const BudgetStatus = z.enum(['ok', 'WARN', 'EXHAUSTED'])
 type BudgetStatus = z.output<typeof BudgetStatus>
 
 /** The status is absent without a cap. */
-export const DailyBudget = z.object({ cap: z.int().optional(), spent: z.int(), status: BudgetStatus.optional() })
+export const DailyBudget = z.object({
+  cap: z.int().optional(),
+  spent: z.int().describe('Of a folder: with all folders below it'),
+  status: BudgetStatus.optional().describe('The worst of all caps that apply'),
+  /** Without amounts: they are for those who administer that folder. */
+  above: z
+    .array(z.object({ folder: z.string(), status: BudgetStatus }))
+    .optional()
+    .describe('The folders above that have a cap'),
+})
 
 export function budgetOf(spent: number, cap: number | undefined): z.output<typeof DailyBudget> {
   return { spent, ...(cap === undefined ? {} : { cap, status: budgetStatus(spent, cap) }) }
+}
+
+export function worstStatus(statuses: readonly BudgetStatus[]): BudgetStatus | undefined {
+  return BudgetStatus.options.findLast((status) => statuses.includes(status))
 }
 
 /** `EXHAUSTED` exactly when turns are refused. See docs/decisions.md#budgets. */

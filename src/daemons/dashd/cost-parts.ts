@@ -1,7 +1,10 @@
-// Charts of costs that pages share.
+// Charts and warnings about costs that pages share.
+import { sentenceOf } from '../../core/turns/turn-failures.ts'
 import { renderChart } from '../../web/dash/chart.ts'
-import { money } from '../../web/dash/parts.ts'
+import { money, notice, visibleText } from '../../web/dash/parts.ts'
 import type { Html } from '../../web/html.ts'
+import { findUncountedModels } from '../models/shared-models.ts'
+import type { PageView } from './page.ts'
 
 const DAY_MS = 24 * 3_600_000
 
@@ -18,4 +21,11 @@ export function dayCostChart(centsOf: ReadonlyMap<string, number>, since: string
     format: money,
     isWide: true,
   })
+}
+
+/** Says which turns a cap does not limit, because their models have no price; of one folder and those below it, or of all. */
+export async function uncountedNotices({ host, daemon }: PageView, folder?: string): Promise<Html[]> {
+  const query = { keyring: host.keyring, sources: await daemon.currentSources() }
+  const models = await host.engine.read((tx) => findUncountedModels(tx, query, folder))
+  return models.map(({ sentence }) => notice('warn', visibleText(sentenceOf(sentence))))
 }

@@ -4,6 +4,8 @@ import { readEnvText } from '../../lib/files/env-file.ts'
 import { Refusal, refuse, TransientRefusal } from '../../lib/refusal.ts'
 import { groupsResource } from '../../resources/groups.ts'
 import { modelKeysResource } from '../../resources/model-keys.ts'
+import { describePrice, writePrice } from '../../runtimes/model-prices.ts'
+import { PRICES_DATE } from '../../runtimes/price-table.ts'
 import { ANTHROPIC_PUBLIC_URL, OPENAI_PUBLIC_URL } from '../../runtimes/settings.ts'
 import { renderDetails } from '../../web/dash/detail-pane.ts'
 import type { FormField } from '../../web/dash/form.ts'
@@ -15,6 +17,7 @@ import { changeModel, type ModelAccess, readCurrentModel } from '../models/model
 import { describeModel, formatModelCommand, hasEndpoint, type ModelConfig } from '../models/model-config.ts'
 import { findModelFaults } from '../models/model-faults.ts'
 import { isSameEndpoint, type ModelAnswers } from '../models/model-selection.ts'
+import { listIdleCaps } from '../models/shared-models.ts'
 import type { CustomAction, PageView } from './page.ts'
 
 /** A person waits for the page meanwhile. */
@@ -26,6 +29,8 @@ interface ModelKind {
   readonly runtime: 'openai' | 'claude' | 'command' | 'demo'
   readonly baseUrl?: string
   readonly needsKey?: true
+  /** Whether the provider or the program reports what calls cost. */
+  readonly reportsCost?: true
 }
 
 /** Ways to connect a model, by the name in the URL. */
@@ -37,12 +42,14 @@ const KINDS: Readonly<Record<string, ModelKind>> = {
     runtime: 'openai',
     baseUrl: 'https://openrouter.ai/api/v1',
     needsKey: true,
+    reportsCost: true,
   },
   claude: {
     title: 'Claude Code',
     about: 'needs the program claude on the server, and a key or token',
     runtime: 'claude',
     baseUrl: ANTHROPIC_PUBLIC_URL,
+    reportsCost: true,
   },
   local: {
     title: 'A model on this server',
@@ -74,7 +81,9 @@ export const modelActions = {
         await view.call(modelKeysResource.verbs.list, {})
       const isTested = fields.get('untested') !== 'true'
       const test = isTested ? (config: ModelConfig) => testModelOf(access, config) : undefined
-      const { after, tested } = await withoutFlagNames(() => changeModel(access, answers, test))
+      const { after, tested } = await withoutFlagNames(() =>
+        changeModel({ ...access, needsPrice: true }, answers, test),
+      )
       const saved = `Saved: ${describeModel(after)}. Agents use it from the next turn on.`
       return { to: view.url({ kind: undefined }), done: tested ? `${describeTest(after, tested)} ${saved}` : saved }
     },
@@ -130,13 +139,17 @@ function readAnswers(fields: FormFields): ModelAnswers & { readonly runtime: str
   const model = typed('model')
   if (kind.runtime === 'openai' && model === undefined)
     refuse('invalid', 'model must not be empty', 'the provider lists its models')
-  return { runtime: kind.runtime, baseUrl: typed('base_url'), model, key: typed('key') }
+  return { runtime: kind.runtime, baseUrl: typed('base_url'), model, key: typed('key'), price: typed('price') }
 }
 
 /** An unchanged endpoint without a new key stays as it is, with its key, also if a folder inherits it. */
 function keepEndpoint<A extends ModelAnswers>(answers: A, { runtime, endpoint }: ModelConfig): A {
   const { baseUrl, key } = answers
-  const isKept = key === undefined && answers.runtime === runtime && isSameEndpoint(baseUrl ?? '', endpoint)
+  const isKept =
+    key === undefined &&
+    answers.price === undefined &&
+    answers.runtime === runtime &&
+    isSameEndpoint(baseUrl ?? '', endpoint)
   return isKept ? { ...answers, baseUrl: undefined } : answers
 }
 
@@ -168,10 +181,13 @@ export async function renderModelSection(view: PageView): Promise<Html> {
           Endpoint: `${config.endpoint} (${config.endpointFrom})`,
           Model: config.model === undefined ? 'not set' : `${config.model} (${config.modelFrom})`,
           Key: config.key === undefined ? badge('not set') : badge('set', 'ok'),
+          Price: config.price && describePrice(config.price),
         }
       : {}),
   })
-  const missing = faults.map((fault) => notice('warn', visibleText(fault)))
+  const missing = [...faults, ...(await describeUncounted(access, config))].map((fault) =>
+    notice('warn', visibleText(fault)),
+  )
   const test = config.runtime === 'demo' ? EMPTY_HTML : view.button({ action: 'test_model', text: 'Test' })
   const unseen = hasSettings
     ? EMPTY_HTML
@@ -183,6 +199,16 @@ export async function renderModelSection(view: PageView): Promise<Html> {
       ? html`<p>Agents answer with the built-in demo. Connect a model to get real answers.</p>`
       : EMPTY_HTML
   return html`${section('model', folder === undefined ? 'Current model' : 'Model', html`${introduction}${unseen}${missing}${state}`, test)}${change}<p class="hint">In a terminal: ${command}</p>`
+}
+
+/** Says that caps do not work for a model without a price. */
+async function describeUncounted({ host, sources, folder }: ModelAccess, config: ModelConfig): Promise<string[]> {
+  if (config.price?.kind !== 'unknown') return []
+  const query = { keyring: host.keyring, sources }
+  const caps = await host.engine.read((tx) => listIdleCaps(tx, query, folder))
+  const whose =
+    caps.length === 0 ? 'no cap would limit its turns' : `the caps of ${caps.join(', ')} do not limit its turns`
+  return [`No price is known for ${describeModel(config)}, so ${whose}. Connect it again with its price, or as free.`]
 }
 
 async function renderChange(view: PageView, config: ModelConfig): Promise<Html> {
@@ -249,5 +275,17 @@ function fieldsOfKind(name: string, kind: ModelKind, config: ModelConfig): FormF
       value: isCurrent && config.endpoint === baseUrl ? config.model : '',
       hint: kind.runtime === 'claude' ? 'Empty for the default of Claude Code.' : 'Its name at the provider.',
     },
+    ...(kind.reportsCost ? [] : [priceField(config, isCurrent && config.endpoint === baseUrl)]),
   ]
+}
+
+function priceField({ statedPrice }: ModelConfig, isCurrent: boolean): FormField {
+  return {
+    name: 'price',
+    label: 'Price',
+    value: isCurrent && statedPrice ? writePrice(statedPrice.price) : '',
+    suggestions: ['free'],
+    placeholder: '1.25/0.125/10',
+    hint: `Dollars per million tokens: input/cached input/output; "free" for a model on your own machine. Empty for well-known models (prices of ${PRICES_DATE}); "unknown" counts no cost.`,
+  }
 }

@@ -13,7 +13,7 @@ import { listSettingsInForce } from '../settings-in-force.ts'
 import { type AdapterState, checkAdapters } from './adapter-check.ts'
 import { checkAgents } from './agent-check.ts'
 import { asNote, type DoctorFinding, makeFinding, runCheck } from './findings.ts'
-import { checkModels } from './model-checks.ts'
+import { checkModels, checkPrices } from './model-checks.ts'
 import { checkProcesses } from './process-check.ts'
 import { checkStoreContents, readStoreContents } from './store-checks.ts'
 
@@ -68,6 +68,14 @@ function checksOf(options: InstanceCheckOptions): readonly Check[] {
       ),
     ],
     ['adapters', one('adapters', async () => checkAdapters(await adapters(), instance))],
+    [
+      'prices',
+      one('prices', async () =>
+        hasAgents && layout
+          ? checkPrices(engine, { instance, keyring: host.keyring, sources: current })
+          : elsewhere('prices', `svc doctor ${instance}`),
+      ),
+    ],
     ['budgets', one('budgets', () => engine.read((tx) => checkBudgets(tx, instance, timestamp(clock.now()))))],
     ['rows', () => checkRows(options)],
   ]

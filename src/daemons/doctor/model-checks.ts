@@ -1,22 +1,19 @@
 // Checks of models: whether the settings of each group are complete and, for `svc doctor --online`, whether a call succeeds.
-import { selfAndAncestors } from '../../core/access/tiers.ts'
-import { groups } from '../../core/groups/groups.ts'
 import { groupDirs, type Layout } from '../../core/layout.ts'
 import type { Keyring } from '../../core/secrets/keyring.ts'
-import { MODEL_FAMILIES } from '../../core/secrets/model-variables.ts'
-import { secrets } from '../../core/secrets/secrets.ts'
 import type { SettingSource } from '../../lib/settings.ts'
 import type { InstanceHost } from '../../registry/context.ts'
-import type { Engine, Tx } from '../../store/engine.ts'
-import { describeModel, type ModelConfig, type ModelConfigQuery, readModelConfig } from '../models/model-config.ts'
+import type { Engine } from '../../store/engine.ts'
+import { describeModel } from '../models/model-config.ts'
 import { findModelFaults } from '../models/model-faults.ts'
+import {
+  findUncountedModels,
+  formatFolders,
+  listIdleCaps,
+  readSharedModels,
+  suggestPriceCommand,
+} from '../models/shared-models.ts'
 import { type DoctorFinding, makeFinding, runCheck } from './findings.ts'
-
-/** Groups with the same model configuration. */
-interface SharedModel {
-  readonly config: ModelConfig
-  readonly folders: readonly string[]
-}
 
 export interface ModelCheckOptions {
   readonly instance: string
@@ -46,6 +43,26 @@ export async function checkModels(
   )
 }
 
+/** A cap cannot limit turns whose cost is not known. */
+export async function checkPrices(
+  engine: Engine,
+  { instance, ...query }: Omit<ModelCheckOptions, 'layout'>,
+): Promise<DoctorFinding> {
+  const check = 'prices'
+  return engine.read(async (tx) => {
+    const caps = await listIdleCaps(tx, query)
+    if (caps.length === 0) return { check, status: 'ok', detail: 'no cap depends on a price that is not known' }
+    const models = await findUncountedModels(tx, query)
+    const idle = `caps that do not limit all turns: ${formatFolders(caps)}`
+    return makeFinding(
+      check,
+      [idle, ...models.map(({ sentence }) => sentence)],
+      '',
+      suggestPriceCommand(instance, models[0]?.folder),
+    )
+  })
+}
+
 /** Makes one real call for each configuration. */
 export async function checkModelCalls(
   host: InstanceHost,
@@ -70,38 +87,4 @@ export async function checkModelCalls(
 /** `folder` is undefined if the model is set for the whole instance. */
 function suggestModelCommand(instance: string, folder: string | undefined): string {
   return `svc model ${instance}${folder === undefined ? '' : ` ${folder}`}`
-}
-
-/** Groups without settings of their own share the configuration of the instance. */
-async function readSharedModels(tx: Tx, query: Omit<ModelConfigQuery, 'folder'>): Promise<SharedModel[]> {
-  const all = await groups.list(tx)
-  const variables = new Set(MODEL_FAMILIES.flat())
-  const owners = new Set(
-    (await secrets.list(tx, { scope_kind: 'folder' }))
-      .filter(({ key }) => variables.has(key))
-      .map(({ owner }) => owner),
-  )
-  const hasOwnModel = ({ folder, config }: (typeof all)[number]): boolean =>
-    config !== undefined || selfAndAncestors(folder).some((each) => owners.has(each))
-  const plain = all.filter((group) => !hasOwnModel(group)).map(({ folder }) => folder)
-  const shared: SharedModel[] = plain.length > 0 ? [{ config: await readModelConfig(tx, query), folders: plain }] : []
-  for (const { folder } of all.filter(hasOwnModel)) {
-    const config = await readModelConfig(tx, { ...query, folder })
-    const same = shared.findIndex((each) => modelKey(each.config) === modelKey(config))
-    const known = shared[same]
-    if (known) shared[same] = { ...known, folders: [...known.folders, folder] }
-    else shared.push({ config, folders: [folder] })
-  }
-  return shared
-}
-
-function modelKey({ runtime, endpoint, model, key, program, command, warnings }: ModelConfig): string {
-  return JSON.stringify([runtime, endpoint, model, key, program, command, warnings])
-}
-
-const FOLDERS_SHOWN = 3
-
-function formatFolders(folders: readonly string[]): string {
-  const more = folders.length - FOLDERS_SHOWN
-  return `${folders.slice(0, FOLDERS_SHOWN).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
 }

@@ -19,6 +19,8 @@ export interface ModelAccess extends ModelWriteAccess {
   readonly keepsRuntime?: boolean
   /** Others name public endpoints only. */
   readonly isOperator: boolean
+  /** Refuses a model whose price is not known and was not asked for. */
+  readonly needsPrice?: boolean
 }
 
 export type ModelReader = Pick<ModelAccess, 'host' | 'sources' | 'folder'>
@@ -55,6 +57,12 @@ export async function changeModel(
   if (fault !== undefined) refuse('forbidden', fault)
   const isPublicOnly = wanted.endpoint ? !access.isOperator : before.isPublicOnly
   const after = { ...applyWantedModel(before, wanted), isPublicOnly }
+  if (access.needsPrice && wanted.endpoint && answers.price === undefined && after.price?.kind === 'unknown')
+    refuse(
+      'invalid',
+      `price must be given: no price is known for ${after.model}`,
+      'free for a model on a machine of your own, or unknown: then its turns count no cost',
+    )
   const tested = test && runtime !== 'demo' ? await test(after) : undefined
   const { config, key: currentKey } = before
   const keepsRuntime = access.keepsRuntime === true && runtime === current.runtime && runtime !== 'command'

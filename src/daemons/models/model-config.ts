@@ -9,6 +9,7 @@ import { ANTHROPIC_VARIABLES, hasOwnEndpoint, OPENAI_VARIABLES } from '../../cor
 import { readRunSecrets } from '../../core/secrets/run-secrets.ts'
 import { secrets } from '../../core/secrets/secrets.ts'
 import { readSettings, type SettingSource } from '../../lib/settings.ts'
+import { findPrice, type ModelPrice, type PriceInForce, readStatedPrice } from '../../runtimes/model-prices.ts'
 import { openSealedKeys } from '../../runtimes/sealed-keys.ts'
 import {
   ANTHROPIC_PUBLIC_URL,
@@ -37,6 +38,10 @@ export interface ModelConfig {
   readonly endpointOwner?: string | undefined
   readonly model?: string | undefined
   readonly modelFrom?: string | undefined
+  /** How the cost of its calls is known; absent without a model, and for programs, which report it themselves. */
+  readonly price?: PriceInForce | undefined
+  /** The price that is given with the endpoint, and the model that it is for. */
+  readonly statedPrice?: { readonly price: ModelPrice; readonly model: string | undefined } | undefined
   /** For `claude`. */
   readonly program?: string | undefined
   /** For `command`: a program with its arguments, or a shell command. */
@@ -97,13 +102,34 @@ async function readOpenaiParts(tx: Tx, base: Base, describe: Describe): Promise<
   const { folder, settings, env } = base
   const owner = await findEndpointOwner(tx, folder, env, OPENAI_VARIABLES)
   const from = owner === undefined ? settings : env
+  const endpoint = from.OPENAI_BASE_URL ?? OPENAI_PUBLIC_URL
+  const stated = readStatedPrice(from)
+  const statedPrice = stated && { price: stated, model: from.OPENAI_MODEL }
+  const parts = readModelParts(
+    base,
+    from.OPENAI_MODEL,
+    owner === undefined ? describe('OPENAI_MODEL') : `secrets of ${owner}`,
+  )
   return {
-    endpoint: from.OPENAI_BASE_URL ?? OPENAI_PUBLIC_URL,
+    endpoint,
     key: from.OPENAI_API_KEY || undefined,
     endpointFrom: owner === undefined ? describe('OPENAI_BASE_URL') : `secrets of ${owner}`,
     endpointOwner: owner,
-    ...readModelParts(base, from.OPENAI_MODEL, owner === undefined ? describe('OPENAI_MODEL') : `secrets of ${owner}`),
+    statedPrice,
+    ...parts,
+    price: findModelPrice(settings, endpoint, parts.model, statedPrice),
   }
+}
+
+/** Undefined without a model. */
+export function findModelPrice(
+  { MODEL_PRICES: overrides }: RuntimeSettings,
+  baseUrl: string,
+  model: string | undefined,
+  statedPrice: ModelConfig['statedPrice'],
+): PriceInForce | undefined {
+  if (!model) return undefined
+  return findPrice({ baseUrl, model, stated: statedPrice?.price, statedFor: statedPrice?.model, overrides })
 }
 
 async function readClaudeParts(tx: Tx, base: Base, describe: Describe): Promise<Parts> {
@@ -114,6 +140,7 @@ async function readClaudeParts(tx: Tx, base: Base, describe: Describe): Promise<
   const keyName = settings.CLAUDE_CODE_OAUTH_TOKEN ? 'CLAUDE_CODE_OAUTH_TOKEN' : 'ANTHROPIC_API_KEY'
   return {
     program: settings.AGENT_CLI,
+    price: { kind: 'reported', by: 'Claude Code' },
     endpoint: from.ANTHROPIC_BASE_URL ?? ANTHROPIC_PUBLIC_URL,
     key: key || undefined,
     endpointFrom: owner === undefined ? describe(keyName) : `secrets of ${owner}`,

@@ -3,9 +3,10 @@ import { ANTHROPIC_VARIABLES, OPENAI_VARIABLES } from '../../core/secrets/model-
 import { throwUsageError } from '../../lib/command-line/program.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { trimTrailing } from '../../lib/text/trimming.ts'
+import { isFree, type ModelPrice, PRICE_RULE, parsePrice } from '../../runtimes/model-prices.ts'
 import { ANTHROPIC_PUBLIC_URL, OPENAI_PUBLIC_URL, RUNTIME_NAMES, type RuntimeName } from '../../runtimes/settings.ts'
 import { listModels } from './model-api.ts'
-import { hasEndpoint, isRuntime, type ModelConfig } from './model-config.ts'
+import { findModelPrice, hasEndpoint, isRuntime, type ModelConfig } from './model-config.ts'
 import { isHttpUrl } from './model-faults.ts'
 import { keyVariable, type WantedEndpoint, type WantedModel } from './model-writer.ts'
 
@@ -16,6 +17,8 @@ export interface ModelAnswers {
   readonly model?: string | undefined
   readonly key?: string | undefined
   readonly command?: string | undefined
+  /** As `parsePrice` reads it, or `unknown`. */
+  readonly price?: string | undefined
 }
 
 /** The given runtime, or the one that the other flags imply. */
@@ -50,12 +53,36 @@ export async function resolveModel(
   const isSame = endpoint === undefined || isSameEndpoint(endpoint.baseUrl, current.endpoint)
   const model = answers.model ?? (isSame ? current.model : undefined)
   if (runtime === 'openai' && !model) await refuseWithoutModel(endpoint, current)
-  return { runtime, endpoint, model: model || undefined }
+  if (runtime === 'claude') return { runtime, endpoint, model: model || undefined }
+  if (!endpoint && answers.price !== undefined)
+    refuse(
+      'invalid',
+      `price is not possible here: ${current.folder} uses the endpoint of another level`,
+      'MODEL_PRICES in .env sets the price of a model for all folders',
+    )
+  return { runtime, endpoint, model, price: resolvePrice(answers, { ...current, isSame, wanted: model }) }
 }
 
-function checkFlags(runtime: RuntimeName, { baseUrl, model, key, command }: ModelAnswers): void {
+/** The price to state for the endpoint; undefined for none. One that was stated for the same model stays. */
+function resolvePrice(
+  { price }: ModelAnswers,
+  { statedPrice, isSame, wanted }: Pick<ModelConfig, 'statedPrice'> & { isSame: boolean; wanted: string | undefined },
+): ModelPrice | undefined {
+  if (price === undefined)
+    return isSame && statedPrice && (isFree(statedPrice.price) || statedPrice.model === wanted)
+      ? statedPrice.price
+      : undefined
+  if (price.trim().toLowerCase() === 'unknown') return undefined
+  return parsePrice(price) ?? refuse('invalid', `price ${PRICE_RULE}; unknown if you do not know it`)
+}
+
+function checkFlags(runtime: RuntimeName, { baseUrl, model, key, command, price }: ModelAnswers): void {
   if (command !== undefined && runtime !== 'command')
     throwUsageError(`--command is for the runtime command, not for ${runtime}`)
+  if (price !== undefined && runtime !== 'openai')
+    throwUsageError(
+      `--price is for the runtime openai; ${runtime === 'claude' ? 'Claude Code reports what it costs' : `${runtime} has no model`}`,
+    )
   if (hasEndpoint(runtime)) return
   if ([baseUrl, model, key].some((value) => value !== undefined))
     throwUsageError(`--base-url, --model and --key are for the runtimes openai and claude, not for ${runtime}`)
@@ -115,12 +142,19 @@ export function applyWantedModel(current: ModelConfig, wanted: WantedModel): Mod
     key,
     model,
     command,
+    ...(runtime === 'openai' ? priceParts(current, wanted) : {}),
     endpoint: endpoint?.baseUrl ?? current.endpoint,
     config: { ...rest, runtime, ...(model ? { model } : {}), ...(command === undefined ? {} : { command }) },
     env: endpoint
       ? { ...omitModelVariables(current.env), ...programVariables(runtime, endpoint.baseUrl, key) }
       : current.env,
   }
+}
+
+function priceParts(current: ModelConfig, { endpoint, model, price }: WantedModel): Partial<ModelConfig> {
+  const statedPrice = endpoint ? price && { price, model } : current.statedPrice
+  const baseUrl = endpoint?.baseUrl ?? current.endpoint ?? ''
+  return { statedPrice, price: findModelPrice(current.settings, baseUrl, model, statedPrice) }
 }
 
 function omitModelVariables(env: Readonly<Record<string, string>>): Record<string, string> {

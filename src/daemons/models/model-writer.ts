@@ -9,6 +9,7 @@ import { readSettings, sourceOf } from '../../lib/settings.ts'
 import { editDotenv, parseDotenv } from '../../lib/text/dotenv.ts'
 import type { NamedVerb } from '../../registry/resource.ts'
 import { modelKeysResource } from '../../resources/model-keys.ts'
+import { type ModelPrice, writeStatedPrice } from '../../runtimes/model-prices.ts'
 import { ANTHROPIC_PUBLIC_URL, RUNTIME_SETTINGS, type RuntimeName } from '../../runtimes/settings.ts'
 
 /** Undefined members use the default of the runtime. */
@@ -18,6 +19,8 @@ export interface WantedModel {
   readonly endpoint?: WantedEndpoint | undefined
   readonly model?: string | undefined
   readonly command?: string | undefined
+  /** For `openai`: the price to state; undefined for none. */
+  readonly price?: ModelPrice | undefined
 }
 
 export interface WantedEndpoint {
@@ -70,11 +73,19 @@ export function keyVariable(runtime: RuntimeName, key: string): ModelKeyName {
   return key.startsWith('sk-ant-oat') ? 'CLAUDE_CODE_OAUTH_TOKEN' : 'ANTHROPIC_API_KEY'
 }
 
-function settingChanges({ runtime, endpoint, model, command }: WantedModel): Map<ModelSetting, string | undefined> {
+function settingChanges({
+  runtime,
+  endpoint,
+  model,
+  command,
+  price,
+}: WantedModel): Map<ModelSetting, string | undefined> {
   const changes = new Map<ModelSetting, string | undefined>([['AGENT_RUNTIME', runtime]])
   if (runtime === 'openai') {
     if (endpoint) changes.set('OPENAI_BASE_URL', endpoint.baseUrl)
     if (model !== undefined) changes.set('OPENAI_MODEL', model)
+    const stated = price ? writeStatedPrice(price) : undefined
+    for (const name of PRICE_VARIABLES) changes.set(name, stated?.[name])
     // Empty instead of absent, so that a variable of the operator's shell is not sent to this endpoint.
     if (endpoint && !endpoint.keepsKey) changes.set('OPENAI_API_KEY', endpoint.key === undefined ? '' : SEALED)
   }
@@ -89,6 +100,8 @@ function settingChanges({ runtime, endpoint, model, command }: WantedModel): Map
   if (runtime === 'command') changes.set('AGENT_COMMAND', command)
   return changes
 }
+
+const PRICE_VARIABLES = ['OPENAI_PRICE_INPUT', 'OPENAI_PRICE_CACHED', 'OPENAI_PRICE_OUTPUT'] as const
 
 export interface CurrentFolderModel {
   readonly config: Readonly<Record<string, unknown>>
@@ -131,12 +144,16 @@ function modelVariables(runtime: RuntimeName): readonly string[] {
 }
 
 function folderVariables(
-  { runtime, model }: WantedModel,
+  { runtime, model, price }: WantedModel,
   { baseUrl, key, keepsKey }: WantedEndpoint,
   currentKey: string | undefined,
 ): Record<string, string | undefined> {
   const value = key ?? (keepsKey ? currentKey : undefined)
-  if (runtime === 'openai') return { OPENAI_BASE_URL: baseUrl, OPENAI_MODEL: model, OPENAI_API_KEY: value }
+  if (runtime === 'openai')
+    return {
+      ...{ OPENAI_BASE_URL: baseUrl, OPENAI_MODEL: model, OPENAI_API_KEY: value },
+      ...(price ? writeStatedPrice(price) : {}),
+    }
   return {
     ANTHROPIC_BASE_URL: baseUrl === ANTHROPIC_PUBLIC_URL ? undefined : baseUrl,
     ANTHROPIC_MODEL: model,

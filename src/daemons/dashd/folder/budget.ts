@@ -6,6 +6,7 @@ import { renderChart } from '../../../web/dash/chart.ts'
 import { renderDetails } from '../../../web/dash/detail-pane.ts'
 import { badge, copyText, money, renderMeter, section, type Tone } from '../../../web/dash/parts.ts'
 import { type Html, html } from '../../../web/html.ts'
+import { uncountedNotices } from '../cost-parts.ts'
 import type { PageView } from '../page.ts'
 import { defineFolderView } from './view.ts'
 
@@ -32,14 +33,18 @@ export const budgetView = defineFolderView({
     },
   },
   show: async (view, folder) => {
-    const { cap, spent, status } = await view.call(groups.budget, { folder })
+    const { cap, spent, status, above = [] } = await view.call(groups.budget, { folder })
+    const isCapped = cap !== undefined || above.length > 0
+    const uncounted = isCapped ? await uncountedNotices(view, folder) : []
     const mayChange = await view.may(groups.set_budget, { folder, daily: 0 })
     const { spend } = await view.call(costLogResource.verbs.spend, { by: 'day', days: DAYS, folder })
     const byDay = new Map(spend.map(({ name, cents }) => [name, cents]))
     const points = lastDays(view.nowMs).map((label) => ({ label, value: byDay.get(label) ?? 0 }))
     const today = renderDetails({
-      'Spent today': money(spent),
+      'Spent today, with the folders below': money(spent),
       'Cap per day': cap === undefined ? 'none' : money(cap),
+      'Caps above':
+        above.length === 0 ? undefined : above.map((each) => `${each.folder}: ${STATUS_TEXTS[each.status]}`).join(', '),
       Status: status === undefined ? undefined : badge(STATUS_TEXTS[status] ?? status, TONES[status] ?? 'idle'),
       Share: cap === undefined ? undefined : renderMeter('Share of the cap', spent, cap),
     })
@@ -52,7 +57,7 @@ export const budgetView = defineFolderView({
       isWide: true,
     })
     return {
-      main: html`${section('today', 'Today', today)}${section('spend', 'Spending', chart)}`,
+      main: html`${uncounted}${section('today', 'Today', today)}${section('spend', 'Spending', chart)}`,
       bottom: mayChange ? capForm(view, folder, cap) : CAP_NOTE,
       isLive: true,
     }
@@ -74,7 +79,7 @@ function capForm(view: PageView, folder: string, cap: number | undefined): Html 
       isRequired: true,
       value: cap === undefined ? '' : (cap / 100).toFixed(2),
       placeholder: '5.00',
-      hint: '0 removes the cap. A folder that has spent more starts no turn until 00:00 UTC.',
+      hint: '0 removes the cap. It also limits the folders below. When more is spent, no turn starts until 00:00 UTC.',
     },
   ]
   const command = copyText(`svc budget ${view.host.instance} set folder ${folder} --daily ${cap ?? 500}`)

@@ -14,6 +14,7 @@ import { badge, buttonLink, copyText, link, money, section, timeOf, visibleText 
 import { type DataTable, defineTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import type { FormFields } from '../../http/form-request.ts'
+import { uncountedNotices } from '../cost-parts.ts'
 import { definePage, type PageAction, type PageView } from '../page.ts'
 import { accessPath } from './access.ts'
 import { askForRemoval, isConfirmed } from './removal.ts'
@@ -137,7 +138,7 @@ export const onePersonPage = definePage({
     const revocable = new Set(grants.filter((_, at) => mayRevoke[at]))
     return {
       title: visibleText(name ?? sub),
-      main: html`${renderDetails({
+      main: html`${person.cap === undefined ? EMPTY_HTML : await uncountedNotices(view)}${renderDetails({
         Account: html`<code>${sub}</code>`,
         'E-mail': person.email === undefined ? undefined : visibleText(person.email),
         Rights: person.is_operator ? badge('operator', 'warn') : undefined,
