@@ -163,9 +163,8 @@ export function parseModelPrices(text: string): PriceOverrides | undefined {
   const prices: { name: string; price: ModelPrice }[] = []
   for (const entry of text.split(',')) {
     if (entry.trim() === '') continue
-    const equals = entry.lastIndexOf('=')
-    const name = entry.slice(0, Math.max(0, equals)).trim()
-    const price = parsePrice(entry.slice(equals + 1))
+    const [, name = '', typed = ''] = /^\s*([^\s=]+)\s*=(.*)$/.exec(entry) ?? []
+    const price = parsePrice(typed)
     if (name === '' || !price || prices.some((each) => each.name === name)) return undefined
     prices.push({ name, price })
   }

@@ -115,16 +115,17 @@ onEveryEngine('svc model', (engine) => {
   })
 })
 
-suite('svc model refuses, and writes nothing', () => {
-  const refusal = async (cli: Cli, line: string, stdin = ''): Promise<string> => {
-    const before = readFileSync(join(cli.root, '.env'), 'utf8')
-    const { code, stdout, stderr } = await cli.run(line, { stdin })
-    assert.deepEqual([code, stdout], [1, ''], stderr)
-    assert.equal(readFileSync(join(cli.root, '.env'), 'utf8'), before)
-    assert.doesNotMatch(stderr, new RegExp(KEY))
-    return stderr
-  }
+/** What a refused command prints. It changes nothing and never shows the key. */
+async function refusal(cli: Cli, line: string, stdin = ''): Promise<string> {
+  const before = readFileSync(join(cli.root, '.env'), 'utf8')
+  const { code, stdout, stderr } = await cli.run(line, { stdin })
+  assert.deepEqual([code, stdout], [1, ''], stderr)
+  assert.equal(readFileSync(join(cli.root, '.env'), 'utf8'), before)
+  assert.doesNotMatch(stderr, new RegExp(KEY))
+  return stderr
+}
 
+suite('svc model refuses, and writes nothing', () => {
   test('an endpoint without a server, unless --no-test is given', async (t) => {
     const cli = await demoCli(t)
     const line = `model demo --base-url ${await findClosedUrl()} --model small`
@@ -177,6 +178,47 @@ suite('svc model refuses, and writes nothing', () => {
   })
 })
 
+suite('the price of a model', () => {
+  test('is stated with --price, kept with its model, and said where a cap exists', async (t) => {
+    const cli = await demoCli(t)
+    const { url } = await startEndpoint(t)
+    const set = (more: string) => cli.run(`model demo --base-url ${url} --no-test ${more}`)
+    const prices = () =>
+      ['OPENAI_PRICE_INPUT', 'OPENAI_PRICE_CACHED', 'OPENAI_PRICE_OUTPUT'].map((key) => readEnv(cli).get(key))
+    assert.match((await set('--model small --price 0.5/0.05/1.5')).stdout, /price: \$0\.5 input, .* as stated/)
+    assert.deepEqual(prices(), ['50', '5', '150'])
+    await set('--model small')
+    assert.deepEqual(prices(), ['50', '5', '150'])
+    // It was the price of another model.
+    const other = await set('--model tiny')
+    assert.deepEqual(prices(), [undefined, undefined, undefined])
+    assert.match(other.stderr, /no price is known for tiny at/)
+    assert.match((await set('--model gpt-5-mini-2025-08-07')).stdout, /gpt-5-mini in the table of 20/)
+    await set('--model tiny')
+    const capped = await cli.run('budget demo set folder main --daily 5')
+    assert.match(
+      capped.stderr,
+      /no price is known for tiny at \S+, so turns of main count no cost and no cap limits them/,
+    )
+    assert.match((await cli.run('budget demo show folder main')).stdout, /not counted.*no price is known for tiny/)
+    assert.match(
+      (await cli.run('model demo show')).stdout,
+      /price.*not known[\s\S]*the caps of main do not limit its turns/,
+    )
+    assert.match((await cli.run('doctor demo')).stdout, /prices.*caps that do not limit all turns: main/)
+    await set('--model tiny --price free')
+    assert.doesNotMatch((await cli.run('budget demo show folder main')).stdout, /not counted/)
+    assert.equal((await cli.run('budget demo set folder main --daily 6')).stderr, '')
+    assert.match((await cli.run('doctor demo')).stdout, /no cap depends on a price that is not known/)
+    assert.match(
+      await refusal(cli, `model demo --base-url ${url} --model tiny --price cheap`),
+      /price must be dollars per million/,
+    )
+    assert.deepEqual(prices(), ['0', '0', '0'])
+    assert.match(await refusal(cli, 'model demo --runtime claude --price free'), /Claude Code reports what it costs/)
+  })
+})
+
 suite('svc model on a terminal', () => {
   test('prompts for URL, key and model, and filters the list by typed text', async (t) => {
     const cli = await demoCli(t)
@@ -187,7 +229,7 @@ suite('svc model on a terminal', () => {
         ? replyModels(MODELS, replyWhole('Hello!'))(response, asked)
         : wrong(response, asked),
     )
-    const typed = ['99', '8', 'nonsense', endpoint.url, 'sk-wrong', KEY, 'qwen', '1']
+    const typed = ['99', '8', 'nonsense', endpoint.url, 'sk-wrong', KEY, 'qwen', '1', 'cheap', 'free']
     const { code, stdout, stderr } = await cli.run('model demo', { typed })
     assert.equal(code, 0, stderr)
     assert.match(stderr, / {2}1 {2}Ollama {13}http:\/\/127\.0\.0\.1:11434\/v1/)
@@ -197,7 +239,10 @@ suite('svc model on a terminal', () => {
     assert.match(stderr, / {2}1 {2}qwen3:32b\n {3}2 {2}qwen3:8b\nModel/)
     assert.match(stdout, /^qwen3:32b at \S+ answered in /)
     assert.doesNotMatch(stdout + stderr, new RegExp(`${KEY}|sk-wrong`))
-    assert.equal(readEnv(cli).get('OPENAI_MODEL'), 'qwen3:32b')
+    assert.match(stderr, /No price is known for qwen3:32b\. [\s\S]*the price must be dollars per million tokens/)
+    assert.match(stdout, /price: free, as stated/)
+    assert.deepEqual([readEnv(cli).get('OPENAI_MODEL'), readEnv(cli).get('OPENAI_PRICE_OUTPUT')], ['qwen3:32b', '0'])
+    // An endpoint that is free is free for all of its models.
     const again = await cli.run('model demo', { typed: ['8', endpoint.url, '', 'smal'] })
     assert.match(again.stderr, /Key \(Enter keeps the current one\):\n[\s\S]*→ small\n/)
     assert.equal(readEnv(cli).get('OPENAI_MODEL'), 'small')
@@ -209,9 +254,13 @@ suite('svc model on a terminal', () => {
     const hello = replyWhole('Hello!')
     const unlisted = replyError(404, 'no such page')
     endpoint.answer((response, asked) => (asked.url.endsWith('/models') ? unlisted : hello)(response, asked))
-    const { code, stderr } = await cli.run('model demo', { typed: ['8', endpoint.url, 'mine'] })
+    const { code, stderr } = await cli.run('model demo', { typed: ['8', endpoint.url, 'mine', ''] })
     assert.equal(code, 0, stderr)
     assert.match(stderr, /responded with 404: no such page\nModel:\n/)
+    assert.match(
+      stderr,
+      /no price is known for mine at \S+, so its turns count no cost and no cap limits them; svc model demo --price/,
+    )
     const unreachable = await cli.run('model demo', { typed: ['8', await findClosedUrl(), 'mine'] })
     assert.equal(unreachable.code, 1)
     assert.match(unreachable.stderr, /\nsvc: \S+\/v1 refused the connection: no server is running there\n$/)
@@ -225,7 +274,7 @@ suite('svc model on a terminal', () => {
     assert.deepEqual([stopped.code, stopped.stderr.includes('similar: qwen3:32b, qwen3:8b')], [1, true])
     assert.match(stopped.stderr, /svc: stopped: nothing was changed\n$/)
     assert.equal(readEnv(cli).get('OPENAI_MODEL'), undefined)
-    const { code } = await cli.run('model demo', { typed: ['8', url, 'other', 'y'] })
+    const { code } = await cli.run('model demo', { typed: ['8', url, 'other', 'y', '1/2'] })
     assert.deepEqual([code, asked.at(-1)?.body.model], [0, 'other'])
   })
 })

@@ -84,7 +84,8 @@ export const modelActions = {
       const { after, tested } = await withoutFlagNames(() =>
         changeModel({ ...access, needsPrice: true }, answers, test),
       )
-      const saved = `Saved: ${describeModel(after)}. Agents use it from the next turn on.`
+      const price = after.price ? ` Price: ${describePrice(after.price)}.` : ''
+      const saved = `Saved: ${describeModel(after)}.${price} Agents use it from the next turn on.`
       return { to: view.url({ kind: undefined }), done: tested ? `${describeTest(after, tested)} ${saved}` : saved }
     },
   },
@@ -143,14 +144,14 @@ function readAnswers(fields: FormFields): ModelAnswers & { readonly runtime: str
 }
 
 /** An unchanged endpoint without a new key stays as it is, with its key, also if a folder inherits it. */
-function keepEndpoint<A extends ModelAnswers>(answers: A, { runtime, endpoint }: ModelConfig): A {
-  const { baseUrl, key } = answers
-  const isKept =
-    key === undefined &&
-    answers.price === undefined &&
-    answers.runtime === runtime &&
-    isSameEndpoint(baseUrl ?? '', endpoint)
-  return isKept ? { ...answers, baseUrl: undefined } : answers
+function keepEndpoint<A extends ModelAnswers>(answers: A, current: ModelConfig): A {
+  const { baseUrl, key, price } = answers
+  const { runtime, endpoint, folder, endpointOwner, statedPrice } = current
+  if (key !== undefined || answers.runtime !== runtime || !isSameEndpoint(baseUrl ?? '', endpoint)) return answers
+  if (folder === undefined || endpointOwner === folder) return { ...answers, baseUrl: undefined }
+  // The form shows the price that is inherited with the endpoint.
+  const isInherited = price === undefined || (statedPrice && price === writePrice(statedPrice.price))
+  return isInherited ? { ...answers, baseUrl: undefined, price: undefined } : answers
 }
 
 /** Hints for the command line do not help here. */

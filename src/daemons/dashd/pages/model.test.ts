@@ -33,7 +33,14 @@ suite('the page of the model', () => {
     assert.match(start, /Connect a model to get real answers/)
     const path = '/dash/model?kind=other'
     assert.match(await textOf(dash.operator.get(path)), /Test and save/)
-    const form = { action: 'set_model', kind: 'other', base_url: endpoint.url, model: 'small', key: KEY }
+    const form = {
+      action: 'set_model',
+      kind: 'other',
+      base_url: endpoint.url,
+      model: 'small',
+      key: KEY,
+      price: '1.25/0.125/10',
+    }
     const page = await followForm(dash.operator, path, form)
     assert.match(page, /small at .* answered in .* Hello &lt;b&gt;you&lt;\/b&gt;!/)
     assert.ok(!page.includes(KEY))
@@ -42,14 +49,57 @@ suite('the page of the model', () => {
       ['AGENT_RUNTIME', 'OPENAI_BASE_URL', 'OPENAI_MODEL', 'OPENAI_API_KEY'].map((key) => settings.get(key)),
       ['openai', endpoint.url, 'small', 'sealed'],
     )
+    assert.deepEqual(
+      ['OPENAI_PRICE_INPUT', 'OPENAI_PRICE_CACHED', 'OPENAI_PRICE_OUTPUT'].map((key) => settings.get(key)),
+      ['125', '12.5', '1000'],
+    )
+    assert.match(page, /\$1\.25 input, \$0\.125 cached input and \$10 output per million tokens, as stated/)
     assert.match(readFileSync(dash.env, 'utf8'), /^# kept\n/)
+  })
+
+  test('asks for the price of a model that the table does not have; free and unknown are answers', async (t) => {
+    const endpoint = await chatEndpoint(t)
+    endpoint.answer(replyModels(['small'], replyWhole('Hello!')))
+    const dash = await open(t)
+    const [path, form] = [
+      '/dash/model?kind=other',
+      { action: 'set_model', kind: 'other', base_url: endpoint.url, key: KEY },
+    ]
+    const post = async (typed: Record<string, string>): Promise<string> =>
+      (await postForm(dash.operator, path, { ...form, model: 'small', ...typed })).text()
+    assert.match(await post({}), /price must be given: no price is known for small/i)
+    assert.match(await post({ price: '-1/2' }), /price must be dollars per million tokens/i)
+    assert.equal(readFileSync(dash.env, 'utf8'), '# kept\n')
+    assert.match(await followForm(dash.operator, path, { ...form, model: 'small', price: 'free' }), /free, as stated/)
+    assert.match(readFileSync(dash.env, 'utf8'), /OPENAI_PRICE_INPUT=0\n/)
+    const listed = await followForm(dash.operator, path, { ...form, model: 'openai/gpt-5-2025-08-07', price: '' })
+    assert.match(listed, /\$10 output per million tokens \(gpt-5 in the table of 20/)
+    assert.doesNotMatch(readFileSync(dash.env, 'utf8'), /OPENAI_PRICE/)
+    const unknown = await followForm(dash.operator, path, { ...form, model: 'small', price: 'unknown' })
+    assert.match(unknown, /Price: not known/)
+  })
+
+  test('says that no cap limits a model without a price, and so does the page of the cap', async (t) => {
+    const model = { AGENT_RUNTIME: 'openai', OPENAI_BASE_URL: 'http://127.0.0.1:1/v1', OPENAI_MODEL: 'small' }
+    const dash = await open(t, model)
+    const shown = (path: string): Promise<string> => textOf(dash.operator.get(path))
+    assert.match(await shown('/dash/model'), /No price is known for small at .*, so no cap would limit its turns/)
+    const budget = '/dash/folders/team?view=budget'
+    assert.doesNotMatch(await shown(budget), /No price is known/)
+    const done = await followForm(dash.operator, budget, { action: 'set_budget', dollars: '5' })
+    assert.match(done, /No price is known for small at .*, so turns of team.* count no cost and no cap limits them/)
+    assert.match(await shown('/dash/model'), /the caps of team do not limit its turns/)
+    const priced = await open(t, { ...model, OPENAI_PRICE_INPUT: '0', OPENAI_PRICE_OUTPUT: '0' })
+    await followForm(priced.operator, budget, { action: 'set_budget', dollars: '5' })
+    for (const path of [budget, '/dash/model'])
+      assert.doesNotMatch(await textOf(priced.operator.get(path)), /No price is known/)
   })
 
   test('changes nothing if the test fails, and says why', async (t) => {
     const endpoint = await chatEndpoint(t)
     endpoint.answer(replyError(401, 'bad key'))
     const dash = await open(t)
-    const form = { action: 'set_model', kind: 'other', base_url: endpoint.url, model: 'small', key: KEY }
+    const form = { action: 'set_model', kind: 'other', base_url: endpoint.url, model: 'small', key: KEY, price: 'free' }
     const refused = await postForm(dash.operator, '/dash/model?kind=other', form)
     assert.equal(refused.status, 422)
     const body = await refused.text()
@@ -63,7 +113,15 @@ suite('the page of the model', () => {
   test('says at the field what is wrong, and why a model cannot be reached', async (t) => {
     const dash = await open(t)
     const base_url = `http://127.0.0.1:${await freePort()}/v1`
-    const form = { action: 'set_model', form: 'set_model', kind: 'other', base_url, model: 'small', key: KEY }
+    const form = {
+      action: 'set_model',
+      form: 'set_model',
+      kind: 'other',
+      base_url,
+      model: 'small',
+      key: KEY,
+      price: 'free',
+    }
     const faultOf = async (typed: Record<string, string>, kind = 'other') => {
       const answer = await postForm(dash.operator, `/dash/model?kind=${kind}`, { ...form, kind, ...typed })
       const body = await answer.text()
@@ -77,6 +135,8 @@ suite('the page of the model', () => {
     assert.deepEqual((await faultOf({ base_url: 'https://a:b@host/v1' })).slice(0, 2), [400, 'base_url'])
     assert.deepEqual((await faultOf({ key: 'two words' })).slice(0, 2), [400, 'key'])
     assert.deepEqual((await faultOf({ model: '' })).slice(0, 2), [400, 'model'])
+    assert.deepEqual((await faultOf({ price: '' })).slice(0, 2), [400, 'price'])
+    assert.deepEqual((await faultOf({ price: 'cheap' })).slice(0, 2), [400, 'price'])
     assert.deepEqual((await faultOf({ command: ' ' }, 'command')).slice(0, 2), [400, 'command'])
     const [status, , text] = await faultOf({})
     assert.equal(status, 422)
@@ -104,15 +164,24 @@ suite('the page of the model', () => {
         OPENAI_BASE_URL: endpoint.url,
         OPENAI_MODEL: 'small',
         OPENAI_API_KEY: INSTANCE_KEY,
+        OPENAI_PRICE_INPUT: '0',
+        OPENAI_PRICE_OUTPUT: '0',
       },
     })
     const path = '/dash/folders/team?view=agent'
     assert.match(await followForm(dash.admin, path, { action: 'test_model' }), /small at .* answered in/)
     // Only the model changes: the folder still uses the endpoint of the instance, with its key.
-    const inherited = { action: 'set_model', kind: 'other', base_url: `${endpoint.url}/`, model: 'large', key: '' }
+    const inherited = {
+      action: 'set_model',
+      kind: 'other',
+      base_url: `${endpoint.url}/`,
+      model: 'large',
+      key: '',
+      price: 'free',
+    }
     assert.match(await followForm(dash.admin, `${path}&kind=other`, inherited), /large at .* answered in/)
     assert.equal(endpoint.asked.at(-1)?.headers.authorization, `Bearer ${INSTANCE_KEY}`)
-    const form = { action: 'set_model', kind: 'other', base_url: endpoint.url, model: 'large', key: KEY }
+    const form = { action: 'set_model', kind: 'other', base_url: endpoint.url, model: 'large', key: KEY, price: '1/2' }
     // An endpoint on this machine is set by operators, and its answers are not shown to others.
     const asked = endpoint.asked.length
     const refused = await postForm(dash.admin, `${path}&kind=other`, form)
@@ -129,7 +198,8 @@ suite('the page of the model', () => {
       await groups.find(tx, { folder: 'team' }),
       (await secrets.list(tx, { scope_kind: 'folder', owner: 'team' })).map(({ key }) => key).sort(),
     ])
-    assert.deepEqual(keys, ['OPENAI_API_KEY', 'OPENAI_BASE_URL', 'OPENAI_MODEL'])
+    const prices = ['OPENAI_PRICE_CACHED', 'OPENAI_PRICE_INPUT', 'OPENAI_PRICE_OUTPUT']
+    assert.deepEqual(keys, ['OPENAI_API_KEY', 'OPENAI_BASE_URL', 'OPENAI_MODEL', ...prices])
     assert.doesNotMatch(row?.config ?? '', /runtime/)
     const calls = endpoint.asked.length
     const program = { action: 'set_model', kind: 'command', command: 'touch /tmp/never' }
