@@ -1,5 +1,6 @@
 // What a model costs: as stated for its endpoint, as its provider reports, or as the table of well-known models says.
 import { fromText } from '../lib/settings.ts'
+import { trimTrailing } from '../lib/text/trimming.ts'
 import { PRICES, PRICES_DATE } from './price-table.ts'
 
 /** Cents per million tokens. */
@@ -105,7 +106,11 @@ export function writePrice(price: ModelPrice): string {
 
 /** Cents have up to six digits after the point, so dollars have eight; `String` would write small ones as 1e-7. */
 function formatDollars(cents: number): string {
-  return (cents / 100).toFixed(8).replace(/\.?0+$/, '')
+  return trimZeros((cents / 100).toFixed(8))
+}
+
+function trimZeros(decimal: string): string {
+  return trimTrailing(trimTrailing(decimal, '0'), '.')
 }
 
 /** Without floating-point errors such as 0.07 * 100 = 7.000000000000001. */
@@ -149,7 +154,7 @@ function toAmount(value: string | number | undefined): number | undefined {
 
 /** The variables that state a price. */
 export function writeStatedPrice({ input, cached, output }: ModelPrice): Required<Record<keyof StatedPrices, string>> {
-  const write = (cents: number): string => cents.toFixed(6).replace(/\.?0+$/, '')
+  const write = (cents: number): string => trimZeros(cents.toFixed(6))
   return { OPENAI_PRICE_INPUT: write(input), OPENAI_PRICE_CACHED: write(cached), OPENAI_PRICE_OUTPUT: write(output) }
 }
 

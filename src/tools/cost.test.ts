@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type ChatTools, chatTools, ROOM } from '../../test/support/chat-tools.ts'
+import { countedEngine, type EngineCounts } from '../../test/support/counted-engine.ts'
 import { onEveryEngine } from '../../test/support/host.ts'
 import { startTurn } from '../../test/support/turns.ts'
 import { costLog, sumSpentToday } from '../core/turns/costs.ts'
+import { TurnCost } from '../core/turns/turn-cost.ts'
 import { timestamp } from '../lib/clock.ts'
 import { costTools } from './cost.ts'
 
@@ -27,6 +29,33 @@ onEveryEngine('log_external_cost', (engine) => {
     assert.match(row?.turn_id ?? '', /^ext-[0-9a-f]{32}$/)
     const now = timestamp(here.clock.now())
     assert.equal(await here.host.engine.read((tx) => sumSpentToday(tx, 'folder', 'team', now)), 25)
+  })
+
+  test('writes what its turn has cost so far, by one more statement; an expired run writes nothing', async (t) => {
+    const here = await chatTools(t, engine, costTools)
+    const counts: EngineCounts = { statements: 0, transactions: 0 }
+    Object.assign(here.host, { engine: countedEngine(here.host.engine, counts) })
+    const { id, fence } = await startTurn(t, here, { folder: 'team', jid: ROOM })
+    const tools = await here.tools('team', { turn: { id, fence } })
+    const cost = new TurnCost({ id, fence })
+    here.host.turnCosts.set(id, cost)
+    const statementsOf = async (): Promise<number> => {
+      counts.statements = 0
+      await tools.call('log_external_cost', GOOD)
+      return counts.statements
+    }
+    await statementsOf()
+    const idle = await statementsOf()
+    const own = async () =>
+      (await rows(here)).filter(({ turn_id }) => turn_id === id).map(({ model, cost_cents }) => [model, cost_cents])
+    cost.report([{ model: 'm', input: 5, output: 1, cents: 0.2 }])
+    assert.equal((await statementsOf()) - idle, 1)
+    assert.deepEqual(await own(), [['m', 1]])
+    assert.equal((await statementsOf()) - idle, 0)
+    here.host.turnCosts.set(id, new TurnCost({ id, fence: fence - 1 }))
+    here.host.turnCosts.get(id)?.report([{ model: 'm', input: 5, output: 1, cents: 900 }])
+    await tools.call('log_external_cost', GOOD)
+    assert.deepEqual(await own(), [['m', 1]])
   })
 
   test('records identical calls as separate rows', async (t) => {

@@ -81,7 +81,7 @@ test('without API keys a chat link answers, tasks fire, questions are delegated,
   await svc('budget', 'demo', 'set', 'folder', 'main', '--daily', '4')
   const refused = await ask(chat, 'hello again')
   assert.equal(refused.status, 'failed')
-  assert.match(refused.error ?? '', /budget is spent \(5 of 4 cents\)/)
+  assert.match(refused.error ?? '', /^the agent is paused until 20\d\d-\d\d-\d\d 00:00 UTC$/)
   assert.match(await svc('budget', 'demo', 'show', 'folder', 'main'), /EXHAUSTED/)
 
   const states = JSON.parse(await svc('messages', 'demo', '--json', '--limit', '100'))

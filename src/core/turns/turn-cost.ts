@@ -4,7 +4,6 @@ import type { MetricRegistry } from '../../lib/log/metric-registry.ts'
 import type { Tx } from '../../store/engine.ts'
 import { execute } from '../../store/statement.ts'
 import { COST_CENTS, costLog, TOKENS } from './costs.ts'
-import type { TurnLease } from './turns.ts'
 
 /** What a run has used of a model so far. */
 export interface ModelUsage {
@@ -22,7 +21,7 @@ const MODELS_MAX = 32
 const MODEL_NAME_MAX = 128
 
 /** Parses usage that a process in a cell reports; undefined if it is malformed. */
-export function parseUsage(value: unknown): readonly ModelUsage[] | undefined {
+export function parseModelUsage(value: unknown): readonly ModelUsage[] | undefined {
   if (!Array.isArray(value) || value.length > MODELS_MAX) return undefined
   const used: ModelUsage[] = []
   for (const each of value) {
@@ -74,14 +73,14 @@ export async function readTurnCosts(tx: Tx, turn: { id: string; folder: string }
 }
 
 export class TurnCost {
-  readonly #lease: TurnLease
+  readonly #lease: { readonly id: string; readonly fence: number }
   readonly #earlier: readonly ModelUsage[]
   #current: readonly ModelUsage[] = []
   /** What is in the store. */
   #booked: readonly BookedCost[]
   #isPending = false
 
-  constructor(lease: TurnLease, earlier: readonly ModelUsage[] = []) {
+  constructor(lease: { readonly id: string; readonly fence: number }, earlier: readonly ModelUsage[] = []) {
     this.#lease = lease
     this.#earlier = earlier
     this.#booked = roundCosts(earlier)

@@ -2,7 +2,7 @@
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { modelAddressOf as networkEndpoint } from '../../cell/network.ts'
-import { type ModelUsage, parseUsage } from '../../core/turns/turn-cost.ts'
+import { type ModelUsage, parseModelUsage } from '../../core/turns/turn-cost.ts'
 import { isObject, tryParseJson } from '../../lib/text/json.ts'
 import { requireSuccess, runAgentProgram } from '../agent-process.ts'
 import { type AgentRunResult, type Job, oversizedAnswer, RunFault, type Runtime } from '../runtime.ts'
@@ -61,7 +61,7 @@ async function runOpenai(context: RuntimeContext, job: Job): Promise<AgentRunRes
 
 function readUsage(line: string): readonly ModelUsage[] | undefined {
   const read = line.startsWith('{"usage":') ? tryParseJson(line) : undefined
-  return isObject(read) ? parseUsage(read.usage) : undefined
+  return isObject(read) ? parseModelUsage(read.usage) : undefined
 }
 
 /** The agent can write to the output of its process, and must not be able to ask for attempts that do not count. */
