@@ -41,14 +41,19 @@ import { firstRunAt, removeUnusedRates } from '../src/core/schedule/task-rates.t
 import { countTasks, lastRuns, removeOldestCompleted } from '../src/core/schedule/tasks.ts'
 import { takeBudgetNotice } from '../src/core/turns/budget.ts'
 import { forceNewSession } from '../src/core/turns/conversations.ts'
+import { sumSpentToday } from '../src/core/turns/costs.ts'
 import { writeContextOf } from '../src/core/turns/rounds.ts'
 import {
   claimTurn,
+  claimTurn,
   explainMissingWorkspace,
   listDueSuspects,
+  listDueSuspects,
+  listFoldersWithOpenBreaker,
   listFoldersWithOpenBreaker,
   listUnexplainedFolders,
 } from '../src/core/turns/turn-claim.ts'
+import { TurnCost } from '../src/core/turns/turn-cost.ts'
 import { findLastAnswer, listTurnIdsWithPrefix, listTurns } from '../src/core/turns/turn-list.ts'
 import { releaseTurn, stopTurns, type Turn } from '../src/core/turns/turns.ts'
 import { openDaemon } from '../src/daemons/daemon.ts'
@@ -59,6 +64,7 @@ import { pages } from '../src/daemons/dashd/pages/index.ts'
 import { readStoreContents } from '../src/daemons/doctor/store-checks.ts'
 import { openPeers } from '../src/daemons/http/peers.ts'
 import { sessionCookieName } from '../src/daemons/http/session-cookie.ts'
+import { listIdleCaps } from '../src/daemons/models/shared-models.ts'
 import { enterProcess } from '../src/daemons/process/process-entry.ts'
 import { storeHealthCheck } from '../src/daemons/process/store-health.ts'
 import { routeBatch } from '../src/daemons/routd/router.ts'
@@ -219,6 +225,11 @@ async function callTurns({ host, clock, ...talk }: ConversationHost): Promise<vo
   await write((tx) => stopTurns(tx, { folder: 'main' }))
   await write((tx) => groups.update(tx, { folder: 'main' }, { cost_cap_cents_per_day: 1 }))
   await write((tx) => takeBudgetNotice(tx, again.turn, at))
+  const cost = new TurnCost(again.turn)
+  cost.report([{ model: 'm', input: 1, output: 1, cents: 0.5 }])
+  await write((tx) => cost.book(tx, undefined, at))
+  await read((tx) => sumSpentToday(tx, 'user_sub', 'github:1', at))
+  await read((tx) => listIdleCaps(tx, { keyring: host.keyring, sources: [] }))
   await write((tx) => groups.update(tx, { folder: 'main' }, { cost_cap_cents_per_day: undefined }))
   await talk.delegate(again.turn)
   await talk.end(again.turn, { outcome: 'silent' })

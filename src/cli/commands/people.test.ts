@@ -128,7 +128,7 @@ test('a budget warns at 80 percent and is exhausted above its cap', async (t) =>
   await cli.ok('budget demo set folder main --daily 500')
   const db = new DatabaseSync(join(cli.root, 'store/svc.db'))
   t.after(() => db.close())
-  const spend = db.prepare(`insert into cost_log values ('main', ?, 'm', null, null, 0, 0, ?, ?)`)
+  const spend = db.prepare(`insert into cost_log values ('main', ?, 'm', null, null, 0, 0, ?, ?, null)`)
   // A fixed time, because the budget restarts at midnight.
   const clock = fakeClock()
   const show = () => cli.ok('budget demo show folder main', { clock })

@@ -4,7 +4,7 @@ import { groups } from '../../core/groups/groups.ts'
 import { MODEL_FAMILIES } from '../../core/secrets/model-variables.ts'
 import { secrets } from '../../core/secrets/secrets.ts'
 import type { Tx } from '../../store/engine.ts'
-import { integer, query as select, text } from '../../store/statement.ts'
+import { integer, query, text } from '../../store/statement.ts'
 import { describeModel, type ModelConfig, type ModelConfigQuery, readModelConfig } from './model-config.ts'
 
 /** Groups with the same model configuration. */
@@ -16,7 +16,7 @@ export interface SharedModel {
 /** Groups without settings of their own share the configuration of the instance. With `top`, only it and the folders below it. */
 export async function readSharedModels(
   tx: Tx,
-  query: Omit<ModelConfigQuery, 'folder'>,
+  from: Omit<ModelConfigQuery, 'folder'>,
   top?: string,
 ): Promise<SharedModel[]> {
   const all = (await groups.list(tx)).filter(({ folder }) => top === undefined || containsFolder(top, folder))
@@ -29,9 +29,9 @@ export async function readSharedModels(
   const hasOwnModel = ({ folder, config }: (typeof all)[number]): boolean =>
     config !== undefined || selfAndAncestors(folder).some((each) => owners.has(each))
   const plain = all.filter((group) => !hasOwnModel(group)).map(({ folder }) => folder)
-  const shared: SharedModel[] = plain.length > 0 ? [{ config: await readModelConfig(tx, query), folders: plain }] : []
+  const shared: SharedModel[] = plain.length > 0 ? [{ config: await readModelConfig(tx, from), folders: plain }] : []
   for (const { folder } of all.filter(hasOwnModel)) {
-    const config = await readModelConfig(tx, { ...query, folder })
+    const config = await readModelConfig(tx, { ...from, folder })
     const same = shared.findIndex((each) => modelKey(each.config) === modelKey(config))
     const known = shared[same]
     if (known) shared[same] = { ...known, folders: [...known.folders, folder] }
@@ -61,10 +61,10 @@ export interface UncountedModel {
 /** The models without a price that are used in `top` and below it, or in any folder. */
 export async function findUncountedModels(
   tx: Tx,
-  query: Omit<ModelConfigQuery, 'folder'>,
+  from: Omit<ModelConfigQuery, 'folder'>,
   top?: string,
 ): Promise<UncountedModel[]> {
-  const shared = await readSharedModels(tx, query, top)
+  const shared = await readSharedModels(tx, from, top)
   return shared.filter(hasNoPrice).map(({ config, folders }) => ({
     sentence: `no price is known for ${describeModel(config)}, so turns of ${formatFolders(folders)} count no cost and no cap limits them`,
     folder: config.folder,
@@ -86,17 +86,17 @@ export function suggestPriceCommand(instance: string, folder: string | undefined
  */
 export async function listIdleCaps(
   tx: Tx,
-  query: Omit<ModelConfigQuery, 'folder'>,
+  from: Omit<ModelConfigQuery, 'folder'>,
   folder?: string,
 ): Promise<readonly string[]> {
-  const capped = await select(
+  const capped = await query(
     tx,
     { name: text, is_person: integer },
     `select folder as name, 0 as is_person from groups where cost_cap_cents_per_day is not null
      union all select sub, 1 from users where cost_cap_cents_per_day is not null order by is_person, name`,
   )
   if (capped.length === 0) return []
-  const shared = await readSharedModels(tx, query, folder)
+  const shared = await readSharedModels(tx, from, folder)
   const uncounted = shared.filter(hasNoPrice).flatMap(({ folders }) => folders)
   if (uncounted.length === 0) return []
   const folders = capped.filter(
