@@ -45,11 +45,8 @@ import { sumSpentToday } from '../src/core/turns/costs.ts'
 import { writeContextOf } from '../src/core/turns/rounds.ts'
 import {
   claimTurn,
-  claimTurn,
   explainMissingWorkspace,
   listDueSuspects,
-  listDueSuspects,
-  listFoldersWithOpenBreaker,
   listFoldersWithOpenBreaker,
   listUnexplainedFolders,
 } from '../src/core/turns/turn-claim.ts'
