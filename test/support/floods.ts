@@ -6,7 +6,7 @@ export const FLOOD_S = 4
 
 /** Perl with `connection`, which connects to the tool socket, and the time at which the flood ends. Images have no modules. */
 export const SOCKET = `
-  sub connection { socket(my $tools, 1, 1, 0) && connect($tools, pack("Sa*x", 1, $ENV{SVC_SOCKET})) ? $tools : undef }
+  sub connection { my $tools; socket($tools, 1, 1, 0); connect($tools, pack("Sa*x", 1, $ENV{SVC_SOCKET})) ? $tools : undef }
   my $end = time + ${FLOOD_S};
 `
 
