@@ -89,6 +89,17 @@ onEveryEngine('refresh tokens', (engine) => {
     for (const each of [token, successor]) assert.equal((await refresh(on, each)).outcome, 'refused')
   })
 
+  test('an older token ends the session as soon as its successor was used', async (t) => {
+    const on = await testHost(t, engine)
+    const { session, token } = await start(on)
+    const second = await refreshed(on, token)
+    assert.equal(await refreshed(on, token), second)
+    const third = await refreshed(on, second)
+    assert.equal((await refresh(on, token)).outcome, 'reused')
+    assert.equal(await statusOf(on, session.family_id), 'revoked')
+    for (const each of [token, second, third]) assert.equal((await refresh(on, each)).outcome, 'refused')
+  })
+
   test('50 parallel refreshes in two processes give one successor', async (t) => {
     const [first, second] = await processes(t, engine)
     const { session, token } = await start(first)
@@ -187,7 +198,7 @@ test('any sequence of uses keeps one living branch and follows the model', async
           chain.push(verdict.token)
           usedAt[index] = now
           expiresMs = Math.min(now + CLIENT_IDLE_MS, endsMs)
-        } else if (now - first < REPEAT_MS) {
+        } else if (now - first < REPEAT_MS && usedAt[index + 1] === undefined) {
           assert.ok(verdict.outcome === 'refreshed')
           assert.equal(verdict.token, chain[index + 1])
         } else {

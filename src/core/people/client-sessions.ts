@@ -1,5 +1,5 @@
 // Sessions of OAuth clients: their refresh tokens rotate at every use. A repeat within a minute gets the same successor, because
-// answers get lost; a later reuse ends the session. See docs/decisions.md#token-endpoint.
+// answers get lost; a reuse later, or after the successor was used, ends the session. See docs/decisions.md#token-endpoint.
 import type { Tx } from '../../store/engine.ts'
 import { hashToken } from '../links/link-token.ts'
 import { type AccountRow, LOCAL_ISSUER } from './accounts.ts'
@@ -19,7 +19,7 @@ import {
 
 export const CLIENT_IDLE_MS = 30 * 24 * 3_600_000
 export const CLIENT_MAX_MS = 180 * 24 * 3_600_000
-/** How long a used refresh token may be repeated. */
+/** How long a used refresh token may be repeated while its successor is unused. */
 export const REPEAT_MS = 60_000
 
 export interface ClientGrant {
@@ -70,8 +70,10 @@ export async function refreshClientSession(
   if (nowMs - found.replacedMs < REPEAT_MS) {
     const successor = successorOf(host.keyring, token)
     // Absent if SECRETS_KEY has changed since: a second branch must not start.
-    const isKnown = await sessionTokens.find(tx, { token_hash: hashToken(successor) })
-    return isKnown ? { outcome: 'refreshed', session, token: successor } : { outcome: 'refused' }
+    const next = await sessionTokens.find(tx, { token_hash: hashToken(successor) })
+    if (!next) return { outcome: 'refused' }
+    // A used successor has arrived, so its client has no reason to repeat the older token.
+    if (next.replaced_at === undefined) return { outcome: 'refreshed', session, token: successor }
   }
   await revokeSession(tx, session.family_id)
   return { outcome: 'reused', session }
