@@ -7,6 +7,7 @@ import type { RequestAuthenticator } from '../../faces/rest.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { clientAddressOf } from './request-middleware.ts'
+import { requestSource } from './request-source.ts'
 import { isFormToken, readSessionCookie } from './session-cookie.ts'
 
 export const CSRF_HEADER = 'X-CSRF-Token'
@@ -90,12 +91,15 @@ export async function authenticateRequest(
   return authentication
 }
 
-/** For REST and MCP: a caller is required, and a session needs the CSRF header to change something. */
+/** For REST and MCP: a caller is required, and a session needs its own origin, and the CSRF header to change something. */
 export function requestAuthenticator(host: InstanceHost, audiences: readonly string[] = []): RequestAuthenticator {
   return async (c) => {
     const { caller, fault } = await authenticateRequest(host, c, audiences)
     if (!caller) throw fault ?? missingCredentials()
-    mustHaveCsrfHeader(host, caller, c)
+    if (caller.kind === 'person' && caller.session !== undefined) {
+      mustBeOwnOrigin(host, c)
+      mustHaveCsrfHeader(host, caller.session, c)
+    }
     const sourceIp = clientAddressOf(c)
     return { host, caller, face: 'rest', requestId: c.get('requestId'), ...(sourceIp ? { sourceIp } : {}) }
   }
@@ -105,9 +109,17 @@ function missingCredentials(): Refusal {
   return new Refusal('unauthenticated', 'a bearer token is required', 'send the header Authorization: Bearer <bearer>')
 }
 
-function mustHaveCsrfHeader(host: InstanceHost, caller: Caller, c: Context): void {
-  if (caller.kind !== 'person' || caller.session === undefined || isSafeMethod(c.req.method)) return
-  if (!isFormToken(host, caller.session, c.req.header(CSRF_HEADER)))
+/** Programs send no origin; a link on another site may lead to what a GET shows. */
+function mustBeOwnOrigin(host: InstanceHost, c: Context): void {
+  const [origin, address, site] = [c.req.header('Origin'), c.req.header('Host'), c.req.header('Sec-Fetch-Site')]
+  if (origin === undefined && isSafeMethod(c.req.method)) return
+  if (requestSource(host, { origin, host: address, 'sec-fetch-site': site }) === 'foreign')
+    refuse('forbidden', 'this request was sent from another site', 'send a bearer instead of the session cookie')
+}
+
+function mustHaveCsrfHeader(host: InstanceHost, session: string, c: Context): void {
+  if (isSafeMethod(c.req.method)) return
+  if (!isFormToken(host, session, c.req.header(CSRF_HEADER)))
     refuse(
       'forbidden',
       `a request with a session needs the header ${CSRF_HEADER}`,

@@ -50,6 +50,30 @@ test('reads with a session, and writes with its CSRF token only', async (t) => {
   assert.equal(await api.host.engine.read((tx) => secrets.count(tx)), 1)
 })
 
+test('pages of other sites can neither read nor write with a session, even with its CSRF token', async (t) => {
+  const api = await openApi(t)
+  const own = { Cookie: api.ada.cookie, [CSRF_HEADER]: api.ada.csrf }
+  const { origin } = new URL(api.url())
+  for (const foreign of [
+    { Origin: 'https://evil.example' },
+    { Origin: 'null' },
+    { Origin: `${origin}0` },
+    { Origin: 'https://evil.example', 'Sec-Fetch-Site': 'same-origin' },
+  ]) {
+    const written = await api.send('/v1/secrets', { ...own, ...foreign }, SECRET)
+    assert.equal(written.status, 403, JSON.stringify(foreign))
+    assert.match(await written.text(), /sent from another site/)
+    assert.equal((await fetch(`${api.url()}/v1/groups`, { headers: { ...own, ...foreign } })).status, 403)
+  }
+  assert.equal((await api.send('/v1/secrets', { ...own, 'Sec-Fetch-Site': 'cross-site' }, SECRET)).status, 403)
+  assert.equal(await api.host.engine.read((tx) => secrets.count(tx)), 0)
+  assert.equal((await fetch(`${api.url()}/v1/groups`, { headers: { ...own, Origin: origin } })).status, 200)
+  assert.equal((await api.send('/v1/secrets', { ...own, Origin: origin }, SECRET)).status, 201)
+  // A bearer is no cookie: browsers do not add it by themselves.
+  const bearer = { Authorization: `Bearer ${await api.bearer({ sub: 'local:ada' })}`, Origin: 'https://evil.example' }
+  assert.equal((await api.send('/v1/secrets', bearer, SECRET)).status, 201)
+})
+
 test('the token of an ended session opens nothing', async (t) => {
   const api = await openApi(t)
   const { ada } = api
