@@ -60,6 +60,7 @@ suite('a redirect URI', () => {
     ...['https://good.example./cb', 'https://good.example:443/cb', 'http://localhost:80/cb', 'http://localhost./cb'],
     ...['https://\u212Aey.example/cb', 'https://good.example/\u212A', 'https://gööd.example/cb'],
     ...['javascript:alert(1)', 'data:text/html,x', 'file:///etc/passwd', 'blob:https://good.example/1', 'vbscript:x'],
+    ...['https://a;sandbox/cb', 'https://a,b.example/cb', 'https://*.example/cb', 'https://*/cb', "https://'self'/cb"],
     ...['ws://localhost/', 'ftp://good.example/', 'about:blank', 'intent://x/', 'urn:ietf:wg:oauth:2.0:oob'],
     `https://good.example/${'a'.repeat(1004)}`,
   ]
@@ -87,7 +88,7 @@ suite('a redirect URI', () => {
         '#',
         '?',
       ],
-      ...['%2e', '.', '..', '\t', ' ', 'K', '\u212A', '1', 'app:', '//', '%40', '[::1]', ';'],
+      ...['%2e', '.', '..', '\t', ' ', 'K', '\u212A', '1', 'app:', '//', '%40', '[::1]', ';', ',', '*', "'"],
     )
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 9 }), (pieces) => {
@@ -98,6 +99,7 @@ suite('a redirect URI', () => {
         assert.deepEqual([url.username, url.password, url.hash, text.includes('\\')], ['', '', '', false])
         assert.ok(redirect.kind === 'private' || redirect.destination === url.host)
         assert.equal(redirect.kind === 'loopback', url.protocol === 'http:')
+        assert.match(redirect.formTarget, /^[a-z][a-z0-9+.-]*:(?:\/\/[a-z0-9._:[\]-]+)?$/)
       }),
       { numRuns: 2000 },
     )

@@ -15,6 +15,8 @@ export interface RedirectUri {
 const REDIRECT_MAX = 1024
 /** Printable ASCII without backslash and the characters that URLs must encode. */
 const PLAIN_URI = /^[a-z][a-z0-9+.-]*:[!$%&'()*+,\-./0-9:;=?@A-Z[\]_a-z~]+$/
+/** URL parsers accept hosts with ";", "," and "*", which mean something else in the policy of a page. */
+const PLAIN_HOST = /^(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])$/
 const LOOPBACK_HOSTS: readonly string[] = ['localhost', '127.0.0.1', '[::1]']
 /** Browsers run or open these themselves, so no app can own them. */
 const BROWSER_SCHEMES: ReadonlySet<string> = new Set(
@@ -31,6 +33,7 @@ export function parseRedirectUri(text: string): RedirectUri | undefined {
   const isEmptyPath = /^https?:\/\/[^/?]*$/.test(text)
   if (url.href !== (isEmptyPath ? `${text}/` : text) || url.hostname.endsWith('.')) return undefined
   const { protocol, hostname, pathname, search, host, origin } = url
+  if (protocol === 'https:' && !PLAIN_HOST.test(hostname)) return undefined
   if (protocol === 'https:') return { text, kind: 'https', key: url.href, destination: host, formTarget: origin }
   if (protocol === 'http:' && LOOPBACK_HOSTS.includes(hostname)) {
     // A CSP cannot name an IPv6 address.

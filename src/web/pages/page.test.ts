@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { suite, test } from 'node:test'
+import fc from 'fast-check'
 import { html } from '../html.ts'
 import { messagePage, renderPage } from './page.ts'
 import { ACCOUNT_STYLE } from './style.ts'
@@ -76,4 +77,24 @@ suite('a page', () => {
     assert.equal(status, 404)
     assert.match(body, /<p>No &lt;b&gt;\.<\/p><p class="hint">Try again!<\/p>/)
   })
+})
+
+test('a form target adds no directive, pattern or keyword to the policy', () => {
+  const policyOf = (...formTargets: string[]) =>
+    renderPage({ title: 'x', main: html``, formTargets }).headers['Content-Security-Policy'] ?? ''
+  const plain = ['https://app.example:8443', 'http://127.0.0.1:5', 'com.example.app+x:', 'https://[::1]']
+  assert.match(
+    policyOf(...plain),
+    /form-action 'self' https:\/\/app\.example:8443 http:\/\/127\.0\.0\.1:5 com\.example\.app\+x: https:\/\/\[::1\];/,
+  )
+  const directives = policyOf().split(/[;,]/).length
+  fc.assert(
+    fc.property(fc.stringMatching(/^[ -~\t\r\n]*$/), (target) => {
+      const policy = policyOf(`https://x${target}`)
+      assert.equal(policy.split(/[;,]/).length, directives, policy)
+      const sources = /form-action ([^;]*);/.exec(policy)?.[1]?.split(/\s+/) ?? []
+      assert.deepEqual([sources.length, sources[0]], [2, "'self'"])
+      assert.doesNotMatch(sources[1] ?? '', /[*'"]/)
+    }),
+  )
 })

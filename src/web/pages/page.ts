@@ -75,7 +75,7 @@ function pageHeaders(hasScript: boolean, formTargets: readonly string[]): Record
     `style-src 'sha256-${STYLE_HASH}'`,
     ...(hasScript ? ["script-src 'self'", "connect-src 'self'"] : []),
     "img-src 'self' data:",
-    `form-action ${["'self'", ...formTargets].join(' ')}`,
+    `form-action ${["'self'", ...formTargets.map(escapeSource)].join(' ')}`,
     "base-uri 'none'",
     "frame-ancestors 'none'",
   ]
@@ -88,6 +88,11 @@ function pageHeaders(hasScript: boolean, formTargets: readonly string[]): Record
     'X-Frame-Options': 'DENY',
     'X-Robots-Tag': 'noindex',
   }
+}
+
+/** A program chose its address: it must not end the directive, add another one or be a pattern or a keyword. */
+function escapeSource(source: string): string {
+  return source.replace(/[^\w:/.[\]%+-]+/g, (text) => Buffer.from(text).toString('hex').replace(/../g, '%$&'))
 }
 
 /** What happened and what to do next, for errors and results. Texts become sentences. */

@@ -39,6 +39,7 @@ test('wrong metadata is refused', async (t) => {
     [{ redirect_uris: [good], client_name: 7 }, 400, 'invalid_client_metadata'],
     [{ redirect_uris: [good, 'http://evil.example/'] }, 400, 'invalid_redirect_uri'],
     [{ redirect_uris: ['https://good@evil.example/'] }, 400, 'invalid_redirect_uri'],
+    [{ redirect_uris: ['https://a;script-src/cb'] }, 400, 'invalid_redirect_uri'],
     [{ redirect_uris: ['javascript:alert(1)'] }, 400, 'invalid_redirect_uri'],
     ['[]', 400, 'invalid_request'],
     ['{', 400, 'invalid_request'],
