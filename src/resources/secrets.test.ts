@@ -109,6 +109,33 @@ onEveryEngine('secrets', (engine) => {
     assert.deepEqual(secrets, [])
   })
 
+  test('refuses names that runs never get, and deletes them where an earlier version stored one', async (t) => {
+    const { host, cli, groups } = await testHost(t, engine)
+    await groups('team')
+    const mine = { scope_kind: 'user', owner: 'github:1' } as const
+    for (const key of ['PATH', 'HOME', 'LANG', 'SVC_TURN', 'HTTPS_PROXY', 'GIT_SSH_COMMAND'])
+      for (const name of [
+        { ...KEY, key },
+        { ...mine, key },
+      ])
+        await assert.rejects(
+          cli.call(create, { ...name, value: 'x' }),
+          isRefusal('invalid', `${key} is set by svc, so runs never get a secret of this name`),
+        )
+    await assert.rejects(
+      cli.call(create, { ...mine, key: 'LD_PRELOAD', value: 'x' }),
+      isRefusal('invalid', 'LD_PRELOAD can make programs run code'),
+    )
+    assert.equal(await host.engine.read((tx) => secretsResource.table.count(tx)), 0)
+    await cli.call(create, { ...KEY, key: 'LD_PRELOAD', value: 'x' })
+    const old = { ...KEY, key: 'PATH' }
+    const value = host.keyring.seal('x', secretContext(old))
+    await host.engine.transaction((tx) =>
+      secretsResource.table.insert(tx, { ...old, value, created_at: '2026-01-01T00:00:00.000Z' }),
+    )
+    await cli.call(remove, old)
+  })
+
   test('deleting a missing secret is not found', async (t) => {
     const { cli, groups } = await testHost(t, engine)
     await groups('team')

@@ -1,6 +1,7 @@
 // Secrets of folders and users. They can be written and deleted but not read, and are stored encrypted.
 import { principalOf } from '../core/access/caller.ts'
 import { writeSecret } from '../core/secrets/operator-endpoints.ts'
+import { reservedVariableFault } from '../core/secrets/reserved-variables.ts'
 import { Secret, SecretName, secrets } from '../core/secrets/secrets.ts'
 import { codePoints, EnvValue, FOLDER_SHAPE, folderFault, SUB_SHAPE, Sub } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
@@ -36,6 +37,8 @@ export const secretsResource = defineResource({
         const fault = ownerFault(key)
         if (fault) refuse('invalid', `owner ${fault}`)
         await mustOwnSecret(ctx, key)
+        const reserved = reservedVariableFault(key)
+        if (reserved) refuse('invalid', reserved, 'choose another name')
       },
       run: async (ctx, { value, ...key }) => {
         if (key.scope_kind === 'folder') await mustFindGroup(ctx, key.owner)

@@ -1,4 +1,5 @@
 // Sets, lists and deletes the secrets of folders and people. Values are never shown.
+import { reservedVariableFault } from '../../core/secrets/reserved-variables.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { parse } from '../../lib/text/schema-parser.ts'
 import { secretsResource } from '../../resources/secrets.ts'
@@ -21,6 +22,8 @@ async function set(
 ): Promise<void> {
   // Refuse an invalid name before prompting for the value.
   parse(secrets.create.input, { scope_kind, owner, key, value: 'x' })
+  const reserved = reservedVariableFault({ scope_kind, key })
+  if (reserved) refuse('invalid', reserved, 'choose another name')
   await svc.open()
   const value = await readValue(svc, key, given)
   await svc.call(secrets.create, { scope_kind, owner, key, value })

@@ -1,4 +1,5 @@
 // Names of environment variables that secrets cannot set in a run.
+import type { SecretName } from './secrets.ts'
 
 const SERVICE_VARIABLES: ReadonlySet<string> = new Set([
   ...['PATH', 'HOME', 'LANG', 'TZ', 'DISABLE_AUTOUPDATER'],
@@ -20,4 +21,12 @@ const LOADER_VARIABLE =
  */
 export function isLoaderVariable(name: string): boolean {
   return LOADER_VARIABLE.test(name)
+}
+
+/** Why no run gets a secret of this name; undefined if runs do. */
+export function reservedVariableFault({ scope_kind, key }: Pick<SecretName, 'scope_kind' | 'key'>): string | undefined {
+  if (isServiceVariable(key)) return `${key} is set by svc, so runs never get a secret of this name`
+  if (scope_kind === 'user' && isLoaderVariable(key))
+    return `${key} can make programs run code, so runs never get it from the secrets of a person`
+  return undefined
 }

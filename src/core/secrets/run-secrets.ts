@@ -8,7 +8,7 @@ import { selfAndAncestors } from '../access/tiers.ts'
 import { isPlainValue } from '../values.ts'
 import type { Keyring } from './keyring.ts'
 import { MODEL_FAMILIES, MODEL_URLS } from './model-variables.ts'
-import { isLoaderVariable, isServiceVariable } from './reserved-variables.ts'
+import { reservedVariableFault } from './reserved-variables.ts'
 import { type Secret, secretContext, secrets } from './secrets.ts'
 
 interface RunScope {
@@ -92,8 +92,9 @@ function effectiveRows(levels: SecretLevels): EffectiveRow[] {
   return [...rows.values()]
 }
 
+/** Rows of earlier versions, which accepted these names. */
 function isReserved({ scope_kind, owner, key }: Secret, warn: Warn): boolean {
-  const isForbidden = isServiceVariable(key) || (scope_kind === 'user' && isLoaderVariable(key))
+  const isForbidden = reservedVariableFault({ scope_kind, key }) !== undefined
   if (isForbidden) warn(`secret ${key} of ${scope_kind} ${owner} is not given to runs: the name is reserved`)
   return isForbidden
 }
