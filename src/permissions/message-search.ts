@@ -7,15 +7,18 @@ import type { ListedMessage, MessageListFilter } from '../core/messages/message-
 import { readListedByIds, readListPosition } from '../core/messages/message-list.ts'
 import { quoteHint } from '../core/search/query-hint.ts'
 import type { SearchHit } from '../core/search/search-index.ts'
-import { Refusal, refuse } from '../lib/refusal.ts'
+import { refuse } from '../lib/refusal.ts'
 import { type AdministrationContext, subjectOf } from '../registry/authorization.ts'
 import type { Context, RequestContext } from '../registry/context.ts'
 import { writeCursor } from '../store/cursor.ts'
 import type { Tx } from '../store/engine.ts'
+import { QuerySyntaxRefusal } from '../store/search/full-text.ts'
 import { visibleMessages } from './visible-messages.ts'
 
 /** Hits that the index returns at most. The filters that it does not know apply to these. */
 const HITS_MAX = 200
+
+const SYNTAX_HINT = 'search for single words, or put the text in quotes: "a phrase"'
 
 export interface MessageQuery {
   readonly query: string
@@ -48,8 +51,9 @@ export async function findMessages(request: RequestContext, tool: string, query:
       since: since === undefined ? undefined : ceilToMillisecond(since),
     })
   } catch (error) {
-    if (error instanceof Refusal && error.code === 'invalid' && error.hint === undefined)
-      refuse('invalid', error.message, quoteHint(query.query))
+    // Only the tool `find_messages` passes on the message of the engine.
+    if (error instanceof QuerySyntaxRefusal)
+      refuse('invalid', 'the search text has a syntax error', quoteHint(query.query) ?? SYNTAX_HINT)
     throw error
   }
 }

@@ -148,6 +148,14 @@ onEveryEngine('search of messages', (engine) => {
         isRefusal('invalid', /./)(error) &&
         /put words with punctuation in quotes/.test(Reflect.get(Object(error), 'hint')),
     )
+    const nested = `${'('.repeat(500)}a${')'.repeat(500)}`
+    for (const query of ['"', 'NEAR(', '*', 'in-voice', 'author:x', 'a AND', `'; drop table documents`, nested])
+      await assert.rejects(find({ query }), (error) => {
+        assert.ok(isRefusal('invalid', /^the search text has a syntax error$/)(error))
+        assert.match(String(Reflect.get(Object(error), 'hint')), /in quotes/)
+        return true
+      })
+    await assert.rejects(find({ query: 'a '.repeat(33) }), isRefusal('invalid', 'query has more than 32 words'))
     await assert.rejects(
       callVerb({ ...cli, host: withoutSearch(on.host) }, search, { query: 'x' }),
       isRefusal('unavailable', 'this process has no search index'),

@@ -105,3 +105,8 @@ export interface Engine {
   /** Waits for running operations and refuses new ones. */
   close(): Promise<void>
 }
+
+/** An error of SQLite or PostgreSQL that has no translation. Its text quotes statements, so only logs have it. */
+export function isEngineError(error: unknown): boolean {
+  return error instanceof Error && ('errcode' in error || ('severity' in error && 'code' in error))
+}

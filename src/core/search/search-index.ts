@@ -32,7 +32,7 @@ export interface SearchHit {
 }
 
 export interface SearchIndex {
-  /** Finds everything committed before the call. Throws a Refusal for a query with a syntax error. */
+  /** Finds everything committed before the call. Throws a `QuerySyntaxRefusal` for a query with a syntax error. */
   search(request: SearchRequest): Promise<SearchHit[]>
   /** Updates the index in the background from now on, so that searches do not wait for it. */
   follow(signals: CommitSignals): void

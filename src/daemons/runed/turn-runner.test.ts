@@ -3,6 +3,7 @@ import { type TestContext, test } from 'node:test'
 import { type ConversationHost, openConversationHost } from '../../../test/support/conversation-host.ts'
 import { fakeChannel, withChannel } from '../../../test/support/fake-channel.ts'
 import { type EngineName, freshStore, onEveryEngine, type TestHost, testHost } from '../../../test/support/host.ts'
+import { run as runSql } from '../../../test/support/sql.ts'
 import { until } from '../../../test/support/until.ts'
 import { outbox } from '../../core/delivery/outbox.ts'
 import { sandboxRooms } from '../../core/delivery/sandbox-rooms.ts'
@@ -168,9 +169,12 @@ onEveryEngine('the runner', (engine) => {
     await on.start(async ({ text }) => {
       runs.push(text)
       if (text === 'fault') throw new RunFault('retryable', 'the model is asleep')
+      // A statement of the store that fails for a reason that svc does not know.
+      if (text === 'statement') await on.read((tx) => runSql(tx, 'select secret from nowhere'))
       throw new Error('secret of the code')
     })
     for (const [text, cause] of [
+      ['statement', 'internal error; see the log'],
       ['fault', 'the model is asleep'],
       ['bug', 'internal error: secret of the code'],
     ] as const) {

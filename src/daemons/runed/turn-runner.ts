@@ -46,8 +46,9 @@ import { redact } from '../../lib/log/redact.ts'
 import { Refusal, TransientRefusal } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { type AgentRunResult, type Job, RunFault, type Runtime } from '../../runtimes/runtime.ts'
-import type { Tx } from '../../store/engine.ts'
+import { isEngineError, type Tx } from '../../store/engine.ts'
 import { StoreWatcher } from '../process/store-watcher.ts'
+import { INTERNAL_ERROR } from '../process/suspect-handling.ts'
 import { TURNS_RUNNING } from './turn-metrics.ts'
 import { TurnReport } from './turn-report.ts'
 
@@ -358,7 +359,7 @@ export class TurnRunner {
       log.error({ turn: turn.id, place: 'turn', err: error }, 'internal error')
     }
     const cause = error instanceof Error ? error.message : String(error)
-    const reason = redact(isExpected ? cause : `internal error: ${cause}`)
+    const reason = isEngineError(error) ? INTERNAL_ERROR : redact(isExpected ? cause : `internal error: ${cause}`)
     if (fault?.kind === 'session') {
       report.attempt('retried', fault.failure)
       return this.#restartSession(turn, cost, reason)

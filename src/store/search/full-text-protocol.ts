@@ -55,7 +55,8 @@ export type IndexReply = { readonly mark: string } | { readonly error: string }
 export type FullTextReply =
   | IndexReply
   | { readonly hits: readonly FullTextHit[] }
-  /** The query is invalid: the message of FTS5. */
   | { readonly queryError: string }
+  /** The query is invalid: the message of FTS5. */
+  | { readonly syntaxError: string }
   /** The file is damaged, or missing if undefined. */
   | { readonly damagedInode?: number | undefined }

@@ -22,8 +22,8 @@ export class FullTextReader {
   }
 
   find(query: FullTextQuery): FullTextReply {
-    const queryError = findQueryError(query.query)
-    if (queryError) return { queryError }
+    const invalid = checkQuery(query.query)
+    if (invalid) return invalid
     try {
       return this.#searchSnapshot(this.#open(), query)
     } catch (error) {
@@ -65,11 +65,11 @@ export class FullTextReader {
 }
 
 /** Checks what FTS5 itself does not. */
-function findQueryError(query: string): string | undefined {
+function checkQuery(query: string): FullTextReply | undefined {
   // FTS5 would read a leading `*` as a special command.
-  if (query.trimStart().startsWith('*')) return 'fts5: syntax error near "*"'
+  if (query.trimStart().startsWith('*')) return { syntaxError: 'fts5: syntax error near "*"' }
   const words = parsePhrases(query).reduce((sum, phrase) => sum + phrase.words.length, 0)
-  return words > QUERY_WORDS ? `query has more than ${QUERY_WORDS} words` : undefined
+  return words > QUERY_WORDS ? { queryError: `query has more than ${QUERY_WORDS} words` } : undefined
 }
 
 function search(db: DatabaseSync, fullTextQuery: FullTextQuery): FullTextReply {
@@ -104,6 +104,6 @@ function search(db: DatabaseSync, fullTextQuery: FullTextQuery): FullTextReply {
     return { hits }
   } catch (error) {
     if (primarySqliteCode(error) !== SQLITE.ERROR) throw error
-    return { queryError: error instanceof Error ? error.message : String(error) }
+    return { syntaxError: error instanceof Error ? error.message : String(error) }
   }
 }

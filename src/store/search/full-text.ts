@@ -18,6 +18,14 @@ import { SearchProcessPool } from './search-process-pool.ts'
 const IDLE_MS = 10_000
 const UNUSABLE = 'the search index cannot be used'
 
+/** The message is that of FTS5. */
+export class QuerySyntaxRefusal extends Refusal {
+  constructor(message: string) {
+    super('invalid', message)
+    this.name = 'QuerySyntaxRefusal'
+  }
+}
+
 export class FullTextIndex {
   readonly #path: string
   readonly #searches: SearchProcessPool
@@ -60,6 +68,7 @@ export class FullTextIndex {
     const reply = await this.#search(query, deadlineMs)
     if ('hits' in reply) return reply.hits
     if ('queryError' in reply) return refuse('invalid', reply.queryError)
+    if ('syntaxError' in reply) throw new QuerySyntaxRefusal(reply.syntaxError)
     if ('error' in reply) return this.#refuseUnusable(reply.error)
     if (!('mark' in reply)) await this.#request({ kind: 'replace', damagedInode: reply.damagedInode })
     return undefined
