@@ -2,12 +2,15 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { agent, isRefusal, onEveryEngine, person, testHost } from '../../test/support/host.ts'
 import { verifyBearer } from '../core/access/bearers.ts'
+import type { Caller } from '../core/access/caller.ts'
 import { issuedBearers } from '../core/access/issued-bearers.ts'
+import { createSession } from '../core/people/sessions.ts'
 import { audit } from '../registry/audit.ts'
 import { bearersResource } from './bearers.ts'
 
 const { list, create, revoke } = bearersResource.verbs
 const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
 const withSession = (sub: string) => ({ kind: 'person', sub, session: `session of ${sub}` }) as const
 
 onEveryEngine('the bearers resource', (engine) => {
@@ -30,6 +33,29 @@ onEveryEngine('the bearers resource', (engine) => {
     )
     const stored = JSON.stringify([rows, await on.host.engine.read((tx) => issuedBearers.list(tx))])
     for (const part of bearer.split('.')) assert.ok(!stored.includes(part))
+  })
+
+  test('needs a recent sign-in for longer than a day', async (t) => {
+    const on = await testHost(t, engine)
+    const started = {
+      sub: 'github:1',
+      kind: 'browser',
+      method: 'link',
+      idleMs: 40 * DAY_MS,
+      maxMs: 40 * DAY_MS,
+    } as const
+    const { session } = await on.host.engine.transaction((tx) => createSession(tx, on.host, started))
+    const caller = { kind: 'person', sub: 'github:1', session: session.family_id } as const
+    const ofDays = (ttl_ms: number, by: Caller = caller) => on.as(by, 'dash').call(create, { ttl_ms })
+    on.clock.advance(15 * 60_000 - 1)
+    await ofDays(30 * DAY_MS)
+    on.clock.advance(1)
+    await ofDays(DAY_MS)
+    const denied = isRefusal('forbidden', 'for longer than a day needs a sign-in of the last 15 minutes')
+    await assert.rejects(ofDays(DAY_MS + 1), denied)
+    await assert.rejects(ofDays(30 * DAY_MS, { ...caller, sub: 'github:2' }), denied)
+    assert.equal(await on.host.engine.read((tx) => issuedBearers.count(tx)), 2)
+    await on.cli.call(create, { sub: 'github:1', ttl_ms: 30 * DAY_MS })
   })
 
   test('leaves neither bearer nor row if the folder is not the person’s', async (t) => {

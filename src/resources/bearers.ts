@@ -11,6 +11,7 @@ import {
 import { checkAccess } from '../core/access/policy.ts'
 import { groups } from '../core/groups/groups.ts'
 import { refuse } from '../lib/refusal.ts'
+import { mustHaveSignedInRecently } from '../permissions/signed-in-person.ts'
 import {
   canOperateUnrestricted,
   hasTool,
@@ -21,6 +22,9 @@ import {
 import type { Context } from '../registry/context.ts'
 import { listPage, listSchema, mustFindRow, Paging } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
+
+/** A longer bearer needs a recent sign-in. */
+const UNCONFIRMED_MAX_MS = 24 * 3_600_000
 
 const NewBearer = z.object({
   sub: IssuedBearer.shape.sub.optional().describe('On the command line: the person or service that it identifies'),
@@ -55,7 +59,11 @@ export const bearersResource = defineResource({
     create: defineVerb({
       input: NewBearer,
       output: z.object({ id: z.string(), bearer: z.string(), expires_at: z.string() }),
-      authorize: (ctx, { sub }) => mustBeOwn(ctx, sub),
+      authorize: async (ctx, { sub, ttl_ms = 0 }) => {
+        await mustBeOwn(ctx, sub)
+        if (ctx.caller.kind === 'person' && ttl_ms > UNCONFIRMED_MAX_MS)
+          await mustHaveSignedInRecently(ctx, 'creating a bearer for longer than a day')
+      },
       // Signing reads the key in its own transaction; the bearer is returned only after its row is committed.
       prepare: async ({ host, caller }, { sub = principalOf(caller), folder, ttl_ms: ttlMs }) => {
         const { signBearer } = await import('../core/access/bearers.ts')

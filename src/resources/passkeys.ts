@@ -10,9 +10,9 @@ import {
   passkeys,
   takeChallenge,
 } from '../core/people/passkeys.ts'
-import { isRecentSignIn, sessions } from '../core/people/sessions.ts'
 import { Sub } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
+import { mustHaveSignedInRecently } from '../permissions/signed-in-person.ts'
 import { hasTool, INSTANCE_SCOPE } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
@@ -49,7 +49,7 @@ export const passkeysResource = defineResource({
 
     add: defineVerb({
       input: Passkey.omit({ sub: true, created_at: true, last_used_at: true }).extend(Challenge.shape),
-      authorize: mustHaveSignedInRecently,
+      authorize: (ctx) => mustHaveSignedInRecently(ctx, 'adding a passkey'),
       auditInput: ({ id, name }) => ({ id, name }),
       run: async (ctx, { challenge, expires_ms, ...added }) => {
         await mustBeFirstUse(ctx, challenge, expires_ms)
@@ -114,15 +114,6 @@ function refuseUnknown(): never {
 async function mustBeOwn({ tx, caller }: Context, id: string): Promise<PasskeyRow> {
   const passkey = await passkeys.find(tx, { id })
   return passkey?.sub === principalOf(caller) ? passkey : refuseUnknown()
-}
-
-/** A stolen session must not become a passkey, which outlives it. */
-async function mustHaveSignedInRecently({ tx, caller, clock }: Context): Promise<void> {
-  if (caller.kind !== 'person' || caller.session === undefined)
-    refuse('forbidden', 'adding a passkey needs a browser session, not a bearer')
-  const session = await sessions.find(tx, { family_id: caller.session, sub: caller.sub, status: 'active' })
-  if (!session || !isRecentSignIn(Date.parse(session.started_at), clock.now()))
-    refuse('forbidden', 'adding a passkey needs a sign-in of the last 15 minutes', 'sign in again, then add it')
 }
 
 async function mustBeFirstUse({ tx, clock }: Context, challenge: string, expiresMs: number): Promise<void> {

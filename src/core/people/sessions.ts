@@ -273,7 +273,7 @@ export async function touchSession(
   )
 }
 
-/** Adding a way to sign in needs a recent sign-in. */
+/** Adding a way to sign in, or a bearer for longer than a day, needs a recent sign-in. */
 const RECENT_MS = 15 * 60_000
 
 export function isRecentSignIn(signedInMs: number, nowMs: number): boolean {

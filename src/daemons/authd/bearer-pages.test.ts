@@ -34,6 +34,20 @@ onEveryEngine('/auth/bearers', (engine) => {
   })
 })
 
+test('after 15 minutes the page offers to sign in again for a bearer of more than a day', async (t) => {
+  const s = await serveHost(t, { daemons: ['proxyd', 'authd'] })
+  const ada = await signIn(s, 'local:ada')
+  const page = async () => (await ada.get('/auth/bearers')).text()
+  assert.doesNotMatch(await page(), /Sign in again/)
+  assert.equal((await ada.post('/auth/bearers', { name: 'x', lifetime: '720h' })).status, 200)
+  s.clock.advance(15 * 60_000)
+  assert.match(await page(), /Sign in again<\/a> to create one for longer than a day/)
+  const refused = await ada.post('/auth/bearers', { name: 'x', lifetime: '168h' })
+  assert.equal(refused.status, 403)
+  assert.match(await refused.text(), /needs a sign-in of the last 15 minutes/)
+  assert.equal((await ada.post('/auth/bearers', { name: 'x', lifetime: '24h' })).status, 200)
+})
+
 test('a form of another site, without the CSRF token or without a session creates nothing', async (t) => {
   const s = await serveHost(t, { daemons: ['proxyd', 'authd'] })
   const ada = await signIn(s, 'local:ada')

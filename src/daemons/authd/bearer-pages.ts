@@ -11,12 +11,14 @@ import { renderPage } from '../../web/pages/page.ts'
 import type { FormFields } from '../http/form-request.ts'
 import { redirectTo, sendPage } from '../http/page-response.ts'
 import { hasDashboard } from '../http/sign-in.ts'
-import { personForm, personPage, type SignedIn } from '../http/signed-in.ts'
+import { isRecent, personForm, personPage, type SignedIn } from '../http/signed-in.ts'
+import { signInAgainPath } from './provider-paths.ts'
 import { reachableFolders } from './reachable-folders.ts'
 
 const PATH = '/auth/bearers'
 const SHOWN_MAX = 100
 const LIFETIMES = { '1h': '1 hour', '24h': '1 day', '168h': '7 days', '720h': '30 days' }
+const CONFIRM_HINT = html`<p class="hint"><a href="${signInAgainPath(PATH)}">Sign in again</a> to create one for longer than a day.</p>`
 
 export function mountBearerPages(app: Hono, host: InstanceHost): void {
   app.get(
@@ -35,7 +37,7 @@ async function showBearers(host: InstanceHost, c: Context, person: SignedIn): Pr
   const main = html`<p>A bearer lets a program act as you: it sends the header <code>Authorization: Bearer …</code>.</p>
 ${bearers.length === 0 ? html`<p class="muted">You have no bearers.</p>` : html`<ul class="list">${bearers.map((bearer) => bearerItem(bearer, now, person))}</ul>`}
 ${next === undefined ? EMPTY_HTML : html`<p><a href="${PATH}?after=${encodeURIComponent(next)}">Older bearers</a></p>`}
-${createForm(await reachableFolders(host, person), person)}`
+${createForm(await reachableFolders(host, person), person)}${isRecent(host, person) ? EMPTY_HTML : CONFIRM_HINT}`
   const isAdmitted = await hasDashboard(host, sub)
   return sendPage(c, renderPage({ title: 'Bearers', person: sub, tab: PATH, hasDashboard: isAdmitted, main }))
 }

@@ -23,6 +23,7 @@ const LIFETIMES: readonly (readonly [days: string, label: string])[] = [
   ['7', 'a week'],
   ['30', '30 days'],
 ]
+const LONG_HINT = 'Longer than a day needs a sign-in of the last 15 minutes'
 
 interface OwnSecret extends SecretName {
   readonly created_at: string
@@ -139,7 +140,7 @@ ${section('own-costs', 'Costs', renderOwnCosts(costs))}
           fields: [
             { name: 'name', label: 'What it is for', maxLength: 64 },
             { name: 'folder', label: 'Folder', maxLength: 255, hint: 'Only for programs that act from one folder' },
-            { name: 'days', label: 'Valid for', kind: 'select', options: LIFETIMES, value: '7' },
+            { name: 'days', label: 'Valid for', kind: 'select', options: LIFETIMES, value: '1', hint: LONG_HINT },
           ],
         }),
       )}`,
