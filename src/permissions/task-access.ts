@@ -2,6 +2,7 @@
 import { hasReach } from '../core/access/reach.ts'
 import type { ScheduledTask } from '../core/schedule/tasks.ts'
 import { refuse } from '../lib/refusal.ts'
+import { HiddenRowRefusal } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 
 /** A turn of reach `chat` sees the tasks of its own chat that were created at the same reach. */
@@ -13,7 +14,16 @@ export async function visibleTaskFilter(ctx: Context): Promise<(task: ScheduledT
 
 /** Changing a task needs at least the reach of the task's own turns, so that resuming it gives no further reach. */
 export async function mustReachTask(ctx: Context, task: ScheduledTask): Promise<void> {
-  const isVisible = await visibleTaskFilter(ctx)
-  if (isVisible(task) && hasReach(ctx.reach, task.reach ?? 'all')) return
-  refuse('forbidden', `${ctx.tool}: not permitted on task ${task.id}`)
+  await mustSeeTask(ctx, task)
+  if (!hasReach(ctx.reach, task.reach ?? 'all')) refuse('forbidden', denialText(ctx, task))
+}
+
+/** A task that the turn cannot list is answered like one that does not exist. */
+export async function mustSeeTask(ctx: Context, task: ScheduledTask): Promise<void> {
+  if (!(await visibleTaskFilter(ctx))(task))
+    throw new HiddenRowRefusal(`there is no task ${task.id}`, denialText(ctx, task))
+}
+
+function denialText({ tool }: Context, { id }: ScheduledTask): string {
+  return `${tool}: not permitted on task ${id}`
 }

@@ -11,7 +11,7 @@ import {
   isToolDenied,
 } from '../core/access/policy.ts'
 import { mayReachFolder, ROOT_FOLDER } from '../core/access/tiers.ts'
-import { refuse } from '../lib/refusal.ts'
+import { Refusal, refuse } from '../lib/refusal.ts'
 import { compileSegments, isGlob } from '../lib/text/glob.ts'
 import type { Context } from './context.ts'
 
@@ -107,12 +107,41 @@ export async function mustHaveTool(ctx: Context, scope: string): Promise<void> {
   if (!allow) refuse('forbidden', `${ctx.tool}: not permitted${scope ? ` on ${scope}` : ''} (${reason})`)
 }
 
-/** Like `mustHaveTool` for the folder of a row named by its key. The error does not reveal that folder. */
-export async function mustHaveToolForRow(ctx: Context, scope: string, label: string): Promise<void> {
-  if (await hasTool(ctx, scope)) return
+/** Answered like a row that does not exist. The audit log has the denial. */
+export class HiddenRowRefusal extends Refusal {
+  readonly denial: string
+
+  constructor(missing: string, denial: string) {
+    super('not_found', missing)
+    this.name = 'HiddenRowRefusal'
+    this.denial = denial
+  }
+}
+
+export interface RowLabels {
+  /** Names the row in errors: `task 5`. */
+  readonly label: string
+  /** The error if the row does not exist; default: `there is no <label>`. */
+  readonly missing?: string
+}
+
+/**
+ * Like `mustHaveTool` for a row that is named by its key; `scope` is its folder, or undefined if there is no row. A row that the
+ * caller cannot list is answered like a missing one. The error does not reveal the folder.
+ */
+export async function mustHaveToolForRow(
+  ctx: Context,
+  scope: string | undefined,
+  { label, missing = `there is no ${label}` }: RowLabels,
+): Promise<void> {
+  if (scope !== undefined && (await hasTool(ctx, scope))) return
   // An agent without the tool on its own folder gets the ordinary reason.
   if (ctx.caller.kind === 'agent') await mustHaveTool(ctx, ctx.caller.folder)
-  refuse('forbidden', `${ctx.tool}: not permitted on ${label}`)
+  if (scope === undefined) refuse('not_found', missing)
+  const denial = `${ctx.tool}: not permitted on ${label}`
+  // Lists have other arguments, which rules may match.
+  const isListed = await isAdmin({ ...ctx, tool: ctx.listTool, params: {} }, scope)
+  throw isListed ? new Refusal('forbidden', denial) : new HiddenRowRefusal(missing, denial)
 }
 
 export async function hasTool(ctx: Context, scope: string): Promise<boolean> {

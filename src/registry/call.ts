@@ -12,6 +12,7 @@ import { Refusal, refuse, TransientRefusal } from '../lib/refusal.ts'
 import { parse } from '../lib/text/schema-parser.ts'
 import type { Tx } from '../store/engine.ts'
 import { type AuditOutcome, writeAudit } from './audit.ts'
+import { HiddenRowRefusal } from './authorization.ts'
 import type { Context, RequestContext } from './context.ts'
 import type { NamedVerb } from './resource.ts'
 
@@ -52,7 +53,7 @@ export async function callParsed<I extends z.ZodObject, O>(
   }
   let effects: (() => void | Promise<void>)[] = []
   const authorize = async (tx: Tx): Promise<Context> => {
-    const ctx = createContext(request, { tool: verb.toolName, tiers: verb.tiers ?? {}, params }, tx, effects)
+    const ctx = createContext(request, { ...namesOf(verb), params }, tx, effects)
     // Refuses calls from expired turns.
     if (request.turn) await ctx.turn()
     mustHaveReach(ctx, verb)
@@ -90,9 +91,10 @@ export async function callParsed<I extends z.ZodObject, O>(
   } catch (error) {
     if (error instanceof TransientRefusal) request.onOutage?.()
     count(callResult(error))
-    if (error instanceof Refusal && error.code === 'forbidden') {
+    const denial = denialOf(error)
+    if (denial !== undefined) {
       // The refused transaction was rolled back, so the audit row needs its own.
-      await host.engine.transaction((tx) => writeAudit(tx, request, verb, { input }, outcome('denied', error.message)))
+      await host.engine.transaction((tx) => writeAudit(tx, request, verb, { input }, outcome('denied', denial)))
     }
     throw error
   }
@@ -109,14 +111,22 @@ export async function checkCalls(
   if (calls.length === 0) return []
   return request.host.engine.read(async (tx) => {
     // One policy for all of them.
-    const shared = createContext(request, { tool: '', tiers: {}, params: {} }, tx, [])
+    const shared = createContext(request, { tool: '', listTool: '', tiers: {}, params: {} }, tx, [])
     const results: boolean[] = []
     for (const { verb, input } of calls) {
-      const ctx = { ...shared, tool: verb.toolName, tiers: verb.tiers ?? {}, params: scalarMembers(input) }
+      const ctx = { ...shared, ...namesOf(verb), params: scalarMembers(input) }
       results.push(await isPermitted(ctx, verb, input))
     }
     return results
   })
+}
+
+function namesOf({
+  toolName,
+  listTool = toolName,
+  tiers = {},
+}: NamedVerb): Pick<Context, 'tool' | 'listTool' | 'tiers'> {
+  return { tool: toolName, listTool, tiers }
 }
 
 async function isPermitted(ctx: Context, verb: NamedVerb, input: Record<string, unknown>): Promise<boolean> {
@@ -153,7 +163,13 @@ function traceToolCall({ host, caller, turn }: RequestContext, tool: string, sta
 
 function callResult(error: unknown): 'refused' | 'denied' | 'error' {
   if (!(error instanceof Refusal)) return 'error'
-  return error.code === 'forbidden' ? 'denied' : 'refused'
+  return denialOf(error) === undefined ? 'refused' : 'denied'
+}
+
+/** The reason if the caller lacks a right. */
+function denialOf(error: unknown): string | undefined {
+  if (error instanceof HiddenRowRefusal) return error.denial
+  return error instanceof Refusal && error.code === 'forbidden' ? error.message : undefined
 }
 
 /** Agents do not retry a failed tool call themselves. */
@@ -170,7 +186,7 @@ async function withRetries<O>(run: () => Promise<O>): Promise<O> {
 
 function createContext(
   request: RequestContext,
-  { tool, tiers, params }: Pick<Context, 'tool' | 'tiers' | 'params'>,
+  names: Pick<Context, 'tool' | 'listTool' | 'tiers' | 'params'>,
   tx: Tx,
   effects: (() => void | Promise<void>)[],
 ): Context {
@@ -196,9 +212,7 @@ function createContext(
     caller,
     face,
     reach,
-    tool,
-    tiers,
-    params,
+    ...names,
     now: timestamp(host.clock.now()),
     routes: () => host.routes.read(tx),
     policy: () => {

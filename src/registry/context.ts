@@ -89,6 +89,8 @@ export interface Context extends InstanceEnvironment {
   readonly tool: string
   /** The `tiers` of that tool's declaration. */
   readonly tiers: ToolTiers
+  /** The tool that lists the rows of the verb's resource. */
+  readonly listTool: string
   /** The scalar members of the input, which the params of acl rows and rules are matched against. */
   readonly params: Claims
   /** RFC 3339, the same for the whole call. */

@@ -5,7 +5,7 @@ import type { Layout } from '../core/layout.ts'
 import { line, pageLimit } from '../core/values.ts'
 import { Refusal, refuse } from '../lib/refusal.ts'
 import type { Order, PageRequest, Table } from '../store/table.ts'
-import { adminFilter, administeredRoots } from './authorization.ts'
+import { adminFilter, administeredRoots, mustHaveToolForRow, type RowLabels } from './authorization.ts'
 import type { Context, InstanceHost } from './context.ts'
 import { defineVerb, toolArguments, type Verb } from './resource.ts'
 
@@ -263,6 +263,18 @@ export async function mustFindRow<R extends z.ZodObject>(
   label: string,
 ): Promise<Row<R>> {
   return (await table.find(ctx.tx, where)) ?? refuse('not_found', `there is no ${label}`)
+}
+
+/** For `authorize`: the row of a key, if the caller has the tool on its folder (see `mustHaveToolForRow`). */
+export async function mustFindRowWithTool<R extends z.ZodObject>(
+  ctx: Context,
+  table: Table<R>,
+  where: Partial<Row<R>>,
+  { scopeOf, ...labels }: RowLabels & { scopeOf(row: Row<R>): string },
+): Promise<Row<R>> {
+  const row = await table.find(ctx.tx, where)
+  await mustHaveToolForRow(ctx, row && scopeOf(row), labels)
+  return row ?? refuse('not_found', labels.missing ?? `there is no ${labels.label}`)
 }
 
 /** For verbs that use files. */

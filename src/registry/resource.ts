@@ -79,6 +79,8 @@ export interface VerbIdentity {
   readonly key: readonly string[]
   /** The name in grants: mcp:<tool>. */
   readonly toolName: string
+  /** Lists the rows of the resource; rows that it does not list to a caller do not exist for them. Default: the tool itself. */
+  readonly listTool?: string
 }
 
 export type NamedVerb<I extends z.ZodObject = z.ZodObject, O = unknown> = Verb<I, O> & VerbIdentity
@@ -136,9 +138,11 @@ export function defineResource<R extends z.ZodObject, V extends Record<string, V
   declared: ResourceDefinition<R, V>,
 ): Resource<R, V> {
   const { of: table, title, servedBy, path, listKey, key = table.key, exported } = declared
-  const verbs = Object.entries(declared.verbs(table)).map(([name, verb]) => {
+  const declaredVerbs = declared.verbs(table)
+  const listTool = declaredVerbs.list?.tool ?? `${table.name}.list`
+  const verbs = Object.entries(declaredVerbs).map(([name, verb]) => {
     const id = `${table.name}.${name}`
-    const identity: VerbIdentity = { id, resource: table.name, verb: name, key, toolName: verb.tool ?? id }
+    const identity: VerbIdentity = { id, resource: table.name, verb: name, key, toolName: verb.tool ?? id, listTool }
     return [name, { ...verb, input: verb.input.strict(), ...identity }]
   })
   return {

@@ -19,13 +19,12 @@ import {
   adminFilter,
   INSTANCE_SCOPE,
   mustHaveTool,
-  mustHaveToolForRow,
   operatorOn,
   requireTool,
   requireToolForAgents,
 } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { ascending, listVerb, mustFindGroup, mustFindRow } from '../registry/crud.ts'
+import { ascending, listVerb, mustFindGroup, mustFindRow, mustFindRowWithTool } from '../registry/crud.ts'
 import { defineResource, defineVerb, toolArguments } from '../registry/resource.ts'
 
 const NewRoute = Route.omit({ id: true }).extend({
@@ -130,8 +129,7 @@ export const routesResource = defineResource({
       input: Route.partial({ seq: true, match: true, target: true }),
       output: Route,
       authorize: async (ctx, { id, target }) => {
-        const route = await mustFindRow(ctx, table, { id }, `route ${id}`)
-        await mustHaveToolForRow(ctx, routeTargetFolder(route.target), `route ${id}`)
+        await mustFindOwnRoute(ctx, id)
         if (target !== undefined) await mustHaveTool(ctx, routeTargetFolder(target))
       },
       run: async (ctx, { id, ...patch }) => {
@@ -151,8 +149,7 @@ export const routesResource = defineResource({
       input: Route.pick({ id: true }),
       output: z.object({ deleted: z.boolean(), id: z.int() }),
       authorize: async (ctx, { id }) => {
-        const route = await mustFindRow(ctx, table, { id }, `route ${id}`)
-        await mustHaveToolForRow(ctx, routeTargetFolder(route.target), `route ${id}`)
+        const route = await mustFindOwnRoute(ctx, id)
         if (isOwnDefault(ctx, route)) refuse('forbidden', 'your own default route cannot be deleted')
       },
       run: async (ctx, { id }) => {
@@ -184,6 +181,11 @@ export const routesResource = defineResource({
     }),
   }),
 })
+
+function mustFindOwnRoute(ctx: Context, id: number): Promise<z.output<typeof Route>> {
+  const scopeOf = ({ target }: { readonly target: string }): string => routeTargetFolder(target)
+  return mustFindRowWithTool(ctx, routes, { id }, { label: `route ${id}`, scopeOf })
+}
 
 /** Routes to daemons and built-in handlers belong to the root. */
 function isIn(folder: string, target: string): boolean {

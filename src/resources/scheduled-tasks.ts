@@ -25,14 +25,23 @@ import { mustReachChat } from '../permissions/chat-access.ts'
 import { mustReachTask, visibleTaskFilter } from '../permissions/task-access.ts'
 import {
   canOperate,
+  hasTool,
   INSTANCE_SCOPE,
-  mustHaveToolForRow,
+  mustHaveTool,
   operatorOn,
   operatorWho,
   requireToolForAgents,
 } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { administeredRows, listVerb, mustFindGroup, mustFindRow, Paging, readPage } from '../registry/crud.ts'
+import {
+  administeredRows,
+  listVerb,
+  mustFindGroup,
+  mustFindRow,
+  mustFindRowWithTool,
+  Paging,
+  readPage,
+} from '../registry/crud.ts'
 import { defineResource, defineVerb, toolArguments } from '../registry/resource.ts'
 import { signalCommit } from '../registry/tool.ts'
 import type { Patch } from '../store/table.ts'
@@ -151,7 +160,7 @@ export const scheduledTasksResource = defineResource({
       authorize: async (ctx, { targetJid: jid }) => {
         // Rules match the chat as `jid`, whatever the argument is called.
         const params = { ...ctx.params, jid }
-        await mustHaveToolForRow({ ...ctx, params }, await ownerOf(ctx, jid), jid)
+        await mustOwnChat({ ...ctx, params }, jid)
         if (ctx.reach === 'chat') await mustReachChat(ctx, jid)
       },
       run: schedule,
@@ -231,6 +240,14 @@ async function ownerOf(ctx: Context, jid: string): Promise<string> {
   return group?.folder ?? refuse('not_found', `no group is registered for ${jid}`)
 }
 
+/** The error does not reveal the folder of the chat. */
+async function mustOwnChat(ctx: Context, jid: string): Promise<void> {
+  if (await hasTool(ctx, await ownerOf(ctx, jid))) return
+  // An agent without the tool on its own folder gets the ordinary reason.
+  if (ctx.caller.kind === 'agent') await mustHaveTool(ctx, ctx.caller.folder)
+  refuse('forbidden', `${ctx.tool}: not permitted on ${jid}`)
+}
+
 function summarize(ctx: Context, task: Task, last_run: TaskRunLog | undefined): z.output<typeof TaskSummary> {
   return { ...task, next_runs: listNextRuns(ctx, task), ...(last_run ? { last_run } : {}) }
 }
@@ -249,9 +266,8 @@ function mustFindTask(ctx: Context, id: string): Promise<Task> {
 }
 
 async function mustOwn(ctx: Context, { id }: { id: string }): Promise<void> {
-  const task = await mustFindTask(ctx, id)
-  await mustHaveToolForRow(ctx, task.owner, `task ${id}`)
-  await mustReachTask(ctx, task)
+  const scopeOf = ({ owner }: Task): string => owner
+  await mustReachTask(ctx, await mustFindRowWithTool(ctx, scheduledTasks, { id }, { label: `task ${id}`, scopeOf }))
 }
 
 /** Returns the existing task if prompt, schedule, chat and topic are the same. */

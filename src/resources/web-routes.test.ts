@@ -68,7 +68,7 @@ onEveryEngine('web routes', (engine) => {
     const at = await openHost(t, engine)
     await at.as(agent('other')).call(set, { path: '/pub/other/', access: 'public' })
     const change = { path_prefix: '/pub/other/', access: 'deny' }
-    await assert.rejects(at.as(admin).call(update, change), isRefusal('forbidden', /not permitted on \/pub\/other\/$/))
+    await assert.rejects(at.as(admin).call(update, change), isRefusal('not_found', 'there is no web route /pub/other/'))
     await assert.rejects(at.as(admin).call(update, { ...change, path_prefix: '/none' }), isRefusal('not_found'))
     await at.as(operator).call(update, change)
     assert.deepEqual(await linesOf(at), ['/pub/other/ deny other'])

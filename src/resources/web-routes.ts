@@ -24,15 +24,13 @@ import {
   actingFolder,
   hasTool,
   INSTANCE_SCOPE,
-  mustHaveTool,
-  mustHaveToolForRow,
   operatorOn,
   requireTool,
   requireToolForAgents,
   requireToolOnOwnFolder,
 } from '../registry/authorization.ts'
 import type { Context, InstanceHost } from '../registry/context.ts'
-import { layoutOf, listVerb, mustFindGroup, mustFindRow } from '../registry/crud.ts'
+import { layoutOf, listVerb, mustFindGroup, mustFindRow, mustFindRowWithTool } from '../registry/crud.ts'
 import { defineResource, defineVerb, toolArguments } from '../registry/resource.ts'
 
 const NO_REDIRECT = { not: { required: ['redirect_to'] } }
@@ -86,8 +84,8 @@ export const webRoutesResource = defineResource({
       },
       output: WebRoute,
       authorize: async (ctx, { path_prefix }) => {
-        const route = await mustFindRow(ctx, table, { path_prefix }, `web route ${path_prefix}`)
-        await mustHaveToolForRow(ctx, route.folder, path_prefix)
+        const scopeOf = ({ folder }: WebRoute): string => folder
+        await mustFindRowWithTool(ctx, table, { path_prefix }, { label: `web route ${path_prefix}`, scopeOf })
       },
       run: async (ctx, { path_prefix, ...patch }) => {
         const route = await mustFindRow(ctx, table, { path_prefix }, `web route ${path_prefix}`)
@@ -172,11 +170,9 @@ export const webRoutesResource = defineResource({
       input: WebRoute.pick({ path_prefix: true }),
       toolInput: toolArguments({ path: WebPath }, ({ path }) => ({ path_prefix: path })),
       authorize: async (ctx, { path_prefix }) => {
-        const route = await table.find(ctx.tx, { path_prefix })
-        if (!route || !(await hasTool(ctx, route.folder))) {
-          if (ctx.caller.kind === 'agent') await mustHaveTool(ctx, ctx.caller.folder)
-          refuse('not_found', `there is no web route ${path_prefix}, or it is not yours`)
-        }
+        const missing = `there is no web route ${path_prefix}, or it is not yours`
+        const scopeOf = ({ folder }: WebRoute): string => folder
+        await mustFindRowWithTool(ctx, table, { path_prefix }, { label: `web route ${path_prefix}`, missing, scopeOf })
       },
       run: async (ctx, { path_prefix }) => {
         await table.remove(ctx.tx, { path_prefix })

@@ -7,19 +7,17 @@ import { Route, routes, routeTargetFolder } from '../core/routing/routes.ts'
 import { ScheduledTask, scheduledTasks, TaskRunLog, taskRunLogs } from '../core/schedule/tasks.ts'
 import { conversations, sessionLog } from '../core/turns/conversations.ts'
 import { ChatName, line, multilineText, pageLimit, Sub } from '../core/values.ts'
-import { refuse } from '../lib/refusal.ts'
-import { visibleTaskFilter } from '../permissions/task-access.ts'
+import { mustSeeTask, visibleTaskFilter } from '../permissions/task-access.ts'
 import {
   actingFolder,
   adminFilter,
   administeredRoots,
   INSTANCE_SCOPE,
-  mustHaveToolForRow,
   readableFolderFilter,
   requireToolForAgents,
 } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
-import { ascending, mustFindRow } from '../registry/crud.ts'
+import { ascending, mustFindRow, mustFindRowWithTool } from '../registry/crud.ts'
 import type { NamedVerb } from '../registry/resource.ts'
 import { defineTool } from '../registry/tool.ts'
 import { subtree, withinSubtrees } from '../store/sql-conditions.ts'
@@ -96,10 +94,9 @@ export const inspectTools: readonly NamedVerb[] = [
     authorize: async (ctx, { task_id }) => {
       await requireToolForAgents(ctx)
       if (task_id === undefined) return
-      const task = await mustFindRow(ctx, scheduledTasks, { id: task_id }, `task ${task_id}`)
-      await mustHaveToolForRow(ctx, task.owner, `task ${task_id}`)
-      const isVisible = await visibleTaskFilter(ctx)
-      if (!isVisible(task)) refuse('forbidden', `${ctx.tool}: not permitted on task ${task_id}`)
+      const scopeOf = ({ owner }: ScheduledTask): string => owner
+      const labels = { label: `task ${task_id}`, scopeOf }
+      await mustSeeTask(ctx, await mustFindRowWithTool(ctx, scheduledTasks, { id: task_id }, labels))
     },
     run: inspectTasks,
   }),
