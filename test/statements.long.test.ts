@@ -25,11 +25,14 @@ import { MessageTracer } from '../src/core/messages/message-tracer.ts'
 import { viewMessages } from '../src/core/messages/message-view.ts'
 import { receiveFromPlatform } from '../src/core/messages/platform-inbound.ts'
 import { linkedAccounts } from '../src/core/people/accounts.ts'
+import { DEVICE_CODES } from '../src/core/people/device-codes.ts'
 import { findIdentityName } from '../src/core/people/identities.ts'
+import { REGISTRATIONS } from '../src/core/people/oauth-clients.ts'
 import { OPEN_ROWS_MAX, onboarding } from '../src/core/people/onboarding.ts'
 import { countAhead } from '../src/core/people/onboarding-requests.ts'
 import { takeChallenge } from '../src/core/people/passkeys.ts'
 import { createSession } from '../src/core/people/sessions.ts'
+import { makeRoom } from '../src/core/people/unused-rows.ts'
 import { noteNextSuspect } from '../src/core/processes/suspects.ts'
 import { findEngagedFolder } from '../src/core/routing/chat-owner.ts'
 import { planChatRoutes } from '../src/core/routing/chat-routes.ts'
@@ -202,6 +205,9 @@ async function callOauth({ host, as, cli }: TestHost): Promise<void> {
   const { refresh_token } = await cli.call(exchange_code, { client_id, redirect_uri, code, code_verifier })
   await cli.call(refresh, { client_id, refresh_token, is_allowed: true })
   await host.engine.transaction((tx) => takeChallenge(tx, 'challenge', 2, 1))
+  const pending = { ...REGISTRATIONS, unused: 'true', max: 1, networkMax: 0 }
+  for (const rows of [pending, { ...DEVICE_CODES, max: 1, networkMax: 0 }])
+    await host.engine.transaction((tx) => makeRoom(tx, rows, ''))
 }
 
 async function callTurns({ host, clock, ...talk }: ConversationHost): Promise<void> {

@@ -3,12 +3,13 @@ import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
 import { test } from 'node:test'
 import { isRefusal, onEveryEngine, type TestHost, testHost } from '../../test/support/host.ts'
+import { run } from '../../test/support/sql.ts'
 import { authorizationCodes, CODE_TTL_MS } from '../core/people/authorization-codes.ts'
-import { DEVICE_CODE_TTL_MS, DEVICE_CODES_MAX, deviceCodes } from '../core/people/device-codes.ts'
+import { DEVICE_CODE_TTL_MS, DEVICE_CODES, deviceCodes } from '../core/people/device-codes.ts'
 import {
   findRegisteredClient,
   oauthClients,
-  REGISTRATIONS_MAX,
+  REGISTRATIONS,
   UNUSED_REGISTRATION_MS,
   USED_REGISTRATION_MS,
 } from '../core/people/oauth-clients.ts'
@@ -145,7 +146,8 @@ onEveryEngine('an authorization code', (engine) => {
 })
 
 onEveryEngine('a device code', (engine) => {
-  const requested = (on: TestHost) => client(on).call(request_device, { ...CLIENT, ...TARGET })
+  const requested = (on: TestHost, address?: string) =>
+    client(on).call(request_device, { ...CLIENT, ...TARGET, address })
   const poll = (on: TestHost, device_code: string, client_id = CLIENT.client_id) =>
     client(on).call(poll_device, { client_id, device_code })
   const decide = (on: TestHost, user_code: string, is_allowed: boolean) =>
@@ -197,21 +199,49 @@ onEveryEngine('a device code', (engine) => {
 
   test('is one of at most 1,000, and old ones make room', async (t) => {
     const on = await testHost(t, engine)
+    await requested(on)
+    on.clock.advance(DEVICE_CODE_TTL_MS + 3_600_001)
     const { device_code } = await requested(on)
+    assert.equal(await on.host.engine.read((tx) => deviceCodes.count(tx)), 1)
     const [row] = await on.host.engine.read((tx) => deviceCodes.list(tx))
     assert.ok(row)
     await on.host.engine.transaction(async (tx) => {
-      for (let index = 2; index < DEVICE_CODES_MAX; index++) {
+      for (let index = 1; index < DEVICE_CODES.max; index++) {
         const id = Buffer.from(`${index}`)
-        await deviceCodes.insert(tx, { ...row, device_hash: id, user_code_hash: id })
+        await deviceCodes.insert(tx, { ...row, device_hash: id, user_code_hash: id, status: 'denied' })
       }
     })
-    await requested(on)
-    await assert.rejects(requested(on), isRefusal('rate_limited'))
-    on.clock.advance(DEVICE_CODE_TTL_MS + 3_600_001)
-    await requested(on)
-    assert.equal(await on.host.engine.read((tx) => deviceCodes.count(tx)), 1)
+    // The only unused one gives way, then none is left.
+    const last = await requested(on, '192.0.2.1')
     assert.equal((await poll(on, device_code)).error, 'invalid_grant')
+    await decide(on, last.user_code, true)
+    await assert.rejects(requested(on), isRefusal('rate_limited', 'too many device codes'))
+  })
+
+  test('of a flood from many networks gives way, oldest first; those of others stay', async (t) => {
+    const on = await testHost(t, engine)
+    const mine = await requested(on, '2001:db8:ffff::1')
+    const other = await requested(on, '192.0.2.7')
+    const flood = async (network: number, count: number): Promise<string[]> => {
+      const codes: string[] = []
+      for (let index = 0; index < count; index++) {
+        on.clock.advance(1)
+        codes.push((await requested(on, `2001:db8:${network}:${index}::1`)).device_code)
+      }
+      return codes
+    }
+    const [first = ''] = await flood(1, DEVICE_CODES.networkMax)
+    assert.equal((await poll(on, first)).error, 'authorization_pending')
+    // One network has at most 100, whatever it sends.
+    await flood(1, 2)
+    assert.equal((await poll(on, first)).error, 'invalid_grant')
+    assert.equal(await on.host.engine.read((tx) => deviceCodes.count(tx)), 2 + DEVICE_CODES.networkMax)
+    // All networks together have at most 1,000.
+    for (let network = 2; network < 12; network++) await flood(network, DEVICE_CODES.networkMax)
+    assert.equal(await on.host.engine.read((tx) => deviceCodes.count(tx)), DEVICE_CODES.max)
+    for (const { device_code } of [mine, other])
+      assert.equal((await poll(on, device_code)).error, 'authorization_pending')
+    await decide(on, mine.user_code, true)
   })
 })
 
@@ -242,17 +272,26 @@ onEveryEngine('a registration', (engine) => {
     assert.deepEqual(await auditOf(on, 'oauth_clients.register'), [])
   })
 
-  test('is one of at most 1,000', async (t) => {
+  test('is one of at most 1,000: the oldest unused one of the largest network gives way', async (t) => {
     const on = await testHost(t, engine)
-    const row = await client(on).call(register, METADATA)
-    await on.host.engine.transaction(async (tx) => {
-      for (let index = 2; index < REGISTRATIONS_MAX; index++)
-        await oauthClients.insert(tx, { ...row, client_id: `client-${index}` })
-    })
-    await client(on).call(register, METADATA)
-    await assert.rejects(client(on).call(register, METADATA), isRefusal('rate_limited'))
-    on.clock.advance(UNUSED_REGISTRATION_MS)
-    await client(on).call(register, METADATA)
+    const mine = await client(on).call(register, { ...METADATA, address: '192.0.2.7' })
+    const insert = (from: number, to: number, changes: object) =>
+      on.host.engine.transaction(async (tx) => {
+        for (let index = from; index < to; index++)
+          await oauthClients.insert(tx, { ...mine, client_id: `client-${index}`, ...changes })
+      })
+    await insert(1, 101, { network: 'network 2001:db8:1', created_at: '2025-12-31T00:00:00.000Z' })
+    await client(on).call(register, { ...METADATA, address: '2001:db8:1:7::1' })
+    const isThere = async (id: string) => (await find(on, id)) !== undefined
+    // The network has its 100: its own oldest one made room.
+    assert.deepEqual([await isThere('client-1'), await isThere('client-2')], [false, true])
+    await insert(101, REGISTRATIONS.max, { network: 'network 2001:db8:2', used_at: '2026-01-01T00:00:00.000Z' })
+    assert.equal(await on.host.engine.read((tx) => oauthClients.count(tx)), REGISTRATIONS.max)
+    await client(on).call(register, { ...METADATA, address: '198.51.100.1' })
+    assert.deepEqual([await isThere('client-10'), await isThere('client-100')], [false, true])
+    assert.deepEqual([await isThere(mine.client_id), await isThere('client-999')], [true, true])
+    await on.host.engine.transaction((tx) => run(tx, `update oauth_clients set used_at = '2026-01-01T00:00:00.000Z'`))
+    await assert.rejects(client(on).call(register, METADATA), isRefusal('rate_limited', 'too many registered clients'))
   })
 })
 

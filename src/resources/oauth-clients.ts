@@ -18,6 +18,7 @@ import {
 import { oauthClients, registerClient, touchRegisteredClient } from '../core/people/oauth-clients.ts'
 import { revokeSession } from '../core/people/sessions.ts'
 import { line } from '../core/values.ts'
+import { clientSite } from '../lib/http/client-network.ts'
 import { refuse } from '../lib/refusal.ts'
 import { mustBeSignedIn } from '../permissions/signed-in-person.ts'
 import { allowAnyone } from '../registry/authorization.ts'
@@ -27,6 +28,7 @@ import { defineResource, defineVerb } from '../registry/resource.ts'
 const Secret = z.string().meta({ writeOnly: true })
 const ClientName = line(100)
 const ClientId = line(2048)
+const Address = line(64).optional()
 const Target = { aud: line(256), scope: line(64) }
 
 /** A refresh token with what the access token needs, or the error of the answer (RFC 6749 5.2, RFC 8628 3.5). */
@@ -48,11 +50,11 @@ export const oauthClientsResource = defineResource({
   verbs: (table) => ({
     /** Not audited: strangers could fill the log. */
     register: defineVerb({
-      input: table.row.pick({ client_name: true, redirect_uris: true, grant_types: true }),
+      input: table.row.pick({ client_name: true, redirect_uris: true, grant_types: true }).extend({ address: Address }),
       output: table.row,
       authorize: allowAnyone,
       auditInput: () => undefined,
-      run: (ctx, client) => registerClient(ctx.tx, ctx, client),
+      run: (ctx, { address, ...client }) => registerClient(ctx.tx, ctx, { ...client, network: clientSite(address) }),
     }),
 
     /** A signed-in person lets a client act for them. */
@@ -80,7 +82,7 @@ export const oauthClientsResource = defineResource({
         redirect_uri: line(1024),
         code_verifier: Secret,
         aud: line(256).optional().describe('The audience that the request names'),
-        address: line(64).optional(),
+        address: Address,
       }),
       output: TokenGrant,
       authorize: allowAnyone,
@@ -105,11 +107,12 @@ export const oauthClientsResource = defineResource({
 
     /** Not audited: strangers could fill the log. */
     request_device: defineVerb({
-      input: z.object({ client_id: ClientId, client_name: ClientName, ...Target }),
+      input: z.object({ client_id: ClientId, client_name: ClientName, ...Target, address: Address }),
       output: z.object({ device_code: z.string(), user_code: z.string() }),
       authorize: allowAnyone,
       auditInput: () => undefined,
-      run: async (ctx, request) => {
+      run: async (ctx, { address, ...target }) => {
+        const request = { ...target, network: clientSite(address) }
         const { deviceCode, userCode } = await createDeviceCode(ctx.tx, ctx, request)
         return { device_code: deviceCode, user_code: formatUserCode(userCode) }
       },
@@ -135,7 +138,7 @@ export const oauthClientsResource = defineResource({
         client_id: ClientId,
         device_code: Secret,
         aud: line(256).optional().describe('The audience that the request names'),
-        address: line(64).optional(),
+        address: Address,
       }),
       output: TokenGrant,
       authorize: allowAnyone,

@@ -1,7 +1,6 @@
 // Device authorization (RFC 8628): a program without a browser shows a short code, which a signed-in person types and allows.
 import { z } from 'zod'
 import { type Random, timestamp } from '../../lib/clock.ts'
-import { refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
 import { execute } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
@@ -10,11 +9,19 @@ import { keyedHash } from '../secrets/derived-keys.ts'
 import type { Keyring } from '../secrets/keyring.ts'
 import { Bytes, line, Sub, Timestamp } from '../values.ts'
 import type { SessionHost } from './sessions.ts'
+import { makeRoom, type UnusedRows } from './unused-rows.ts'
 
 export const DEVICE_CODE_TTL_MS = 10 * 60_000
 export const POLL_INTERVAL_S = 5
 /** Each can be requested by a stranger. */
-export const DEVICE_CODES_MAX = 1000
+export const DEVICE_CODES: UnusedRows = {
+  table: 'device_codes',
+  key: 'device_hash',
+  unused: "status = 'pending'",
+  label: 'device codes',
+  max: 1000,
+  networkMax: 100,
+}
 const KEPT_MS = 3_600_000
 
 const STATES = ['pending', 'allowed', 'denied', 'used'] as const
@@ -32,6 +39,8 @@ const DeviceCode = z.object({
   expires_at: Timestamp,
   polled_at: Timestamp.optional(),
   interval_s: z.int(),
+  /** Of the client that requested it. */
+  network: z.string(),
 })
 
 export type DeviceCodeRow = z.output<typeof DeviceCode>
@@ -47,6 +56,8 @@ export const deviceCodes = new Table({
        expires_at text not null, polled_at text, interval_s integer not null)`,
     'create unique index device_codes_of_user_code on device_codes (user_code_hash)',
     'create index device_codes_expiry on device_codes (expires_at)',
+    `alter table device_codes add column network text not null default ''`,
+    'create index device_codes_of_network on device_codes (network, created_at)',
   ],
 })
 
@@ -81,7 +92,7 @@ function hashUserCode(keyring: Keyring, code: string): Uint8Array {
   return keyedHash(keyring, USER_CODE_PURPOSE, code)
 }
 
-export type DeviceRequest = Pick<DeviceCodeRow, 'client_id' | 'client_name' | 'aud' | 'scope'>
+export type DeviceRequest = Pick<DeviceCodeRow, 'client_id' | 'client_name' | 'aud' | 'scope' | 'network'>
 
 /** Neither of the two codes is stored. */
 export async function createDeviceCode(
@@ -91,8 +102,7 @@ export async function createDeviceCode(
 ): Promise<{ deviceCode: string; userCode: string }> {
   const nowMs = host.clock.now()
   await execute(tx, 'delete from device_codes where expires_at < $1', [timestamp(nowMs - KEPT_MS)])
-  if ((await deviceCodes.count(tx)) >= DEVICE_CODES_MAX)
-    refuse('rate_limited', 'this server has too many open device codes', 'try again in an hour')
+  await makeRoom(tx, DEVICE_CODES, request.network)
   const [deviceCode, userCode] = [createToken(host.random), createUserCode(host.random)]
   await deviceCodes.insert(tx, {
     ...request,

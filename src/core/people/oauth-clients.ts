@@ -2,11 +2,11 @@
 // have no row. All are public clients: they have no secret.
 import { z } from 'zod'
 import { type Clock, type Random, timestamp, uuidv7 } from '../../lib/clock.ts'
-import { refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
 import { execute } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
 import { line, Timestamp } from '../values.ts'
+import { makeRoom, type UnusedRows } from './unused-rows.ts'
 
 export const CODE_GRANT = 'authorization_code'
 export const REFRESH_GRANT = 'refresh_token'
@@ -14,7 +14,14 @@ export const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code'
 export const GRANT_TYPES: readonly string[] = [CODE_GRANT, REFRESH_GRANT, DEVICE_GRANT]
 
 /** Each registration can be made by a stranger. */
-export const REGISTRATIONS_MAX = 1000
+export const REGISTRATIONS: UnusedRows = {
+  table: 'oauth_clients',
+  key: 'client_id',
+  unused: 'used_at is null',
+  label: 'registered clients',
+  max: 1000,
+  networkMax: 100,
+}
 export const UNUSED_REGISTRATION_MS = 24 * 3_600_000
 export const USED_REGISTRATION_MS = 90 * 24 * 3_600_000
 
@@ -26,6 +33,8 @@ const RegisteredClient = z.object({
   created_at: Timestamp,
   used_at: Timestamp.optional(),
   expires_at: Timestamp,
+  /** Of the client that registered. */
+  network: z.string(),
 })
 
 export const oauthClients = new Table({
@@ -37,6 +46,8 @@ export const oauthClients = new Table({
        client_id text primary key, client_name text not null, redirect_uris text not null, grant_types text not null,
        created_at text not null, used_at text, expires_at text not null)`,
     'create index oauth_clients_expiry on oauth_clients (expires_at)',
+    `alter table oauth_clients add column network text not null default ''`,
+    'create index oauth_clients_of_network on oauth_clients (network, created_at)',
   ],
 })
 
@@ -61,12 +72,11 @@ interface ClientHost {
 export async function registerClient(
   tx: Tx,
   { clock, random }: ClientHost,
-  client: Omit<OauthClient, 'client_id'>,
+  client: Omit<OauthClient, 'client_id'> & { readonly network: string },
 ): Promise<z.output<typeof RegisteredClient>> {
   const nowMs = clock.now()
   await execute(tx, 'delete from oauth_clients where expires_at <= $1', [timestamp(nowMs)])
-  if ((await oauthClients.count(tx)) >= REGISTRATIONS_MAX)
-    refuse('rate_limited', 'this server has too many registered clients', 'try again tomorrow')
+  await makeRoom(tx, REGISTRATIONS, client.network)
   const row = {
     client_id: `client-${uuidv7(clock, random)}`,
     ...client,

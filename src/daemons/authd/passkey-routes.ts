@@ -3,6 +3,7 @@ import type { Context, Handler, Hono } from 'hono'
 import { z } from 'zod'
 import { accounts, type ConfirmedAccount, localAccount } from '../../core/people/accounts.ts'
 import { listPasskeys, Passkey, passkeys } from '../../core/people/passkeys.ts'
+import { clientNetwork } from '../../lib/http/client-network.ts'
 import { readJsonObject } from '../../lib/http/http.ts'
 import { ownPath } from '../../lib/http/own-path.ts'
 import type { Log } from '../../lib/log/log.ts'
@@ -19,7 +20,7 @@ import { clientAddressOf } from '../http/request-middleware.ts'
 import { isFormToken } from '../http/session-cookie.ts'
 import { browserName, inviteTokenOf, type SignInContext, signedInDestination, startSession } from '../http/sign-in.ts'
 import { findSignedIn, isRecent, type SignedIn } from '../http/signed-in.ts'
-import { type AttemptLimits, addressKey } from './attempt-limits.ts'
+import type { AttemptLimits } from './attempt-limits.ts'
 import { challengeCookie, createChallenge, readChallenge } from './passkey-challenge.ts'
 import { PASSKEY_SCRIPT } from './passkey-section.ts'
 import {
@@ -77,7 +78,7 @@ function limitFailures(handle: typeof signIn): typeof signIn {
     try {
       return await handle(context, c)
     } catch (error) {
-      if (error instanceof Refusal) context.limits.byAddress.take(addressKey(clientAddressOf(c)))
+      if (error instanceof Refusal) context.limits.byAddress.take(clientNetwork(clientAddressOf(c)))
       throw error
     }
   }

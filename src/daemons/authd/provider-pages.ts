@@ -2,6 +2,7 @@
 import type { Context, Hono } from 'hono'
 import { ZodError } from 'zod'
 import type { ConfirmedAccount } from '../../core/people/accounts.ts'
+import { clientNetwork } from '../../lib/http/client-network.ts'
 import { prefersHtml, problemOf } from '../../lib/http/http.ts'
 import { ownPath } from '../../lib/http/own-path.ts'
 import { Refusal, type RefusalCode, refuse } from '../../lib/refusal.ts'
@@ -18,7 +19,7 @@ import {
   startSession,
 } from '../http/sign-in.ts'
 import { linkAccount, mustBeLinkRequest } from './account-links.ts'
-import { type AttemptLimits, accountKey, addressKey } from './attempt-limits.ts'
+import { type AttemptLimits, accountKey } from './attempt-limits.ts'
 import {
   attemptCookie,
   clearedAttemptCookie,
@@ -85,7 +86,7 @@ function redirectUri(webBase: string, { name }: SignInProvider): string {
 
 async function finishSignIn(context: ProviderContext, c: Context, provider: SignInProvider): Promise<Response> {
   const { host, limits } = context
-  limits.byAddress.take(addressKey(clientAddressOf(c)))
+  limits.byAddress.take(clientNetwork(clientAddressOf(c)))
   const attempt = readAttempt(host, provider.name, c.req.header('Cookie'))
   const response = attempt
     ? await finishAttempt(context, c, provider, attempt)

@@ -2,6 +2,7 @@
 import type { Context, Hono } from 'hono'
 import { localAccount } from '../../core/people/accounts.ts'
 import { findSignInLink } from '../../core/people/sign-in-links.ts'
+import { clientNetwork } from '../../lib/http/client-network.ts'
 import { ownPath } from '../../lib/http/own-path.ts'
 import { callVerb } from '../../registry/call.ts'
 import { refuseSignInLink, sessionsResource } from '../../resources/sessions.ts'
@@ -14,7 +15,6 @@ import { clientAddressOf } from '../http/request-middleware.ts'
 import { clearedSessionCookie } from '../http/session-cookie.ts'
 import { type SignInContext, signedInDestination, signedInResponse, startSession } from '../http/sign-in.ts'
 import { findSignedIn } from '../http/signed-in.ts'
-import { addressKey } from './attempt-limits.ts'
 import { PASSKEY_SCRIPT, passkeySection } from './passkey-section.ts'
 import type { ProviderContext } from './provider-pages.ts'
 import { startPath } from './provider-paths.ts'
@@ -83,7 +83,7 @@ async function useLink(context: ProviderContext, c: Context): Promise<Response> 
   const sub = await host.engine.read((tx) => findSignInLink(tx, token, host.clock.now()))
   if (sub === undefined) {
     // Only wrong links count, so that others behind the same proxy can use theirs.
-    limits.byAddress.take(addressKey(clientAddressOf(c)))
+    limits.byAddress.take(clientNetwork(clientAddressOf(c)))
     refuseSignInLink()
   }
   const started = await startSession(context, c, { account: localAccount(sub), method: 'link', linkToken: token })

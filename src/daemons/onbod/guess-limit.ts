@@ -1,6 +1,7 @@
 // Limits guesses of invite tokens per client address. Valid tokens are not counted.
 
 import type { Clock } from '../../lib/clock.ts'
+import { clientNetwork } from '../../lib/http/client-network.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { TokenBucket } from '../../lib/token-bucket.ts'
 
@@ -19,12 +20,12 @@ export class GuessLimit {
 
   /** Refuses an address that has guessed too often. */
   check(address: string | undefined): void {
-    const waitMs = this.#buckets.get(networkOf(address))?.waitMs(this.#clock.now()) ?? 0
+    const waitMs = this.#buckets.get(clientNetwork(address))?.waitMs(this.#clock.now()) ?? 0
     if (waitMs > 0) refuse('rate_limited', 'too many invalid invites', `try again in ${Math.ceil(waitMs / 1000)} s`)
   }
 
   count(address: string | undefined): void {
-    const [key, now] = [networkOf(address), this.#clock.now()]
+    const [key, now] = [clientNetwork(address), this.#clock.now()]
     const bucket = this.#buckets.get(key) ?? new TokenBucket({ count: GUESSES_PER_MINUTE, windowMs: WINDOW_MS }, now)
     bucket.take(now)
     this.#buckets.set(key, bucket)
@@ -32,9 +33,4 @@ export class GuessLimit {
     for (const [other, each] of this.#buckets) if (each.isFull(now)) this.#buckets.delete(other)
     if (this.#buckets.size > ADDRESSES_MAX) this.#buckets.clear()
   }
-}
-
-/** One IPv6 client has a whole /64 network. */
-function networkOf(address = ''): string {
-  return address.includes(':') ? address.split(':').slice(0, 4).join(':') : address
 }

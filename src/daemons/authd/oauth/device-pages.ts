@@ -15,6 +15,7 @@ import { messagePage, renderPage } from '../../../web/pages/page.ts'
 import { type FormFields, readForm } from '../../http/form-request.ts'
 import { mcpAudience } from '../../http/mcp-resource.ts'
 import { sendPage } from '../../http/page-response.ts'
+import { clientAddressOf } from '../../http/request-middleware.ts'
 import { personForm, personPage, type SignedIn } from '../../http/signed-in.ts'
 import { accountKey } from '../attempt-limits.ts'
 import { grantedScope, isMcpOnly, requestedAudience } from './audiences.ts'
@@ -51,7 +52,7 @@ async function requestDevice({ host }: OauthContext, c: Context, fields: FormFie
   if (!grant_types.includes(DEVICE_GRANT))
     throw new OauthError('unauthorized_client', `the client has not registered the grant type ${DEVICE_GRANT}`)
   const aud = requestedAudience(host, fields) ?? mcpAudience(host)
-  const request = { client_id, client_name, aud, scope: grantedScope(fields) }
+  const request = { client_id, client_name, aud, scope: grantedScope(fields), address: clientAddressOf(c) }
   const codes = await callVerb(clientRequest(host, c), oauthClientsResource.verbs.request_device, request)
   const page = `${host.webBase}${DEVICE_PATH}`
   return jsonResponse({

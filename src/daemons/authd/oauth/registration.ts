@@ -6,6 +6,7 @@ import { parseRedirectUri } from '../../../core/people/redirect-uri.ts'
 import { readJsonObject } from '../../../lib/http/http.ts'
 import { callVerb } from '../../../registry/call.ts'
 import { oauthClientsResource } from '../../../resources/oauth-clients.ts'
+import { clientAddressOf } from '../../http/request-middleware.ts'
 import { cleanClientName, supportedGrants } from './client-metadata.ts'
 import { clientRequest, type OauthContext } from './oauth-context.ts'
 import { allowEveryOrigin, jsonResponse, OauthError, oauthHandler } from './oauth-response.ts'
@@ -40,6 +41,7 @@ export function mountRegistration(app: Hono, { host, limits }: OauthContext): vo
         client_name: cleanClientName(client_name),
         redirect_uris,
         grant_types: supportedGrants(grant_types.filter((grant) => GRANT_TYPES.includes(grant))),
+        address: clientAddressOf(c),
       })
       const answer = {
         client_id: client.client_id,

@@ -1,8 +1,9 @@
 // Limits of requests that strangers can send to the OAuth endpoints, per client address, in the memory of this process.
 import type { Context } from 'hono'
 import type { Clock } from '../../../lib/clock.ts'
+import { clientNetwork } from '../../../lib/http/client-network.ts'
 import { clientAddressOf } from '../../http/request-middleware.ts'
-import { AttemptLimiter, addressKey } from '../attempt-limits.ts'
+import { AttemptLimiter } from '../attempt-limits.ts'
 
 const MINUTE_MS = 60_000
 
@@ -27,5 +28,5 @@ export function openOauthLimits(clock: Clock): OauthLimits {
 }
 
 export function limitAddress(limiter: AttemptLimiter, c: Context): void {
-  limiter.take(addressKey(clientAddressOf(c)))
+  limiter.take(clientNetwork(clientAddressOf(c)))
 }
