@@ -205,6 +205,8 @@ async function callOauth({ host, as, cli }: TestHost): Promise<void> {
   const { refresh_token } = await cli.call(exchange_code, { client_id, redirect_uri, code, code_verifier })
   await cli.call(refresh, { client_id, refresh_token, is_allowed: true })
   await host.engine.transaction((tx) => takeChallenge(tx, 'challenge', 2, 1))
+  // Without a session it is refused, which is audited.
+  await assert.rejects(as({ kind: 'person', sub: 'local:ada' }).call(allow, grant))
   const pending = { ...REGISTRATIONS, unused: 'true', max: 1, networkMax: 0 }
   for (const rows of [pending, { ...DEVICE_CODES, max: 1, networkMax: 0 }])
     await host.engine.transaction((tx) => makeRoom(tx, rows, ''))

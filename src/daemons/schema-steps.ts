@@ -74,5 +74,5 @@ export const SCHEMA_STEPS: Readonly<Record<string, number>> = {
   onboarding: 11,
   onboarding_gates: 1,
   invites: 2,
-  audit: 9,
+  audit: 10,
 }

@@ -239,6 +239,7 @@ const KeepSetting = DurationSetting.refine((ms) => ms === 0 || ms >= KEEP_MIN_MS
 export const RETENTION_SETTINGS = {
   KEEP_MESSAGES: setting(KeepSetting, '0', 'how long messages are kept, at least 1h; 0 means forever'),
   KEEP_TURNS: setting(KeepSetting, '0', 'how long ended turns and their logs are kept, at least 1h; 0 means forever'),
+  KEEP_AUDIT: setting(KeepSetting, '9600h', 'how long audit rows are kept (400 days), at least 1h; 0 means forever'),
 } satisfies SettingDeclarations
 
 export const SEARCH_SETTINGS = {

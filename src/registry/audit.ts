@@ -1,13 +1,14 @@
-// The audit log: one row per mutation, in the same transaction. Of arguments that are write-only, are named like a secret or
+// The audit log: one row per mutation, in the same transaction, and one per refusal and minute. Of arguments that are write-only, are named like a secret or
 // are marked as content, a row has only the length; other values are redacted where they look like credentials.
 import { z } from 'zod'
 import { principalOf } from '../core/access/caller.ts'
 import { Reach } from '../core/access/reach.ts'
+import { type RetentionProgress, takeOld } from '../core/messages/retention.ts'
 import { containsContent, Timestamp } from '../core/values.ts'
 import { timestamp } from '../lib/clock.ts'
 import { redact, redactJson } from '../lib/log/redact.ts'
 import type { StoredRow, Tx } from '../store/engine.ts'
-import { query } from '../store/statement.ts'
+import { execute, integer, placeholders, query, text } from '../store/statement.ts'
 import { Table } from '../store/table.ts'
 import type { RequestContext } from './context.ts'
 import { encodeKey } from './url-key.ts'
@@ -32,8 +33,11 @@ export const Audit = z
     request_id: z.string().optional(),
     source_ip: z.string().optional(),
     reach: Reach.optional().describe("Reach of the agent's turn"),
+    count: z.int().optional().describe('Number of equal refusals within a minute, if there was more than one'),
   })
   .meta({ id: 'Audit' })
+
+type AuditRow = z.output<typeof Audit>
 
 export const audit = new Table({
   name: 'audit',
@@ -61,6 +65,7 @@ export const audit = new Table({
     'create index audit_of_actor on audit (actor, id)',
     'create index audit_of_category on audit (category, id)',
     'create index audit_of_folder on audit (folder, category, id)',
+    'alter table audit add column count integer',
   ],
 })
 
@@ -121,7 +126,7 @@ export async function writeAudit(
 ): Promise<void> {
   const { host, caller, face, requestId, sourceIp, turn, reach } = request
   const callerFolder = caller.kind === 'agent' || caller.kind === 'person' ? caller.folder : undefined
-  await audit.append(tx, {
+  const row: Omit<AuditRow, 'id'> = {
     created_at: timestamp(host.clock.now()),
     category: outcome.result === 'denied' ? 'authz' : 'mutation',
     action: verb.id,
@@ -139,7 +144,54 @@ export async function writeAudit(
     request_id: requestId,
     source_ip: sourceIp,
     reach,
-  })
+  }
+  // Changes are never merged: each has its own row.
+  if (outcome.result === 'denied' && (await countRepeat(tx, row, host.clock.now()))) return
+  await audit.append(tx, row)
+}
+
+/** Equal refusals within this time of the first one share its row. */
+const REPEAT_MS = 60_000
+/** How many of the last rows of the caller are compared. */
+const RECENT_ROWS = 200
+/** What equal refusals have in common. */
+const REPEATED = [
+  'category',
+  'action',
+  'key',
+  'surface',
+  'params_summary',
+  'error_msg',
+  'folder',
+  'turn_id',
+  'source_ip',
+  'reach',
+] as const
+
+/** Counts a refusal in the row of an equal one, of any process. Returns whether there is one. */
+async function countRepeat(tx: Tx, row: Omit<AuditRow, 'id'>, nowMs: number): Promise<boolean> {
+  const same = REPEATED.map((column, index) => `coalesce(${column}, '') = $${index + 3}`).join(' and ')
+  const recent = `select id, created_at, ${REPEATED.join(', ')} from audit where actor = $1 order by id desc limit ${RECENT_ROWS}`
+  const changed = await execute(
+    tx,
+    `update audit set count = coalesce(count, 1) + 1
+     where id = (select max(id) from (${recent}) recent where created_at > $2 and ${same})`,
+    [row.actor, timestamp(nowMs - REPEAT_MS), ...REPEATED.map((column) => row[column] ?? '')],
+  )
+  return changed > 0
+}
+
+/** Removes the oldest rows, in the order of their ids, up to the first that is too new. */
+export async function removeAudit(
+  tx: Tx,
+  { before, after, limit }: { readonly before: number; readonly after: number; readonly limit: number },
+): Promise<RetentionProgress<number>> {
+  const oldest = 'select id, created_at from audit where id > $1 order by id limit $2'
+  const rows = await query(tx, { id: integer, created_at: text }, oldest, [after, limit])
+  const { old, next } = takeOld(rows, ({ created_at }) => created_at < timestamp(before), limit)
+  const ids = old.map(({ id }) => id)
+  if (ids.length > 0) await execute(tx, `delete from audit where id in (${placeholders(ids.length)})`, ids)
+  return { removed: ids.length, ...(next ? { next: next.id } : {}) }
 }
 
 /** The row's key from the input or the reply; else the first argument. */

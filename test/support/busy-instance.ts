@@ -5,6 +5,7 @@ import { groups } from '../../src/core/groups/groups.ts'
 import { removeMessages, removeSessions, removeTurns } from '../../src/core/messages/retention.ts'
 import { DAEMON_NAMES } from '../../src/daemons/settings.ts'
 import { timestamp } from '../../src/lib/clock.ts'
+import { removeAudit } from '../../src/registry/audit.ts'
 import { auditResource } from '../../src/resources/audit.ts'
 import { conversationsResource } from '../../src/resources/conversations.ts'
 import { groupsResource } from '../../src/resources/groups.ts'
@@ -127,6 +128,7 @@ export async function runBusyInstance(t: TestContext, engine: EngineName, turns:
   )
   const removedTurns = await host.engine.transaction((tx) => removeTurns(tx, { ...old, after: '' }))
   const sessions = await host.engine.transaction((tx) => removeSessions(tx, { ...old, after: 0 }))
+  await host.engine.transaction((tx) => removeAudit(tx, { ...old, after: 0 }))
   assert.deepEqual([removed, removedTurns.removed, sessions.removed], [100, 100, 100])
   await s.close()
   return { store, statements }

@@ -86,7 +86,8 @@ function makeAuditTable(rows: readonly AuditRow[]): PrintedTable<AuditRow> {
       ACTION: ({ action }) => action,
       KEY: ({ key }) => key || '-',
       FOLDER: ({ folder = '-' }) => folder,
-      DETAIL: ({ error_msg, params_summary }) => error_msg ?? params_summary,
+      DETAIL: ({ error_msg, params_summary, count }) =>
+        `${error_msg ?? params_summary}${count === undefined ? '' : ` (${count} times)`}`,
     },
     empty: 'no audit entries',
   }

@@ -1,5 +1,5 @@
 // Retention: removes old messages with their rows, and old turns with their frames, in small steps. Messages that wait, run
-// or are not delivered stay, as do costs and the audit log.
+// or are not delivered stay, as do costs.
 import { timestamp } from '../../lib/clock.ts'
 import type { Dialect, Tx } from '../../store/engine.ts'
 import { execute, flag, integer, optional, placeholders, query, text } from '../../store/statement.ts'
@@ -169,7 +169,11 @@ export async function removeSessions(
 }
 
 /** The rows before the first that is not old; `next` is the last of them if there may be more. */
-function takeOld<Row>(rows: readonly Row[], isOld: (row: Row) => boolean, limit: number): { old: Row[]; next?: Row } {
+export function takeOld<Row>(
+  rows: readonly Row[],
+  isOld: (row: Row) => boolean,
+  limit: number,
+): { old: Row[]; next?: Row } {
   const end = rows.findIndex((row) => !isOld(row))
   const old = end < 0 ? [...rows] : rows.slice(0, end)
   const next = end < 0 && rows.length === limit ? old.at(-1) : undefined

@@ -1,4 +1,4 @@
-// runed: has the turns of agents run, and removes old messages, turns and logs.
+// runed: has the turns of agents run, and removes old messages, turns, logs and audit rows.
 import { describeCells } from '../../cell/describe.ts'
 import { defineDaemon } from '../daemon.ts'
 import { RETENTION_SETTINGS } from '../settings.ts'
@@ -29,7 +29,7 @@ export const runed = defineDaemon({
       await executeTurns({ ...context, entry }, layout, settings)
     }
     defer(startTurnLogRetention({ host, layout, log }))
-    const { KEEP_MESSAGES: keepMessagesMs, KEEP_TURNS: keepTurnsMs } = settings
-    defer(startRetention({ host, layout, log, keepMessagesMs, keepTurnsMs }))
+    const { KEEP_MESSAGES: keepMessagesMs, KEEP_TURNS: keepTurnsMs, KEEP_AUDIT: keepAuditMs } = settings
+    defer(startRetention({ host, layout, log, keepMessagesMs, keepTurnsMs, keepAuditMs }))
   },
 })

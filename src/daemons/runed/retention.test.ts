@@ -9,6 +9,7 @@ import { messages } from '../../core/messages/messages.ts'
 import { turnLogFile } from '../../core/turns/turn-log-files.ts'
 import { turns } from '../../core/turns/turns.ts'
 import { readSettings, sourceOf } from '../../lib/settings.ts'
+import { audit } from '../../registry/audit.ts'
 import { RETENTION_SETTINGS } from '../settings.ts'
 import { type RetentionOptions, removeExpired, startRetention } from './retention.ts'
 
@@ -20,7 +21,15 @@ async function opened(t: TestContext, changes: Partial<RetentionOptions> = {}) {
   const layout = on.host.layout ?? assert.fail('it has no files')
   const logged: object[] = []
   const log = { info: (what: object) => void logged.push(what), warn: (what: object) => assert.fail(String(what)) }
-  const options = { host: on.host, layout, log, keepMessagesMs: KEEP_MS, keepTurnsMs: KEEP_MS, ...changes }
+  const options = {
+    host: on.host,
+    layout,
+    log,
+    keepMessagesMs: KEEP_MS,
+    keepTurnsMs: KEEP_MS,
+    keepAuditMs: 0,
+    ...changes,
+  }
   const dirs = groupDirs(layout, 'main')
   mkdirSync(dirs.logs, { recursive: true })
   return {
@@ -51,6 +60,23 @@ test('old messages and turns are removed with the logs of the runs', async (t) =
   assert.deepEqual(await on.left(), [0, 1])
   assert.deepEqual([existsSync(old), existsSync(young)], [false, true])
   assert.deepEqual(on.logged, [{ messages: 2, turns: 1 }])
+})
+
+test('audit rows are kept for 400 days unless KEEP_AUDIT says otherwise', async (t) => {
+  const KEEP_AUDIT_MS = readSettings(RETENTION_SETTINGS, []).KEEP_AUDIT
+  assert.equal(KEEP_AUDIT_MS, 400 * DAY_MS)
+  const on = await opened(t, { keepMessagesMs: 0, keepTurnsMs: 0, keepAuditMs: KEEP_AUDIT_MS, stepRows: 2 })
+  for (const folder of ['a', 'b', 'c', 'd', 'e']) await on.groups(folder)
+  const left = () => on.read((tx) => audit.count(tx))
+  const rows = await left()
+  assert.ok(rows >= 5)
+  on.clock.advance(KEEP_AUDIT_MS)
+  await removeExpired(on.options, new AbortController().signal)
+  assert.equal(await left(), rows)
+  on.clock.advance(1)
+  await removeExpired(on.options, new AbortController().signal)
+  assert.equal(await left(), 0)
+  assert.deepEqual(on.logged, [{ audit: rows }])
 })
 
 test('runs periodically until it is stopped, and stops between two steps', async (t) => {

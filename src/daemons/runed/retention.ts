@@ -1,9 +1,10 @@
-// Removes messages and turns that are older than KEEP_MESSAGES and KEEP_TURNS, in small steps with long pauses, so that
+// Removes messages, turns and audit rows that are older than KEEP_MESSAGES, KEEP_TURNS and KEEP_AUDIT, in small steps with long pauses, so that
 // incoming messages take precedence. Several processes may run it.
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Layout } from '../../core/layout.ts'
 import { type RetentionProgress, removeMessages, removeSessions, removeTurns } from '../../core/messages/retention.ts'
 import type { Log } from '../../lib/log/log.ts'
+import { removeAudit } from '../../registry/audit.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { startPeriodicJob } from '../process/periodic-job.ts'
 import { removeTurnLogs } from './turn-logs.ts'
@@ -15,6 +16,7 @@ export interface RetentionOptions {
   /** 0 means forever. */
   readonly keepMessagesMs: number
   readonly keepTurnsMs: number
+  readonly keepAuditMs: number
   /** Rows per transaction. */
   readonly stepRows?: number
   readonly firstMs?: number
@@ -29,19 +31,19 @@ const PAUSE_FACTOR = 4
 const PAUSE_MIN_MS = 20
 
 export function startRetention(options: RetentionOptions): () => Promise<void> {
-  const { keepMessagesMs, keepTurnsMs } = options
-  if (keepMessagesMs === 0 && keepTurnsMs === 0) return async () => {}
+  const { keepMessagesMs, keepTurnsMs, keepAuditMs } = options
+  if (keepMessagesMs === 0 && keepTurnsMs === 0 && keepAuditMs === 0) return async () => {}
   return startPeriodicJob({
     firstMs: options.firstMs ?? FIRST_MS,
     everyMs: EVERY_MS,
     run: (signal) => removeExpired(options, signal),
-    onError: (error) => options.log.warn({ err: error }, 'cannot remove expired messages and turns'),
+    onError: (error) => options.log.warn({ err: error }, 'cannot remove expired messages, turns and audit rows'),
   })
 }
 
 /** Removes all that is expired now; stops between two steps when aborted. */
 export async function removeExpired(options: RetentionOptions, signal: AbortSignal): Promise<void> {
-  const { host, layout, log, keepMessagesMs, keepTurnsMs, stepRows: limit = STEP_ROWS } = options
+  const { host, layout, log, keepMessagesMs, keepTurnsMs, keepAuditMs, stepRows: limit = STEP_ROWS } = options
   const { engine, clock } = host
   const now = clock.now()
   const messages = await inSteps(signal, keepMessagesMs, 0, (after) =>
@@ -55,8 +57,12 @@ export async function removeExpired(options: RetentionOptions, signal: AbortSign
   await inSteps(signal, keepTurnsMs, 0, (after) =>
     engine.transaction((tx) => removeSessions(tx, { before: now - keepTurnsMs, after, limit })),
   )
+  const audit = await inSteps(signal, keepAuditMs, 0, (after) =>
+    engine.transaction((tx) => removeAudit(tx, { before: now - keepAuditMs, after, limit })),
+  )
   if (messages + turns > 0)
     log.info({ messages, turns }, 'removed messages and turns older than KEEP_MESSAGES and KEEP_TURNS')
+  if (audit > 0) log.info({ audit }, 'removed audit rows older than KEEP_AUDIT')
 }
 
 async function inSteps<Cursor>(

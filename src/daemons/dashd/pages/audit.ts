@@ -90,8 +90,8 @@ function auditTable(view: PageView, rows: readonly AuditRow[], next: string | un
       {
         label: 'Detail',
         isProse: true,
-        cell: ({ id, error_msg, params_summary }) => textBlock(`detail-${id}`, error_msg ?? params_summary),
-        value: ({ error_msg, params_summary }) => error_msg ?? params_summary,
+        cell: (row) => textBlock(`detail-${row.id}`, detailOf(row)),
+        value: detailOf,
       },
       {
         label: 'Turn',
@@ -103,4 +103,8 @@ function auditTable(view: PageView, rows: readonly AuditRow[], next: string | un
     empty: { text: 'No entries match.', command: `svc audit ${view.host.instance}` },
     next,
   })
+}
+
+function detailOf({ error_msg, params_summary, count }: AuditRow): string {
+  return `${error_msg ?? params_summary}${count === undefined ? '' : ` (${count} times)`}`
 }
