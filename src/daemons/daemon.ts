@@ -21,12 +21,13 @@ import { type Credentials, requestAuthenticator } from './http/credentials.ts'
 import type { LocalDaemon, Peers } from './http/peers.ts'
 import type { RawHandler } from './http/raw-request.ts'
 import { requestMiddleware } from './http/request-middleware.ts'
+import { limitCalls } from './http/rest-call-limit.ts'
 import { type MetricsPage, PROCESS_HEADER } from './process/metrics-page.ts'
 import type { ProcessEntry } from './process/process-entry.ts'
 import type { RunnerProcess } from './process/runner-process.ts'
 import type { StoreHealthCheck } from './process/store-health.ts'
 import type { SuspectHandling } from './process/suspect-handling.ts'
-import { type DaemonName, TRUSTED_PROXY_SETTINGS } from './settings.ts'
+import { type DaemonName, REST_SETTINGS, TRUSTED_PROXY_SETTINGS } from './settings.ts'
 
 /** Passed to `start` of a daemon. */
 export interface DaemonContext {
@@ -126,7 +127,8 @@ export async function openDaemon(daemon: DaemonDefinition, shared: ProcessContex
   app.notFound(createNotFoundHandler(app))
   mountDescription(app, () => openapiText(name, resources, API_DESCRIPTIONS[name]))
   mountHealthAndMetrics(app, { daemon, ...shared })
-  mountRest(app, resources, requestAuthenticator(host))
+  const { REST_CALLS_PER_SECOND } = readSettings(REST_SETTINGS, shared.sources)
+  mountRest(app, resources, limitCalls(host, REST_CALLS_PER_SECOND, requestAuthenticator(host)))
   const opened = new AsyncDisposableStack()
   let rawHandler: RawHandler | undefined
   try {

@@ -87,6 +87,15 @@ export const TRUSTED_PROXY_SETTINGS = {
   ),
 } satisfies SettingDeclarations
 
+/** Of the daemons that serve REST. */
+export const REST_SETTINGS = {
+  REST_CALLS_PER_SECOND: setting(
+    CountSetting,
+    '50',
+    'REST calls per second of one person to one daemon, ten times as many for operators; 0 means no limit',
+  ),
+} satisfies SettingDeclarations
+
 /** Of proxyd, whose routes may depend on settings that only other containers have. */
 export const ROUTE_SETTINGS = {
   SETTINGS_SET: setting(
@@ -351,6 +360,7 @@ export function readAgentLimits(sources: readonly SettingSource[]): AgentLimits 
 export const ALL_SETTINGS: SettingDeclarations = {
   ...INSTANCE_SETTINGS,
   ...TRUSTED_PROXY_SETTINGS,
+  ...REST_SETTINGS,
   ...ROUTE_SETTINGS,
   ...CONTAINER_SETTINGS,
   ...SIGN_IN_SETTINGS,

@@ -56,9 +56,9 @@ const keysOf = (...declared: readonly SettingDeclarations[]): readonly string[] 
 
 const { ASSISTANT_NAME, SECRETS_KEY } = INSTANCE_SETTINGS
 
-/** Of every daemon: to open the store, to write its log, the host name in links, and proxyd as a trusted proxy. */
+/** Of every daemon: to open the store, to write its log, the host name in links, proxyd as a trusted proxy, and limits of REST. */
 export const SHARED_KEYS: readonly string[] = [
-  ...['DATABASE_URL', 'TZ', 'LOG_LEVEL', 'METRICS_ENABLED', 'WEB_HOST', 'TRUSTED_PROXIES'],
+  ...['DATABASE_URL', 'TZ', 'LOG_LEVEL', 'METRICS_ENABLED', 'WEB_HOST', 'TRUSTED_PROXIES', 'REST_CALLS_PER_SECOND'],
 ]
 
 /** Of the daemons that serve tools: their limits, and how they reach adapters and the speech service. */

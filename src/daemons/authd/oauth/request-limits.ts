@@ -2,8 +2,8 @@
 import type { Context } from 'hono'
 import type { Clock } from '../../../lib/clock.ts'
 import { clientNetwork } from '../../../lib/http/client-network.ts'
+import { AttemptLimiter } from '../../http/attempt-limiter.ts'
 import { clientAddressOf } from '../../http/request-middleware.ts'
-import { AttemptLimiter } from '../attempt-limits.ts'
 
 const MINUTE_MS = 60_000
 
