@@ -24,6 +24,8 @@ const key = (...parts: string[]): string => encodeURIComponent(encodeKey(parts))
 
 const EVERY = '401 200/0 200/0 200/1 200/2'
 const FOLDER = '401 403 403 200 200'
+/** Callers who cannot list the row are not told that it exists. */
+const HIDDEN = '401 404 404 200 200'
 const OPERATORS = '401 403 403 403 200'
 
 const MATRIX: Record<string, Row> = {
@@ -31,8 +33,8 @@ const MATRIX: Record<string, Row> = {
 
   list_routes: ['GET /v1/routes', EVERY],
   create_routes: ['POST /v1/routes', '401 403 403 201 201', { seq: 1, target: 'team' }],
-  update_routes: ['PATCH /v1/routes/1', FOLDER, { seq: 7 }],
-  delete_routes: ['DELETE /v1/routes/1', FOLDER],
+  update_routes: ['PATCH /v1/routes/1', HIDDEN, { seq: 7 }],
+  delete_routes: ['DELETE /v1/routes/1', HIDDEN],
 
   list_web_routes: ['GET /v1/web_routes', EVERY],
   create_web_routes: [
@@ -40,7 +42,7 @@ const MATRIX: Record<string, Row> = {
     '401 403 403 201 201',
     { path_prefix: '/pub/team/new/', access: 'public', folder: 'team' },
   ],
-  update_web_routes: [`PATCH /v1/web_routes/${key('/pub/team/')}`, FOLDER, { access: 'deny' }],
+  update_web_routes: [`PATCH /v1/web_routes/${key('/pub/team/')}`, HIDDEN, { access: 'deny' }],
   // 404 instead of 403: the owner of a path is not disclosed.
   delete_web_routes: [`DELETE /v1/web_routes/${key('/pub/team/')}`, '401 404 404 204 204'],
 
@@ -69,8 +71,8 @@ const MATRIX: Record<string, Row> = {
   list_installed_packages: ['GET /v1/installed_packages', '401 200/0 200/0 200/1 200/3'],
 
   list_scheduled_tasks: ['GET /v1/tasks', '401 200/0 200/5 200/5 200/20'],
-  update_scheduled_tasks: ['PATCH /v1/tasks/team-mem-0', FOLDER, { status: 'paused' }],
-  delete_scheduled_tasks: ['DELETE /v1/tasks/team-mem-0', FOLDER],
+  update_scheduled_tasks: ['PATCH /v1/tasks/team-mem-0', HIDDEN, { status: 'paused' }],
+  delete_scheduled_tasks: ['DELETE /v1/tasks/team-mem-0', HIDDEN],
 
   list_audit: ['GET /v1/audit?category=authz', '401 200/0 200/0 200/1 200/2'],
 
