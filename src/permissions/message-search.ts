@@ -1,5 +1,6 @@
 // Full-text search for people at the dashboard. The index is asked outside the transaction, with the rights of the person;
 // the rows that it found are read, and the rights checked again, in the transaction.
+import { principalOf } from '../core/access/caller.ts'
 import { isRestrictedWithin } from '../core/access/policy.ts'
 import { ceilToMillisecond } from '../core/chats/time-cursor.ts'
 import { groups } from '../core/groups/groups.ts'
@@ -49,6 +50,7 @@ export async function findMessages(request: RequestContext, tool: string, query:
     return await index.search({
       ...{ query: query.query, below, jid, sender, limit: HITS_MAX, reach: roots, except },
       since: since === undefined ? undefined : ceilToMillisecond(since),
+      requester: principalOf(caller),
     })
   } catch (error) {
     // Only the tool `find_messages` passes on the message of the engine.

@@ -1,5 +1,6 @@
 // Full-text search of messages.
 import { z } from 'zod'
+import { principalOf } from '../core/access/caller.ts'
 import { isToolDenied } from '../core/access/policy.ts'
 import { mayReachFolder, ROOT_FOLDER } from '../core/access/tiers.ts'
 import { CursorTime, ceilToMillisecond } from '../core/chats/time-cursor.ts'
@@ -63,7 +64,7 @@ export const searchTools: readonly NamedVerb[] = [
     },
     isReadOnly: true,
     run: searchScope,
-    finish: ({ host }, scope, input) => search(host, scope, input),
+    finish: ({ host, caller }, scope, input) => search(host, principalOf(caller), scope, input),
   }),
 ]
 
@@ -102,7 +103,12 @@ async function isUnrestricted({ caller, tool, params, policy }: Context): Promis
   return !isToolDenied(await policy(), caller.folder, { tool, scope, params })
 }
 
-async function search(host: InstanceHost, { scope, reach, except, maySee }: SearchScope, input: SearchInput) {
+async function search(
+  host: InstanceHost,
+  requester: string,
+  { scope, reach, except, maySee }: SearchScope,
+  input: SearchInput,
+) {
   const { query, sender, since, limit } = input
   const index = host.search ?? refuse('unavailable', 'this process has no search index')
   const request: SearchRequest = {
@@ -111,6 +117,7 @@ async function search(host: InstanceHost, { scope, reach, except, maySee }: Sear
     sender,
     since: since === undefined ? undefined : ceilToMillisecond(since),
     limit,
+    requester,
     reach,
     except,
   }

@@ -57,7 +57,8 @@ class MessageSearch implements SearchIndex {
     // `find` returns undefined if another process has updated the index or it was damaged: update and search again.
     for (let attempt = 0; !found && attempt < ATTEMPTS; attempt++) {
       await this.#waitForUpdate(deadline - performance.now())
-      found = await this.#text.find(toTextQuery(request, this.#position), deadline - performance.now())
+      const query = toTextQuery(request, this.#position)
+      found = await this.#text.find(query, deadline - performance.now(), request.requester)
       if (!found) this.#position = undefined
     }
     return (found ?? refuse('unavailable', BUILDING)).map(({ name, place, path, author, at, snippet, rank }) => ({

@@ -12,6 +12,8 @@ export interface SearchRequest {
   /** RFC 3339, inclusive. */
   readonly since?: string | undefined
   readonly limit: number
+  /** The principal that searches: each waits in a queue of its own. */
+  readonly requester?: string | undefined
   /** Folders, with their children, that the caller may read; absent: all. */
   readonly reach?: readonly string[] | undefined
   /** Folders that a deny rule excludes from `reach`. */

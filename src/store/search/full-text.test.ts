@@ -42,8 +42,8 @@ async function openFilled(t: TestContext, contents: readonly (string | Uint8Arra
   const index = new FullTextIndex(path)
   t.after(() => index.close())
   await index.update(createUpdate(contents))
-  const find = async (query: string, deadlineMs = DEADLINE_MS) =>
-    ((await index.find(createQuery(query), deadlineMs)) ?? assert.fail('the index is at another mark')).map(
+  const find = async (query: string, deadlineMs = DEADLINE_MS, requester?: string) =>
+    ((await index.find(createQuery(query), deadlineMs, requester)) ?? assert.fail('the index is at another mark')).map(
       ({ name }) => name,
     )
   return { path, index, find }
@@ -121,6 +121,24 @@ test('serves other searches during a slow one, each until its own deadline', asy
   for (const end of await ended)
     assert.ok(end.status === 'rejected' && end.reason.message === 'the search is closing', JSON.stringify(end))
   await assert.rejects(find('needle'), isRefusal('unavailable', 'the search is closing'))
+})
+
+test('slow searches of one requester neither fail nor delay those of others', async (t) => {
+  const { find, index } = await openFilled(t, ['needle', ...SLOW_DOCUMENTS])
+  await find('needle')
+  const slow = Array.from({ length: 10 }, () => find(SLOW_QUERY, DEADLINE_MS, 'github:1'))
+  const ended = Promise.allSettled(slow)
+  for (let count = 0; count < 3; count++)
+    for (const requester of ['github:2', 'github:3', 'github:2'])
+      assert.deepEqual(await Promise.race([...slow, find('needle', DEADLINE_MS, requester)]), ['m1'])
+  // Both processes are busy: the next free one is for the requester who has waited without being served.
+  const other = find(SLOW_QUERY, 300, 'github:4')
+  const waiting = [find('needle', DEADLINE_MS, 'github:1'), find('needle', DEADLINE_MS, 'github:2')]
+  for (const each of waiting) each.catch(() => {})
+  await assert.rejects(other, isRefusal('unavailable', 'the search took too long'))
+  assert.deepEqual(await Promise.race([...slow, waiting[1]]), ['m1'])
+  await index.close()
+  for (const end of await ended) assert.equal(end.status, 'rejected')
 })
 
 /** Finds the processes that search this file. */

@@ -64,8 +64,12 @@ export class FullTextIndex {
   }
 
   /** Returns undefined if the index is at another mark, updated by another process or rebuilt: update it and search again. */
-  async find(query: FullTextQuery, deadlineMs: number): Promise<readonly FullTextHit[] | undefined> {
-    const reply = await this.#search(query, deadlineMs)
+  async find(
+    query: FullTextQuery,
+    deadlineMs: number,
+    requester?: string,
+  ): Promise<readonly FullTextHit[] | undefined> {
+    const reply = await this.#search(query, deadlineMs, requester)
     if ('hits' in reply) return reply.hits
     if ('queryError' in reply) return refuse('invalid', reply.queryError)
     if ('syntaxError' in reply) throw new QuerySyntaxRefusal(reply.syntaxError)
@@ -88,9 +92,9 @@ export class FullTextIndex {
     await exited
   }
 
-  async #search(query: FullTextQuery, deadlineMs: number): Promise<FullTextReply> {
+  async #search(query: FullTextQuery, deadlineMs: number, requester: string | undefined): Promise<FullTextReply> {
     try {
-      return await this.#searches.find(query, deadlineMs)
+      return await this.#searches.find(query, deadlineMs, requester)
     } catch (error) {
       if (error instanceof Refusal) throw error
       return { error: String(error) }

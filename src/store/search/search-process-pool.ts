@@ -8,6 +8,8 @@ import type { FullTextQuery, FullTextReply } from './full-text-protocol.ts'
 
 /** Number of searches that run at once. */
 const PROCESSES = 2
+/** At least one process is left for others. */
+const PROCESSES_PER_REQUESTER = 1
 /** An idle process ends after this time. */
 const IDLE_MS = 60_000
 
@@ -20,21 +22,51 @@ const timeoutError = (): Refusal =>
 const busyError = (): Refusal =>
   new Refusal('unavailable', 'the search is busy with slow queries', 'try again in a minute')
 
+/** The person or folder that searches. */
+export type Requester = string | symbol
+
+interface WaitingSearch {
+  readonly requester: Requester
+  readonly process: PromiseWithResolvers<void>
+}
+
 export class SearchProcessPool {
   readonly #path: string
   readonly #idle = new Set<SearchProcess>()
   readonly #running = new Set<SearchProcess>()
-  readonly #waiting = new Set<PromiseWithResolvers<void>>()
+  readonly #waiting = new Set<WaitingSearch>()
+  /** Searches that have a process, by requester. */
+  readonly #started = new Map<Requester, number>()
+  /** When each requester with waiting searches last got a process. */
+  readonly #servedAt = new Map<Requester, number>()
+  #searches = 0
   #isClosed = false
 
   constructor(path: string) {
     this.#path = path
   }
 
-  /** The deadline includes the wait for a free process. */
-  async find(query: FullTextQuery, deadlineMs: number): Promise<FullTextReply> {
+  /**
+   * The deadline includes the wait for a free process. Requesters wait in turn, and none has all processes, so that slow
+   * searches of one do not make those of others fail. Searches without a requester count as one each.
+   */
+  async find(
+    query: FullTextQuery,
+    deadlineMs: number,
+    requester: Requester = Symbol('search'),
+  ): Promise<FullTextReply> {
     const deadline = performance.now() + deadlineMs
-    while (this.#running.size >= PROCESSES) await this.#waitForProcess(deadline - performance.now())
+    if (this.#isClosed) throw closingError()
+    if (this.#canStart(requester)) this.#start(requester)
+    else await this.#waitForProcess(requester, deadlineMs)
+    try {
+      return await this.#search(query, deadline)
+    } finally {
+      this.#end(requester)
+    }
+  }
+
+  async #search(query: FullTextQuery, deadline: number): Promise<FullTextReply> {
     if (this.#isClosed) throw closingError()
     const [searcher = this.#open()] = this.#idle
     this.#idle.delete(searcher)
@@ -45,15 +77,45 @@ export class SearchProcessPool {
       return reply
     } finally {
       this.#running.delete(searcher)
-      const [next] = this.#waiting
-      next?.resolve()
     }
+  }
+
+  #canStart(requester: Requester): boolean {
+    return this.#total() < PROCESSES && (this.#started.get(requester) ?? 0) < PROCESSES_PER_REQUESTER
+  }
+
+  #total(): number {
+    return [...this.#started.values()].reduce((sum, count) => sum + count, 0)
+  }
+
+  #start(requester: Requester): void {
+    this.#started.set(requester, (this.#started.get(requester) ?? 0) + 1)
+    this.#servedAt.set(requester, ++this.#searches)
+  }
+
+  /** Hands the process over at once, so that no later search takes it. */
+  #end(requester: Requester): void {
+    const left = (this.#started.get(requester) ?? 1) - 1
+    if (left > 0) this.#started.set(requester, left)
+    else this.#started.delete(requester)
+    const servedAt = (each: WaitingSearch): number => this.#servedAt.get(each.requester) ?? 0
+    const ready = [...this.#waiting].filter((each) => this.#canStart(each.requester))
+    const next = ready.sort((one, other) => servedAt(one) - servedAt(other))[0]
+    if (next) {
+      this.#waiting.delete(next)
+      this.#start(next.requester)
+      next.process.resolve()
+    }
+    for (const each of this.#servedAt.keys())
+      if (!this.#started.has(each) && ![...this.#waiting].some((waiting) => waiting.requester === each))
+        this.#servedAt.delete(each)
   }
 
   /** Ends running searches at once. */
   async close(): Promise<void> {
     this.#isClosed = true
-    for (const waiting of this.#waiting) waiting.reject(closingError())
+    for (const { process } of this.#waiting) process.reject(closingError())
+    this.#waiting.clear()
     await Promise.all([...this.#running, ...this.#idle].map((searcher) => searcher.end(closingError())))
   }
 
@@ -61,15 +123,20 @@ export class SearchProcessPool {
     return new SearchProcess(this.#path, this.#idle)
   }
 
-  async #waitForProcess(deadlineMs: number): Promise<void> {
-    const waiting = Promise.withResolvers<void>()
+  /** Resolves when the search has its process. */
+  async #waitForProcess(requester: Requester, deadlineMs: number): Promise<void> {
+    const waiting = { requester, process: Promise.withResolvers<void>() }
     this.#waiting.add(waiting)
-    const timer = setTimeout(() => waiting.reject(busyError()), Math.max(0, deadlineMs))
+    const timer = setTimeout(
+      () => {
+        if (this.#waiting.delete(waiting)) waiting.process.reject(busyError())
+      },
+      Math.max(0, deadlineMs),
+    )
     try {
-      await waiting.promise
+      await waiting.process.promise
     } finally {
       clearTimeout(timer)
-      this.#waiting.delete(waiting)
     }
   }
 }
