@@ -6,6 +6,7 @@ import { findRound, type Round } from '../../core/turns/rounds.ts'
 import { createIdGenerator } from '../../lib/clock.ts'
 import type { FaultHandler } from '../../lib/fault-boundary.ts'
 import { clientAddress, type TrustedProxyCheck } from '../../lib/http/client-address.ts'
+import { clientNetwork } from '../../lib/http/client-network.ts'
 import { prefersHtml } from '../../lib/http/http.ts'
 import { SSE_CONTENT_TYPE } from '../../lib/http/sse-writer.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
@@ -280,8 +281,9 @@ async function stream({ streams }: LinkRoutesOptions, request: LinkRequest, opti
   const { response, incoming } = request
   const { feed, after, token_hash, topic, folder, guard } = options
   const link = { key: latin1(token_hash), hash: token_hash }
-  streams.mustHaveCapacity(link.key)
+  const network = clientNetwork(request.client)
+  streams.mustHaveCapacity(link.key, network)
   request.startStream(STREAM_HEADERS)
   if (incoming.method === 'HEAD') return void response.end()
-  await streams.subscribe(feed, { response, after, topic, folder, link, guard, retryMs: RETRY_MS })
+  await streams.subscribe(feed, { response, after, topic, folder, link, network, guard, retryMs: RETRY_MS })
 }

@@ -327,6 +327,27 @@ test('too many streams of one link are 429, of all links 503; closed ones free t
   })
 })
 
+test('one client cannot keep others from the streams of a link: its oldest one gives way', async (t) => {
+  const s = await openLinkHost(t, { settings: { STREAMS_PER_LINK: '4', TRUSTED_PROXIES: '127.0.0.1' } })
+  const link = await s.mintChat()
+  const open = (address: string) => openStream(t, `${s.url('webd')}${link.chat}events`, { 'X-Forwarded-For': address })
+  // The addresses of a /64 are one client.
+  const greedy = [await open('2001:db8::1'), await open('2001:db8::2'), await open('2001:db8::3')]
+  greedy.push(await open('2001:db8::4'))
+  assert.equal((await open('2001:db8::5')).status, 429)
+  const [first, second] = [await open('192.0.2.1'), await open('192.0.2.2')]
+  assert.deepEqual([first.status, second.status], [200, 200])
+  for (const stream of greedy.slice(0, 2)) await stream.over()
+  // Four streams, two of them of the greedy client: a second one of another client would not be fairer, but a third client is.
+  assert.equal((await open('192.0.2.1')).status, 429)
+  assert.equal((await open('2001:db8::5')).status, 429)
+  assert.equal((await open('192.0.2.3')).status, 200)
+  await greedy[2]?.over()
+  assert.equal((await open('192.0.2.4')).status, 429)
+  for (const stream of [first, second]) stream.cut()
+  await until(async () => (await open('192.0.2.4')).status === 200)
+})
+
 test('a client that disconnects before its stream starts holds no slot', async (t) => {
   const s = await openLinkHost(t, { settings: { STREAMS_PER_LINK: '3' } })
   const link = await s.mintChat()
@@ -435,7 +456,7 @@ async function serveStreams(
     setImmediate(() => {
       // Corked, so that the body stays in this process.
       if (isHeld) response.socket?.cork()
-      void streams.subscribe(followed, { response, after: 0, link: { key: 'x', hash: new Uint8Array() } })
+      void streams.subscribe(followed, { response, after: 0, link: { key: 'x', hash: new Uint8Array() }, network: 'x' })
     })
   }).listen(0, '127.0.0.1')
   t.after(() => server.close())

@@ -48,6 +48,8 @@ export interface StreamSubscriber {
   /** Only events of this folder: another folder may have taken over the chat of a revoked link. */
   readonly folder?: string | undefined
   readonly link: { readonly key: string; readonly hash: Uint8Array }
+  /** Of the client (`clientNetwork`). */
+  readonly network: string
   /** Set for the chat of a person. */
   readonly guard?: StreamGuard | undefined
 }
@@ -87,7 +89,8 @@ export class Streams {
   readonly #feeds = new Map<string, OpenFeed>()
   /** Keys of feeds with a scheduled read. */
   readonly #scheduled = new Set<string>()
-  readonly #perLink = new Map<string, number>()
+  /** Oldest first. */
+  readonly #ofLink = new Map<string, Set<StreamSubscriber>>()
   readonly #subscribers = new Set<StreamSubscriber>()
   readonly #stops: (() => void)[] = []
   #isPolling = false
@@ -110,12 +113,30 @@ export class Streams {
     return this.#subscribers.size
   }
 
-  mustHaveCapacity(link: string): void {
-    const { all, perLink } = this.#limits
+  mustHaveCapacity(link: string, network: string): void {
+    const { all } = this.#limits
     if (this.#isClosed) refuse('unavailable', 'the server is stopping')
     if (all > 0 && this.#subscribers.size >= all) refuse('unavailable', 'too many open streams')
-    if (perLink > 0 && (this.#perLink.get(link) ?? 0) >= perLink)
+    if (this.#isFull(link) && !this.#findReplaceable(link, network))
       throw new Refusal('rate_limited', 'too many open streams of this link', 'close one, or poll')
+  }
+
+  #isFull(link: string): boolean {
+    const { perLink } = this.#limits
+    return perLink > 0 && (this.#ofLink.get(link)?.size ?? 0) >= perLink
+  }
+
+  /**
+   * The oldest stream of the network that has the most streams of the link, if it still has more than `network` afterwards:
+   * otherwise two networks would replace each other's streams without end.
+   */
+  #findReplaceable(link: string, network: string): StreamSubscriber | undefined {
+    const streams = this.#ofLink.get(link) ?? new Set()
+    const counts = new Map<string, number>()
+    for (const each of streams) counts.set(each.network, (counts.get(each.network) ?? 0) + 1)
+    const most = Math.max(...counts.values())
+    if (most - 1 <= (counts.get(network) ?? 0)) return undefined
+    return [...streams].find((each) => counts.get(each.network) === most)
   }
 
   /** Sends the backlog as fast as the client reads it, then adds the subscriber to the live feed and returns. */
@@ -205,15 +226,21 @@ export class Streams {
 
   #add(subscriber: StreamSubscriber): void {
     this.#subscribers.add(subscriber)
-    const { key } = subscriber.link
-    this.#perLink.set(key, (this.#perLink.get(key) ?? 0) + 1)
+    const { link, network } = subscriber
+    const replaced = this.#isFull(link.key) ? this.#findReplaceable(link.key, network) : undefined
+    const streams = this.#ofLink.get(link.key) ?? new Set()
+    this.#ofLink.set(link.key, streams.add(subscriber))
+    if (!replaced) return
+    // Its slot is free now, not only when the client has read the end.
+    streams.delete(replaced)
+    replaced.response.end()
   }
 
   #remove(key: string, subscriber: StreamSubscriber): void {
     if (!this.#subscribers.delete(subscriber)) return
-    const left = (this.#perLink.get(subscriber.link.key) ?? 1) - 1
-    if (left > 0) this.#perLink.set(subscriber.link.key, left)
-    else this.#perLink.delete(subscriber.link.key)
+    const streams = this.#ofLink.get(subscriber.link.key)
+    streams?.delete(subscriber)
+    if (streams?.size === 0) this.#ofLink.delete(subscriber.link.key)
     const feed = this.#feeds.get(key)
     feed?.subscribers.delete(subscriber)
     if (feed?.subscribers.size === 0) this.#feeds.delete(key)

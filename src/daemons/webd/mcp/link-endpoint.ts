@@ -7,6 +7,7 @@ import { groups } from '../../../core/groups/groups.ts'
 import { routeTokens } from '../../../core/links/route-tokens.ts'
 import { createMcpServer } from '../../../faces/mcp.ts'
 import { createToolList } from '../../../faces/tool-list.ts'
+import { clientNetwork } from '../../../lib/http/client-network.ts'
 import { SSE_CONTENT_TYPE } from '../../../lib/http/sse-writer.ts'
 import { publicRefusal, Refusal, refuse } from '../../../lib/refusal.ts'
 import type { InstanceHost } from '../../../registry/context.ts'
@@ -169,9 +170,10 @@ async function openEmptyStream(streams: Streams, { request, hash, jid, guard }: 
   if (version >= FIRST_STATELESS_VERSION || !request.header('accept')?.includes(SSE_CONTENT_TYPE))
     return request.refuse(new Refusal('not_allowed', 'this path allows only POST'), { Allow: ALLOW })
   const link = { key: latin1(hash), hash }
-  streams.mustHaveCapacity(link.key)
+  const network = clientNetwork(request.client)
+  streams.mustHaveCapacity(link.key, network)
   request.startStream({ 'Content-Type': SSE_CONTENT_TYPE, 'X-Accel-Buffering': 'no' })
-  await streams.subscribe(emptyFeed(jid), { response, after: 0, link, guard })
+  await streams.subscribe(emptyFeed(jid), { response, after: 0, link, network, guard })
 }
 
 function emptyFeed(jid: string): EventFeed {
