@@ -3,12 +3,11 @@
 import { z } from 'zod'
 import { principalOf } from '../core/access/caller.ts'
 import { Reach } from '../core/access/reach.ts'
-import { type RetentionProgress, takeOld } from '../core/messages/retention.ts'
 import { containsContent, Timestamp } from '../core/values.ts'
 import { timestamp } from '../lib/clock.ts'
 import { redact, redactJson } from '../lib/log/redact.ts'
 import type { StoredRow, Tx } from '../store/engine.ts'
-import { execute, integer, placeholders, query, text } from '../store/statement.ts'
+import { execute, query } from '../store/statement.ts'
 import { Table } from '../store/table.ts'
 import type { RequestContext } from './context.ts'
 import { encodeKey } from './url-key.ts'
@@ -179,19 +178,6 @@ async function countRepeat(tx: Tx, row: Omit<AuditRow, 'id'>, nowMs: number): Pr
     [row.actor, timestamp(nowMs - REPEAT_MS), ...REPEATED.map((column) => row[column] ?? '')],
   )
   return changed > 0
-}
-
-/** Removes the oldest rows, in the order of their ids, up to the first that is too new. */
-export async function removeAudit(
-  tx: Tx,
-  { before, after, limit }: { readonly before: number; readonly after: number; readonly limit: number },
-): Promise<RetentionProgress<number>> {
-  const oldest = 'select id, created_at from audit where id > $1 order by id limit $2'
-  const rows = await query(tx, { id: integer, created_at: text }, oldest, [after, limit])
-  const { old, next } = takeOld(rows, ({ created_at }) => created_at < timestamp(before), limit)
-  const ids = old.map(({ id }) => id)
-  if (ids.length > 0) await execute(tx, `delete from audit where id in (${placeholders(ids.length)})`, ids)
-  return { removed: ids.length, ...(next ? { next: next.id } : {}) }
 }
 
 /** The row's key from the input or the reply; else the first argument. */
