@@ -32,7 +32,8 @@ export function buildEnvironment(job: Job, cell: Cell, endpoint?: ModelAddress):
     SVC_TOPIC: job.topic,
     SVC_TEXT: joinMessageTexts(job),
     SVC_SESSION: job.sessionId ?? '',
-    SVC_MONEY_CENTS: job.moneyCents === undefined ? '' : String(job.moneyCents),
+    // A visitor could have the agent say it.
+    SVC_MONEY_CENTS: job.moneyCents === undefined || job.chat?.isVisitor ? '' : String(job.moneyCents),
     SVC_DEADLINE: timestamp(job.deadline),
   }
   return Object.fromEntries(Object.entries(all).filter(([, value]) => isPlainValue(value)))

@@ -6,16 +6,13 @@ import {
   describePrice,
   findListedPrice,
   findPrice,
-  type ModelPrice,
-  parseModelPrices,
-  parsePrice,
   readStatedPrice,
   spellings,
   writePrice,
   writeStatedPrice,
 } from './model-prices.ts'
 import { PRICES, PRICES_DATE } from './price-table.ts'
-import { RUNTIME_SETTINGS } from './settings.ts'
+import { type ModelPrice, parseModelPrices, parsePrice, RUNTIME_SETTINGS } from './settings.ts'
 
 const LOCAL = 'http://127.0.0.1:1/v1'
 const PRICE: ModelPrice = { input: 100, cached: 10, output: 300 }

@@ -1,19 +1,7 @@
 // What a model costs: as stated for its endpoint, as its provider reports, or as the table of well-known models says.
-import { fromText } from '../lib/settings.ts'
 import { trimTrailing } from '../lib/text/trimming.ts'
 import { PRICES, PRICES_DATE } from './price-table.ts'
-
-/** Cents per million tokens. */
-export interface ModelPrice {
-  readonly input: number
-  readonly cached: number
-  readonly output: number
-}
-
-export const FREE: ModelPrice = { input: 0, cached: 0, output: 0 }
-
-/** Prices that the operator gives for names of models. A list, because settings are compared as JSON. */
-export type PriceOverrides = readonly { readonly name: string; readonly price: ModelPrice }[]
+import { CENTS_PATTERN, type ModelPrice, type PriceOverrides, toCents } from './settings.ts'
 
 /** How the cost of a model's calls is known. */
 export type PriceInForce =
@@ -77,22 +65,6 @@ function withoutDate(model: string): string {
   return model.replace(DATE, '')
 }
 
-export const PRICE_RULE =
-  'must be dollars per million tokens as input/output or input/cached input/output, such as 1.25/0.125/10, or free'
-
-const AMOUNT = /^\d{1,6}(?:\.\d{1,6})?$/
-
-/** Parses `1.25/10`, `1.25/0.125/10` or `free`; cached input costs as much as other input unless it is given. */
-export function parsePrice(text: string): ModelPrice | undefined {
-  const typed = text.trim().toLowerCase()
-  if (typed === 'free') return FREE
-  const parts = typed.split('/').map((part) => part.trim().replace(/^\$/, ''))
-  if (parts.length < 2 || parts.length > 3 || !parts.every((part) => AMOUNT.test(part))) return undefined
-  const amounts = parts.map((part) => toCents(Number(part)))
-  const [input = 0, cached = 0] = amounts
-  return { input, cached: parts.length === 3 ? cached : input, output: amounts.at(-1) ?? 0 }
-}
-
 export function formatPrice(price: ModelPrice): string {
   if (isFree(price)) return 'free'
   const [input, cached, output] = [price.input, price.cached, price.output].map((cents) => formatDollars(cents))
@@ -111,11 +83,6 @@ function formatDollars(cents: number): string {
 
 function trimZeros(decimal: string): string {
   return trimTrailing(trimTrailing(decimal, '0'), '.')
-}
-
-/** Without floating-point errors such as 0.07 * 100 = 7.000000000000001. */
-function toCents(dollars: number): number {
-  return Math.round(dollars * 1e8) / 1e6
 }
 
 export function describePrice(price: PriceInForce): string {
@@ -144,9 +111,6 @@ export function readStatedPrice(source: StatedPrices): ModelPrice | undefined {
   return { input, cached: toAmount(source.OPENAI_PRICE_CACHED) ?? input, output }
 }
 
-/** Cents per million tokens. */
-export const CENTS_PATTERN = /^\d{1,9}(\.\d{1,6})?$/
-
 function toAmount(value: string | number | undefined): number | undefined {
   if (typeof value !== 'string') return value
   return CENTS_PATTERN.test(value) ? Number(value) : undefined
@@ -156,22 +120,4 @@ function toAmount(value: string | number | undefined): number | undefined {
 export function writeStatedPrice({ input, cached, output }: ModelPrice): Required<Record<keyof StatedPrices, string>> {
   const write = (cents: number): string => trimZeros(cents.toFixed(6))
   return { OPENAI_PRICE_INPUT: write(input), OPENAI_PRICE_CACHED: write(cached), OPENAI_PRICE_OUTPUT: write(output) }
-}
-
-const MODEL_PRICES_RULE =
-  'must be a comma-separated list of models and their dollars per million tokens, such as my-model=1.25/0.125/10, other=free'
-
-/** The setting MODEL_PRICES. */
-export const ModelPricesSetting = fromText(MODEL_PRICES_RULE, parseModelPrices)
-
-export function parseModelPrices(text: string): PriceOverrides | undefined {
-  const prices: { name: string; price: ModelPrice }[] = []
-  for (const entry of text.split(',')) {
-    if (entry.trim() === '') continue
-    const [, name = '', typed = ''] = /^\s*([^\s=]+)\s*=(.*)$/.exec(entry) ?? []
-    const price = parsePrice(typed)
-    if (name === '' || !price || prices.some((each) => each.name === name)) return undefined
-    prices.push({ name, price })
-  }
-  return prices
 }

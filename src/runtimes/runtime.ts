@@ -1,7 +1,7 @@
 // Interface of a runtime: it runs the program of one agent turn, which reads the messages and calls tools through its socket.
 import type { ChatDirectory, OpenDirectory } from '../cell/cell.ts'
 import type { AgentUser } from '../core/agent-user.ts'
-import type { ModelUsage } from '../core/turns/turn-cost.ts'
+import type { ModelUsage } from '../core/turns/costs.ts'
 import type { TurnFailure } from '../core/turns/turn-failures.ts'
 
 /** One of the messages that a turn answers. */

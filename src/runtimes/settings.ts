@@ -2,12 +2,72 @@
 import { z } from 'zod'
 import { CELL_SETTINGS } from '../cell/settings.ts'
 import { EnvValue } from '../core/values.ts'
-import { DurationSetting, type SettingDeclarations, type Settings, setting, UrlSetting } from '../lib/settings.ts'
-import { CENTS_PATTERN, ModelPricesSetting } from './model-prices.ts'
+import {
+  DurationSetting,
+  fromText,
+  type SettingDeclarations,
+  type Settings,
+  setting,
+  UrlSetting,
+} from '../lib/settings.ts'
 
 /** The list of runtimes: each name is a folder beside this file with a `runtime.ts`. */
 export const RUNTIME_NAMES = ['demo', 'command', 'claude', 'openai'] as const
 export type RuntimeName = (typeof RUNTIME_NAMES)[number]
+
+/** Cents per million tokens. */
+export interface ModelPrice {
+  readonly input: number
+  readonly cached: number
+  readonly output: number
+}
+
+export const FREE: ModelPrice = { input: 0, cached: 0, output: 0 }
+
+/** Prices that the operator gives for names of models. A list, because settings are compared as JSON. */
+export type PriceOverrides = readonly { readonly name: string; readonly price: ModelPrice }[]
+
+export const PRICE_RULE =
+  'must be dollars per million tokens as input/output or input/cached input/output, such as 1.25/0.125/10, or free'
+
+const AMOUNT = /^\d{1,6}(?:\.\d{1,6})?$/
+
+/** Parses `1.25/10`, `1.25/0.125/10` or `free`; cached input costs as much as other input unless it is given. */
+export function parsePrice(text: string): ModelPrice | undefined {
+  const typed = text.trim().toLowerCase()
+  if (typed === 'free') return FREE
+  const parts = typed.split('/').map((part) => part.trim().replace(/^\$/, ''))
+  if (parts.length < 2 || parts.length > 3 || !parts.every((part) => AMOUNT.test(part))) return undefined
+  const amounts = parts.map((part) => toCents(Number(part)))
+  const [input = 0, cached = 0] = amounts
+  return { input, cached: parts.length === 3 ? cached : input, output: amounts.at(-1) ?? 0 }
+}
+
+/** Without floating-point errors such as 0.07 * 100 = 7.000000000000001. */
+export function toCents(dollars: number): number {
+  return Math.round(dollars * 1e8) / 1e6
+}
+
+/** Cents per million tokens. */
+export const CENTS_PATTERN = /^\d{1,9}(\.\d{1,6})?$/
+
+const MODEL_PRICES_RULE =
+  'must be a comma-separated list of models and their dollars per million tokens, such as my-model=1.25/0.125/10, other=free'
+
+/** The setting MODEL_PRICES. */
+export const ModelPricesSetting = fromText(MODEL_PRICES_RULE, parseModelPrices)
+
+export function parseModelPrices(text: string): PriceOverrides | undefined {
+  const prices: { name: string; price: ModelPrice }[] = []
+  for (const entry of text.split(',')) {
+    if (entry.trim() === '') continue
+    const [, name = '', typed = ''] = /^\s*([^\s=]+)\s*=(.*)$/.exec(entry) ?? []
+    const price = parsePrice(typed)
+    if (name === '' || !price || prices.some((each) => each.name === name)) return undefined
+    prices.push({ name, price })
+  }
+  return prices
+}
 
 const PriceSetting = z.string().regex(CENTS_PATTERN, 'must be a number of cents such as 250 or 12.5').transform(Number)
 

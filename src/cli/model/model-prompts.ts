@@ -6,8 +6,8 @@ import { findProgram, isLoopback } from '../../daemons/models/model-faults.ts'
 import { isSameEndpoint, type ModelAnswers, readBaseUrl, readKey } from '../../daemons/models/model-selection.ts'
 import { cell } from '../../lib/command-line/print.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
-import { describePrice, PRICE_RULE, parsePrice } from '../../runtimes/model-prices.ts'
-import { ANTHROPIC_PUBLIC_URL, OPENAI_PUBLIC_URL } from '../../runtimes/settings.ts'
+import { describePrice } from '../../runtimes/model-prices.ts'
+import { ANTHROPIC_PUBLIC_URL, OPENAI_PUBLIC_URL, PRICE_RULE, parsePrice } from '../../runtimes/settings.ts'
 import type { SvcContext } from '../command.ts'
 
 interface Prompter {

@@ -164,3 +164,37 @@ export function budgetStatus(spent: number, cap: number): BudgetStatus {
   if (spent > cap) return 'EXHAUSTED'
   return spent * 100 >= cap * 80 ? 'WARN' : 'ok'
 }
+
+/** What a run has used of a model so far. */
+export interface ModelUsage {
+  readonly model: string
+  readonly input: number
+  readonly output: number
+  /** Not rounded. */
+  readonly cents: number
+}
+
+/** Larger reports are mistakes; sums of smaller ones stay exact. */
+const CENTS_MAX = 1_000_000_000
+const TOKENS_MAX = 1_000_000_000_000
+
+export interface BookedCost {
+  readonly model: string
+  readonly input_tokens: number
+  readonly output_tokens: number
+  readonly cost_cents: number
+  readonly microcents: number
+}
+
+/** Rounds the sum up once, so that many small costs cannot stay below a limit, and not each of them. */
+export function roundCosts(used: readonly ModelUsage[]): readonly BookedCost[] {
+  let [sum, counted] = [0, 0]
+  return used.map(({ model, input, output, cents }) => {
+    const microcents = Math.round(Math.min(cents, CENTS_MAX) * 1e6)
+    sum += microcents
+    const cost_cents = Math.ceil(sum / 1e6) - counted
+    counted += cost_cents
+    const [input_tokens, output_tokens] = [input, output].map((tokens) => Math.round(Math.min(tokens, TOKENS_MAX)))
+    return { model, input_tokens: input_tokens ?? 0, output_tokens: output_tokens ?? 0, cost_cents, microcents }
+  })
+}

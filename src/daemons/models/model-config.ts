@@ -9,10 +9,11 @@ import { ANTHROPIC_VARIABLES, hasOwnEndpoint, OPENAI_VARIABLES } from '../../cor
 import { readRunSecrets } from '../../core/secrets/run-secrets.ts'
 import { secrets } from '../../core/secrets/secrets.ts'
 import { readSettings, type SettingSource } from '../../lib/settings.ts'
-import { findPrice, type ModelPrice, type PriceInForce, readStatedPrice } from '../../runtimes/model-prices.ts'
+import { findPrice, type PriceInForce, readStatedPrice } from '../../runtimes/model-prices.ts'
 import { openSealedKeys } from '../../runtimes/sealed-keys.ts'
 import {
   ANTHROPIC_PUBLIC_URL,
+  type ModelPrice,
   OPENAI_PUBLIC_URL,
   RUNTIME_NAMES,
   RUNTIME_SETTINGS,

@@ -3,8 +3,16 @@ import { ANTHROPIC_VARIABLES, OPENAI_VARIABLES } from '../../core/secrets/model-
 import { throwUsageError } from '../../lib/command-line/program.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { trimTrailing } from '../../lib/text/trimming.ts'
-import { isFree, type ModelPrice, PRICE_RULE, parsePrice } from '../../runtimes/model-prices.ts'
-import { ANTHROPIC_PUBLIC_URL, OPENAI_PUBLIC_URL, RUNTIME_NAMES, type RuntimeName } from '../../runtimes/settings.ts'
+import { isFree } from '../../runtimes/model-prices.ts'
+import {
+  ANTHROPIC_PUBLIC_URL,
+  type ModelPrice,
+  OPENAI_PUBLIC_URL,
+  PRICE_RULE,
+  parsePrice,
+  RUNTIME_NAMES,
+  type RuntimeName,
+} from '../../runtimes/settings.ts'
 import { listModels } from './model-api.ts'
 import { findModelPrice, hasEndpoint, isRuntime, type ModelConfig } from './model-config.ts'
 import { isHttpUrl } from './model-faults.ts'

@@ -9,8 +9,8 @@ import { readSettings, sourceOf } from '../../lib/settings.ts'
 import { editDotenv, parseDotenv } from '../../lib/text/dotenv.ts'
 import type { NamedVerb } from '../../registry/resource.ts'
 import { modelKeysResource } from '../../resources/model-keys.ts'
-import { type ModelPrice, writeStatedPrice } from '../../runtimes/model-prices.ts'
-import { ANTHROPIC_PUBLIC_URL, RUNTIME_SETTINGS, type RuntimeName } from '../../runtimes/settings.ts'
+import { writeStatedPrice } from '../../runtimes/model-prices.ts'
+import { ANTHROPIC_PUBLIC_URL, type ModelPrice, RUNTIME_SETTINGS, type RuntimeName } from '../../runtimes/settings.ts'
 
 /** Undefined members use the default of the runtime. */
 export interface WantedModel {

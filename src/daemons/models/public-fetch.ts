@@ -1,11 +1,12 @@
 // `fetch` for endpoints that people without operator rights name: it connects to public addresses only, the ones that agents
 // may reach too. Node's own `fetch` has no way to check the address of a connection.
 import { type LookupAddress, lookup } from 'node:dns'
-import { request as requestPlain } from 'node:http'
+import { type IncomingMessage, request as requestPlain } from 'node:http'
 import { request as requestSecure } from 'node:https'
 import { isIP, type LookupFunction } from 'node:net'
 import { Readable } from 'node:stream'
 import { addressClassOf } from '../../egress/address/address-class.ts'
+import { guard } from '../../lib/fault-boundary.ts'
 
 export const PRIVATE_ADDRESS = 'only operators connect models on this machine or a private network'
 
@@ -33,14 +34,15 @@ export function fetchPublic(
     const options = { method, headers, signal, agent: false, lookup: restrictedLookup(isAllowed) }
     const request = (url.protocol === 'https:' ? requestSecure : requestPlain)(url, options)
     request.once('error', reject)
-    request.once('response', (response) => {
+    const receive = (response: IncomingMessage): void => {
       const type = response.headers['content-type']
       // The body ends with an error if the connection does.
       const stream = Readable.toWeb(response) as ReadableStream<Uint8Array>
       const status = response.statusCode ?? 502
       const hasBody = status !== 204 && status !== 205 && status !== 304
       resolve(new Response(hasBody ? stream : null, { status, headers: type ? { 'content-type': type } : {} }))
-    })
+    }
+    request.once('response', guard(reject, receive))
     request.end(body)
   })
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import fc from 'fast-check'
-import { roundCosts } from '../../core/turns/turn-cost.ts'
+import { roundCosts } from '../../core/turns/costs.ts'
 import { StreamJsonReader } from './stream-json.ts'
 
 suite('the stream-json reader', () => {

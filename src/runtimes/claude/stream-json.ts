@@ -1,9 +1,9 @@
 // Reads the output of Claude Code with `--output-format stream-json`: one JSON object per line. Ignores lines that are not
 // JSON or have an unknown type.
-import type { ModelUsage } from '../../core/turns/turn-cost.ts'
+import type { ModelUsage } from '../../core/turns/costs.ts'
 import { isObject, tryParseJson } from '../../lib/text/json.ts'
 import { MCP_SERVER_NAME } from '../mcp-config.ts'
-import type { ModelPrice } from '../model-prices.ts'
+import type { ModelPrice } from '../settings.ts'
 
 /** Caps the amounts that the client reports, so that sums stay finite and exact. */
 const AMOUNT_MAX = 1e12

@@ -22,7 +22,8 @@ import {
   toolSocket,
 } from '../../../test/support/tool-socket.ts'
 import { until } from '../../../test/support/until.ts'
-import { type ModelUsage, sumWholeCents } from '../../core/turns/turn-cost.ts'
+import type { ModelUsage } from '../../core/turns/costs.ts'
+import { sumWholeCents } from '../../core/turns/turn-cost.ts'
 import { type AgentRunResult, ANSWER_MAX, type Job, RunFault } from '../runtime.ts'
 
 interface Openai {

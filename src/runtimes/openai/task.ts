@@ -1,5 +1,5 @@
 // The task of a process of the runtime openai, sent as JSON on its stdin.
-import type { ModelPrice } from '../model-prices.ts'
+import type { ModelPrice } from '../settings.ts'
 
 export interface OpenaiTask {
   readonly turn: { readonly id: string; readonly fence: number }

@@ -2,7 +2,7 @@
 // model answers with text.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { ModelUsage } from '../../core/turns/turn-cost.ts'
+import type { ModelUsage } from '../../core/turns/costs.ts'
 import { RunFault } from '../runtime.ts'
 import { type ListedTool, RpcFault, SocketClient, SocketFault } from '../socket-client.ts'
 import type { AgentOutcome } from '../warm-child.ts'
