@@ -50,7 +50,7 @@ for (const name of DAEMON_NAMES) {
     const own =
       /^(GET \/(healthz?|livez|metrics|openapi\.json|openapi\/\w+\.json|v1\/keys|robots\.txt)?|OPTIONS \/v1\/keys|ALL .*)$/
     // Used by daemons and adapters. See docs/decisions.md#routd-resources.
-    const machinery = /^(GET|POST) \/v1\/(channels(\/\w+)?|messages|tasks\/(due|runlog|:id\/reschedule))$/
+    const machinery = /^(GET|POST) \/(line|v1\/(channels(\/\w+)?|messages|tasks\/(due|runlog|:id\/reschedule)))$/
     // Pages for people, sign-in protocols and their discovery documents.
     const people = /^(GET|POST|OPTIONS) \/(auth|dash|invite|onboard|\.well-known)(\/|$)/
     const mounted = app.routes
