@@ -79,6 +79,11 @@ onEveryEngine('submit_turn', (engine) => {
       [{ turn_id, status: 'success', error: 'b' }, -32602, /^invalid params: /],
       [{ turn_id, result: 7 }, -32602, /^invalid params: result must be/],
       [{ turn_id, session_id: ['x'] }, -32602, /^invalid params: session_id/],
+      [
+        { turn_id, models: { m: { cost_cents: 9_999 }, n: { cost_cents: 1.01 } } },
+        -32602,
+        /^invalid params: models must cost at most 100 dollars together, and cost 100\.0001$/,
+      ],
       [{ turn_id, models: { m: { cost_cents: -1 } } }, -32602, /^invalid params: models\.m\.cost_cents/],
       [{ turn_id, results: 'a' }, -32602, 'invalid params: unknown field "results"'],
       [{ turn_id, models: { m: { price: 1 } } }, -32602, 'invalid params: unknown field "models.m.price"'],

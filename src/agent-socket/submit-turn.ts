@@ -31,6 +31,13 @@ const SubmitTurnParams = z
   .refine(({ result, error }) => !(result && error), 'must not have both a result and an error')
   .refine(({ status, error }) => !(status === 'success' && error), 'must not have an error and the status success')
 
+/** A visitor may have made the agent report it, to spend the budget of the folder. */
+function mustBePayable({ limits }: InstanceHost, models: readonly z.output<typeof Model>[]): void {
+  const cents = models.reduce((sum, { cost_cents }) => sum + cost_cents, 0)
+  if (cents <= limits.externalCostMaxUsd * 100) return
+  refuse('invalid', `models must cost at most ${limits.externalCostMaxUsd} dollars together, and cost ${cents / 100}`)
+}
+
 /** Recorded once; repeated submissions are ignored. */
 export async function handleSubmitTurn(
   host: InstanceHost,
@@ -41,6 +48,7 @@ export async function handleSubmitTurn(
   if (params.turn_id === undefined || params.turn_id === '') refuse('invalid', 'turn_id required')
   const { _meta, ...members } = params
   const { turn_id, session_id, status, error, models = {}, ...rest } = parse(SubmitTurnParams, members)
+  mustBePayable(host, Object.values(models))
   const { text: result, statuses } = filterOutput(rest.result ?? '')
   const submission: TurnSubmission = {
     turn_id,

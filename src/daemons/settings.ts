@@ -235,7 +235,7 @@ export const AGENT_LIMIT_SETTINGS = {
   EXTERNAL_COST_MAX: setting(
     DollarSetting,
     '100',
-    'highest cost that an agent may report with one call of log_external_cost, in dollars; more is refused',
+    'highest cost that an agent may report with one call of log_external_cost, or for one turn, in dollars; more is refused',
   ),
 } satisfies SettingDeclarations
 
