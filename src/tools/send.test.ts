@@ -68,7 +68,7 @@ onEveryEngine('send and reply', (engine) => {
 
   test('do not take over a chat of a folder below, which only its own folder engages', async (t) => {
     const here = await chatTools(t, engine, sendTools)
-    const jid = 'fake:room/3'
+    const jid = 'fake:room/sub'
     const engaged = () => here.host.engine.read((tx) => findLiveEngagement(tx, jid, '', here.clock.now()))
     for (const tool of ['send', 'reply'])
       assert.equal(await (await here.tools()).call(tool, { chatJid: jid, text: 'from above' }), 'ok')

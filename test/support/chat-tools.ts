@@ -44,7 +44,7 @@ export async function chatTools(
   for (const [room, target] of [
     ['room/1', 'team'],
     ['room/2', 'other'],
-    ['room/3', 'team/sub'],
+    ['room/sub', 'team/sub'],
   ])
     await here.cli.call(routesResource.verbs.create, { seq: 0, match: `room=${room}`, target })
   const fake = fakeChannel(options)
