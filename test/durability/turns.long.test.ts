@@ -18,9 +18,9 @@ const KILLS = 3
 /** Logs its start, its end and the numbers in its messages, and runs for a while. */
 const AGENT = `#!/bin/sh
 seen=$(grep -o 'n=[0-9]*' | tr '\\n' ',')
-echo "start $$-$SVC_TURN-$SVC_FENCE $SVC_JID $seen" >> "$HOME/runs.log"
+echo "start $$-$SVC_TURN-$SVC_FENCE $SVC_JID $seen" >> data/runs.log
 sleep 0.2
-echo "stop $$-$SVC_TURN-$SVC_FENCE" >> "$HOME/runs.log"
+echo "stop $$-$SVC_TURN-$SVC_FENCE" >> data/runs.log
 echo done
 `
 
@@ -54,7 +54,7 @@ onEveryEngine('turns in killed processes', (engine) => {
     const by = repeatableRandom(t)
     const settings = {
       AGENT_RUNTIME: 'command',
-      AGENT_COMMAND: 'sh "$HOME/agent.sh"',
+      AGENT_COMMAND: 'sh ./agent.sh',
       // Much longer than the delays of a busy machine, on which a process could fail to renew its lease in time.
       TURN_LEASE: '3s',
       MAX_CONCURRENT_TURNS: '8',
@@ -99,7 +99,7 @@ onEveryEngine('turns in killed processes', (engine) => {
       return over.reduce((sum, { n }) => sum + Number(n), 0) === all
     })
     for (const folder of folders) {
-      const log = join(demo.root, 'groups', folder, 'runs.log')
+      const log = join(demo.root, 'groups', folder, 'data', 'runs.log')
       assert.ok(existsSync(log), `${folder} has never run`)
       assert.deepEqual(findFaults(readFileSync(log, 'utf8')), [], folder)
     }
