@@ -52,6 +52,7 @@ const OPTIONS: Readonly<Record<string, Partial<GuideOptions>>> = {
     before: ['kubectl() { printf "kubectl %s\\n" "$*"; }'],
     files: { 'demo.env': settingsOf(read('docs/kubernetes.md'))[0] ?? '' },
   },
+  'docs/agents.md': { before: [...SERVED, TEAM] },
   'docs/security.md': { before: [...SERVED, TEAM] },
   'docs/runtimes.md': {
     before: [...SERVED, TEAM, 'install -m 755 agent.py data/svc_demo/groups/team/', MODEL_SERVER],

@@ -79,7 +79,7 @@ suite('someone who never used the command line', needs('browser', 'bubblewrap', 
     // A model.
     await linkTo(page, 'Connect a model').click()
     await linkTo(page, 'Another address').click()
-    const model = { 'Base URL': endpoint.url, Key: 'sk-never-shown', Model: 'small' }
+    const model = { 'Base URL': endpoint.url, Key: 'sk-never-shown', Model: 'small', Price: 'free' }
     await submit(page, 'Test and save', model)
     await done(page, /answered in .*hello.* Saved/)
     assert.doesNotMatch(await page.content(), /sk-never-shown/)
