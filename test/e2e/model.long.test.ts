@@ -74,6 +74,7 @@ test('a model set on a terminal answers the next turn without a restart', needs(
     ['Base URL', endpoint.url],
     ['Key', KEY],
     ['Model (', 'two'],
+    ['Dollars per million tokens', 'free'],
   ])
   assert.equal(code, 0, screen)
   assert.match(screen, /two at \S+ answered in \d+\.\d s: Hello!/)
