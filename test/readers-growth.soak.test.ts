@@ -29,6 +29,7 @@ import { parseSchedule } from '../src/core/schedule/schedule.ts'
 import { quoteHint } from '../src/core/search/query-hint.ts'
 import { isSecretSetting } from '../src/core/secrets/secret-settings.ts'
 import { folderFault, hostFault } from '../src/core/values.ts'
+import { parseLineMessage } from '../src/daemons/http/line-routes.ts'
 import { readCookie } from '../src/daemons/http/session-cookie.ts'
 import { parseSignInAllowlist } from '../src/daemons/http/sign-in-allowlist.ts'
 import { similarNames } from '../src/daemons/models/model-api.ts'
@@ -72,6 +73,7 @@ import { parseRetryAfter } from '../src/runtimes/openai/completion.ts'
 import { CompletionAssembler } from '../src/runtimes/openai/completion-assembler.ts'
 import { isTooLong, parseErrorBody } from '../src/runtimes/openai/provider-error.ts'
 import { trimMessages } from '../src/runtimes/openai/transcript.ts'
+import { parseModelPrices, parsePrice } from '../src/runtimes/settings.ts'
 import { TextLineSplitter } from '../src/runtimes/text-line-splitter.ts'
 import { readOutcome } from '../src/runtimes/warm-child.ts'
 import { createSnippet } from '../src/store/search/snippet.ts'
@@ -232,6 +234,9 @@ const READERS: Record<string, Reader> = {
   readBaseUrl: { read: readBaseUrl, pieces: ['https://', '/', '/chat/completions'] },
   splitPath: { read: splitPath, pieces: ['/', '.', '..'] },
   parseTarget: { read: parseTarget, pieces: ['/', '%2e', '%c3%a4', '?', '..', '/a'] },
+  parseLineMessage: { read: parseLineMessage, pieces: ['{"kind":"commit","work":[', '"arrivals"', ',', ']'] },
+  parsePrice: { read: parsePrice, pieces: ['/', '1.25', '$', ' '] },
+  parseModelPrices: { read: parseModelPrices, pieces: [',', 'a=', '=', '1/2', ' '] },
   parseLinkPath: { read: parseLinkPath, pieces: ['/chat/', '/hook/', '?'] },
   parseMultipart: {
     read: (text) => {

@@ -58,15 +58,15 @@ const MODEL_PRICES_RULE =
 export const ModelPricesSetting = fromText(MODEL_PRICES_RULE, parseModelPrices)
 
 export function parseModelPrices(text: string): PriceOverrides | undefined {
-  const prices: { name: string; price: ModelPrice }[] = []
+  const prices = new Map<string, { name: string; price: ModelPrice }>()
   for (const entry of text.split(',')) {
     if (entry.trim() === '') continue
     const [, name = '', typed = ''] = /^\s*([^\s=]+)\s*=(.*)$/.exec(entry) ?? []
     const price = parsePrice(typed)
-    if (name === '' || !price || prices.some((each) => each.name === name)) return undefined
-    prices.push({ name, price })
+    if (name === '' || !price || prices.has(name)) return undefined
+    prices.set(name, { name, price })
   }
-  return prices
+  return [...prices.values()]
 }
 
 const PriceSetting = z.string().regex(CENTS_PATTERN, 'must be a number of cents such as 250 or 12.5').transform(Number)

@@ -32,7 +32,17 @@ const START = Date.UTC(2026, 0, 1, 12)
 
 /** The tables that a run fills; referenced ones come last. */
 const FILLED_TABLES = [
-  ...['frames', 'rounds', 'envelopes', 'inbox', 'conversations', 'folder_turns', 'session_log', 'engagements'],
+  ...[
+    'frames',
+    'rounds',
+    'envelopes',
+    'inbox',
+    'conversations',
+    'work_sessions',
+    'folder_turns',
+    'session_log',
+    'engagements',
+  ],
   ...['chats', 'outbox', 'turns', 'chat_events', 'messages', 'task_leases', 'task_run_logs', 'scheduled_tasks'],
   ...['cost_log', 'users', 'onboarding', 'routes', 'route_tokens', 'groups'],
 ]
