@@ -246,7 +246,8 @@ test('svc send', async (t) => {
     await t.test(`${flag} continues when the server is unreachable for a few attempts`, async () => {
       const { host, inject, remaining } = await openFlakyProxy(t, served.urls.get('proxyd') ?? '')
       editSetting(demo, 'WEB_HOST', host)
-      const { end, untilPrinted } = startSend(t, demo, '/say one\n/wait 1s\n/say two', flag)
+      // --wait polls once a second: a shorter wait could bring both texts with one poll.
+      const { end, untilPrinted } = startSend(t, demo, '/say one\n/wait 4s\n/say two', flag)
       await untilPrinted('one')
       inject('refuse', 'refuse', 'refuse')
       assert.deepEqual(await end, { code: 0, stdout: 'one\ntwo\n', stderr: '' })
