@@ -93,7 +93,7 @@ async function addWaiting(tx: Tx, host: InstanceHost, { folder, topic, sender }:
 }
 
 onEveryEngine('the budget gate', (engine) => {
-  test('reserves a quarter of what is left under the lowest cap, so that several turns run together', async (t) => {
+  test('reserves 25 % of the unspent amount of the lowest cap, so that several turns run in parallel', async (t) => {
     const { cap, spend, ask, claim, end } = await open(t, engine)
     await cap(100)
     await cap(30, { sub: PERSON })

@@ -361,7 +361,7 @@ export class Model {
     return this.standings(folder, person).some((standing) => this.spent(standing, now) > standing.cap)
   }
 
-  /** A quarter of what is left under each cap, at least a cent. */
+  /** 25 % of the unspent amount of each cap, at least one cent. */
   #money(folder: string, person: string | undefined, now: number, except?: OpenTurn): number | undefined {
     const shares = this.standings(folder, person).map((cap) => {
       const left = cap.cap - this.spent(cap, now) - this.#reserved(cap, except)

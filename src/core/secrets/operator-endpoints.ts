@@ -16,7 +16,7 @@ export const operatorEndpoints = new Table({
   key: ['owner', 'key'],
   storage: [
     'create table operator_endpoints (owner text not null, key text not null, created_at text not null, primary key (owner, key))',
-    // Nobody knows who set the secrets of an earlier version; local models must go on working.
+    // Earlier versions did not store who set a secret. All count as set by operators, so that local models keep working.
     `insert into operator_endpoints (owner, key, created_at) select owner, key, created_at from secrets
      where scope_kind = 'folder' and key in ('OPENAI_BASE_URL', 'ANTHROPIC_BASE_URL')`,
   ],

@@ -1,6 +1,6 @@
 // The budget check before a turn. The caps of the folder, of the folders above it by path, and of the person apply; a folder pays
-// for all folders below it. A turn reserves a quarter of what is left under each of them, so that several can run together and
-// still cannot overrun a cap. Read errors propagate, so that no turn starts. See docs/decisions.md#budgets.
+// for all folders below it. A turn reserves 25 % of the unspent amount of each cap, so that several can run in parallel and
+// still cannot exceed a cap. Read errors propagate, so that no turn starts. See docs/decisions.md#budgets.
 import type { z } from 'zod'
 import type { Tx } from '../../store/engine.ts'
 import { execute, integer, optional, placeholders, query, text } from '../../store/statement.ts'
