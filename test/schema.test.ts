@@ -19,7 +19,9 @@ interface Column {
 }
 
 /** Internal tables, which are not resources and have no row schema. */
-const STAMPS = ['access', 'front', 'group', 'route', 'network', 'signing_key'].map((name) => `${name}_stamp`)
+const STAMPS = ['access', 'front', 'group', 'route', 'network', 'settings', 'signing_key'].map(
+  (name) => `${name}_stamp`,
+)
 const INTERNAL_TABLES = ['migrations', ...STAMPS]
 
 const KINDS: Record<string, Kind> = {

@@ -57,7 +57,7 @@ export class ToolListener {
     this.#context = context
     this.#options = options
     const { limits, clock, metrics } = context.host
-    this.#calls = new CallRateLimiter(limits.toolCallsPerSecond, clock, metrics)
+    this.#calls = new CallRateLimiter(() => limits.toolCallsPerSecond, clock, metrics)
     this.#flow = new FlowLimiter(socketLimits(limits.toolCallsPerSecond))
     this.#server = createServer({ allowHalfOpen: true }, (socket) => this.#accept(socket))
     // More are closed before a socket is created for them, so that a flood of connections takes little time.

@@ -6,6 +6,7 @@ import {
   BytesSetting,
   CountSetting,
   DurationSetting,
+  envOnly,
   type SettingDeclarations,
   type Settings,
   setting,
@@ -21,43 +22,49 @@ const PathSetting = EnvValue.refine(
   'must be an absolute path',
 )
 
-export const AGENT_USER_SETTINGS = {
+export const AGENT_USER_SETTINGS = envOnly({
   AGENT_UID: setting(CountSetting, undefined, 'uid of agents when svc runs as root; default 60000'),
   AGENT_UIDS: setting(
     CountSetting,
     '1000',
     'number of uids from AGENT_UID on; the agents of each world (first segment of a folder) have one of their own',
   ),
-} satisfies SettingDeclarations
+})
 
 export const CELL_SETTINGS = {
-  SANDBOX: setting(
-    z.enum(['bwrap', 'container', 'none']),
-    'bwrap',
-    'sandbox of agents: bubblewrap, or containers of an engine; none gives them the files and the network of this machine',
-  ),
-  AGENT_IMAGE: setting(EnvValue, undefined, "image of agents' containers; default svc-host:<version>"),
+  ...envOnly({
+    SANDBOX: setting(
+      z.enum(['bwrap', 'container', 'none']),
+      'bwrap',
+      'sandbox of agents: bubblewrap, or containers of an engine; none gives them the files and the network of this machine',
+    ),
+    AGENT_IMAGE: setting(EnvValue, undefined, "image of agents' containers; default svc-host:<version>"),
+    ENGINE_SOCKET: setting(
+      PathSetting,
+      '/var/run/docker.sock',
+      "socket of the container engine for agents' containers",
+    ),
+    HOST_DATA_DIR: setting(
+      PathSetting,
+      undefined,
+      'path of the data directory on the machine of the container engine, if svc runs in a container',
+    ),
+    SANDBOX_PATHS: setting(PathsSetting, '', 'more paths that agents may read, absolute, separated by colons'),
+    NETWORK: setting(
+      z.enum(['rules', 'open']),
+      'rules',
+      'whether svc network rules apply to agents; open gives them the network of this machine',
+    ),
+    NETWORK_DENY_PRIVATE: setting(
+      BooleanSetting,
+      'true',
+      'refuse an allowed host name that resolves to a loopback, private or metadata address',
+    ),
+  }),
   AGENT_CONTAINER_IDLE: setting(
     DurationSetting,
     '5m',
     "how long an agent's container is kept for the next turn of its folder; 0s for one container per turn",
-  ),
-  ENGINE_SOCKET: setting(PathSetting, '/var/run/docker.sock', "socket of the container engine for agents' containers"),
-  HOST_DATA_DIR: setting(
-    PathSetting,
-    undefined,
-    'path of the data directory on the machine of the container engine, if svc runs in a container',
-  ),
-  SANDBOX_PATHS: setting(PathsSetting, '', 'more paths that agents may read, absolute, separated by colons'),
-  NETWORK: setting(
-    z.enum(['rules', 'open']),
-    'rules',
-    'whether svc network rules apply to agents; open gives them the network of this machine',
-  ),
-  NETWORK_DENY_PRIVATE: setting(
-    BooleanSetting,
-    'true',
-    'refuse an allowed host name that resolves to a loopback, private or metadata address',
   ),
   ...AGENT_USER_SETTINGS,
   AGENT_MAX_PROCESSES: setting(

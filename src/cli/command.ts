@@ -47,6 +47,7 @@ export function defineSvcCommand<const U extends string>(declared: DeclaredComma
 }
 
 /** An instance with its store open. */
+/** Its sources include the settings of the store. */
 export interface OpenedInstance extends ConfiguredInstance {
   readonly host: OpenHost
 }
@@ -100,9 +101,10 @@ export function openSvcContext(
     return configured
   }
   const openInstance = async (): Promise<OpenedInstance> => {
-    const configured = await findInstance()
-    const { openInstance } = await import('./instance/instance.ts')
-    return { ...configured, host: await openInstance(configured, { clock: io.clock }) }
+    const { atServedPort, openInstance, withStoredSettings } = await import('./instance/instance.ts')
+    const configured = await atServedPort(await findInstance())
+    const host = await openInstance(configured, { clock: io.clock })
+    return { ...configured, sources: await withStoredSettings(configured, host), host }
   }
   const open = (): Promise<OpenedInstance> => {
     opened ??= openInstance()

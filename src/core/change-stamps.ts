@@ -34,4 +34,5 @@ export class ChangeStamp {
 export const frontStamp = new ChangeStamp('front_stamp')
 export const groupStamp = new ChangeStamp('group_stamp')
 export const routeStamp = new ChangeStamp('route_stamp')
+export const settingsStamp = new ChangeStamp('settings_stamp')
 export const networkStamp = new ChangeStamp('network_stamp')

@@ -48,6 +48,7 @@ import { modelKeys } from './secrets/model-keys.ts'
 import { operatorEndpoints } from './secrets/operator-endpoints.ts'
 import { secrets } from './secrets/secrets.ts'
 import { signingKeys } from './secrets/signing-keys.ts'
+import { storedSettings } from './settings/stored-settings.ts'
 import { conversations, folderTurns, sessionLog, workSessions } from './turns/conversations.ts'
 import { costLog, dailyCosts, users } from './turns/costs.ts'
 import { frames, rounds } from './turns/rounds.ts'
@@ -105,6 +106,7 @@ export const coreTables = [
   networkDenials,
   storageUse,
   modelKeys,
+  storedSettings,
   sessions,
   sessionTokens,
   accounts,

@@ -22,6 +22,7 @@ import type { LocalDaemon, Peers } from './http/peers.ts'
 import type { RawHandler } from './http/raw-request.ts'
 import { requestMiddleware } from './http/request-middleware.ts'
 import { limitCalls } from './http/rest-call-limit.ts'
+import type { LiveSettings } from './process/live-settings.ts'
 import { type MetricsPage, PROCESS_HEADER } from './process/metrics-page.ts'
 import type { ProcessEntry } from './process/process-entry.ts'
 import type { RunnerProcess } from './process/runner-process.ts'
@@ -83,8 +84,8 @@ export interface ProcessContext {
   readonly host: InstanceHost
   readonly resources: readonly Resource[]
   readonly sources: readonly SettingSource[]
-  /** Rereads changed sources; undefined if they cannot change. */
-  readonly currentSources?: (() => Promise<readonly SettingSource[]>) | undefined
+  /** Undefined if the sources cannot change. */
+  readonly live?: LiveSettings | undefined
   readonly log: Log
   readonly peers: Peers
   readonly health: StoreHealthCheck
@@ -127,12 +128,19 @@ export async function openDaemon(daemon: DaemonDefinition, shared: ProcessContex
   app.notFound(createNotFoundHandler(app))
   mountDescription(app, () => openapiText(name, resources, API_DESCRIPTIONS[name]))
   mountHealthAndMetrics(app, { daemon, ...shared })
-  const { REST_CALLS_PER_SECOND } = readSettings(REST_SETTINGS, shared.sources)
-  mountRest(app, resources, limitCalls(host, REST_CALLS_PER_SECOND, requestAuthenticator(host)))
+  const rest = readSettings(REST_SETTINGS, shared.sources)
+  shared.live?.followValues(REST_SETTINGS, rest)
+  mountRest(
+    app,
+    resources,
+    limitCalls(host, () => rest.REST_CALLS_PER_SECOND, requestAuthenticator(host)),
+  )
   const opened = new AsyncDisposableStack()
   let rawHandler: RawHandler | undefined
   try {
-    const settings = readSettings(daemon.settings ?? {}, shared.sources)
+    const declared = daemon.settings ?? {}
+    const settings = readSettings(declared, shared.sources)
+    shared.live?.followValues(declared, settings)
     const context: DaemonContext = {
       host,
       app,
@@ -146,7 +154,7 @@ export async function openDaemon(daemon: DaemonDefinition, shared: ProcessContex
       stopping,
       isSet: (key) => shared.sources.some((source) => Boolean(source.get(key))),
       sources: shared.sources,
-      currentSources: shared.currentSources ?? (async () => shared.sources),
+      currentSources: async () => shared.live?.sources() ?? shared.sources,
       setRawHandler: (handler) => {
         rawHandler = handler
       },

@@ -51,6 +51,7 @@ export const SCHEMA_STEPS: Readonly<Record<string, number>> = {
   network_denials: 7,
   storage_use: 2,
   model_keys: 1,
+  settings: 4,
   sessions: 13,
   session_tokens: 2,
   accounts: 2,

@@ -15,6 +15,7 @@ import { daemons } from './index.ts'
 import type { OpenHost } from './process/host.ts'
 import { dialLines } from './process/line-client.ts'
 import { daemonUrls, type ListenAddress, listenAddressOf } from './process/listen-addresses.ts'
+import type { LiveSettings } from './process/live-settings.ts'
 import { openMetricsPage } from './process/metrics-page.ts'
 import { announceProcess, type ServingProcess } from './process/presence.ts'
 import { enterProcess } from './process/process-entry.ts'
@@ -35,8 +36,8 @@ export interface ServeOptions {
   readonly host: OpenHost
   /** Sources of settings; the first with a value takes precedence. */
   readonly sources: readonly SettingSource[]
-  /** Rereads changed sources; undefined if they cannot change. */
-  readonly currentSources?: (() => Promise<readonly SettingSource[]>) | undefined
+  /** Undefined if the sources cannot change. */
+  readonly live?: LiveSettings | undefined
   /** All daemons if empty or undefined. */
   readonly daemons?: readonly string[]
   /** Receives the lines `<daemon> <url>` and `ready`. */
@@ -61,6 +62,7 @@ export async function serve(given: ServeOptions): Promise<RunningInstance> {
   // Closes in reverse: listeners, daemons, then the host.
   const opened = new AsyncDisposableStack()
   opened.defer(() => given.host.close())
+  opened.defer(() => given.live?.close())
   const stop = new AbortController()
   opened.defer(() => stop.abort())
   try {
@@ -107,7 +109,7 @@ async function announceServing({ host, log, line }: ServeOptions, urls: Readonly
 }
 
 async function openDaemons(
-  { host, sources, currentSources, log, daemons: wanted, onFatal, line, spawnRunner }: ServeOptions,
+  { host, sources, live, log, daemons: wanted, onFatal, line, spawnRunner }: ServeOptions,
   opened: AsyncDisposableStack,
   stopping: AbortSignal,
 ): Promise<OpenDaemon[]> {
@@ -133,7 +135,7 @@ async function openDaemons(
     host,
     resources,
     sources,
-    currentSources,
+    live,
     log,
     peers,
     health,

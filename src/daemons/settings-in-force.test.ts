@@ -24,6 +24,7 @@ suite('settings in force', () => {
     assert.deepEqual(find('LOG_LEVEL', []), {
       key: 'LOG_LEVEL',
       about: 'lowest level that is logged',
+      change: 'restart',
       value: 'info',
       isSecret: false,
       origin: 'default',

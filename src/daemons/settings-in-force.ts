@@ -1,15 +1,16 @@
 // Every setting of an instance with its value in force and where that comes from, for people. Secret values are never part of it.
-import { CELL_SETTINGS } from '../cell/settings.ts'
 import { SEALED } from '../core/secrets/model-keys.ts'
 import { isSecretSetting } from '../core/secrets/secret-settings.ts'
 import { Refusal } from '../lib/refusal.ts'
-import { readSettings, type Setting, type SettingSource } from '../lib/settings.ts'
-import { RUNTIME_SETTINGS } from '../runtimes/settings.ts'
+import { readSettings, type Setting, type SettingChange, type SettingSource } from '../lib/settings.ts'
+import { findSetting } from './setting-rules.ts'
 import { ALL_SETTINGS, isOpenIdKey } from './settings.ts'
 
 export interface SettingInForce {
   readonly key: string
   readonly about: string
+  /** How a new value takes effect; those of `env` cannot be in the store. */
+  readonly change: SettingChange | 'restart'
   /** Absent if it has no value, or a secret one. */
   readonly value?: string
   readonly isSecret: boolean
@@ -19,6 +20,8 @@ export interface SettingInForce {
   readonly initial?: string
   /** Why the process cannot use its value. */
   readonly fault?: string
+  /** A source with another value, which does not count. */
+  readonly overrides?: string
   /** The sources have another value since the process started. */
   readonly needsRestart: boolean
 }
@@ -37,39 +40,36 @@ export function listSettingsInForce(
   current: readonly SettingSource[] = sources,
 ): SettingInForce[] {
   const named = new Set([...sources, ...current].flatMap((source) => [...(source.keys?.() ?? [])].filter(isOpenIdKey)))
-  return [
-    ...Object.entries(ALL_SETTINGS).map(([key, declared]) =>
-      describeSetting(key, declared, { inForce: isReread(key) ? current : sources, current }),
-    ),
-    ...[...named].sort().map((key) => describeSetting(key, OPENID_SETTING, { inForce: sources, current })),
-  ]
+  return [...Object.keys(ALL_SETTINGS), ...[...named].sort()].flatMap(
+    (key) => describeSetting(key, sources, current) ?? [],
+  )
 }
 
-const OPENID_SETTING = { initial: undefined, about: 'part of an OpenID provider, to sign in with it' }
-
-/** The model settings of a new turn need no restart. */
-function isReread(key: string): boolean {
-  return Object.hasOwn(RUNTIME_SETTINGS, key) && !Object.hasOwn(CELL_SETTINGS, key)
-}
-
-function describeSetting(
+/** Undefined if there is no such setting. */
+export function describeSetting(
   key: string,
-  declared: Pick<Setting, 'initial' | 'about'> & Partial<Setting>,
-  { inForce, current }: Readonly<Record<'inForce' | 'current', readonly SettingSource[]>>,
-): SettingInForce {
-  const { initial, about } = declared
+  sources: readonly SettingSource[],
+  current: readonly SettingSource[] = sources,
+): SettingInForce | undefined {
+  const declared = findSetting(key)
+  if (!declared) return undefined
+  const { initial, about, change = 'restart' } = declared
+  const inForce = change === 'live' ? current : sources
   const { text, origin } = findValue(key, initial, inForce)
   const isSecret = text !== undefined && origin !== 'default' && isSecretSetting(key, text)
-  const fault = declared.schema && findFault(key, { schema: declared.schema, initial, about }, inForce)
+  const fault = findFault(key, declared, inForce)
+  const hidden = inForce.find((each) => each.name !== origin && ![undefined, text].includes(each.get(key)))
   return {
     key,
     about,
+    change,
     ...(text === undefined || isSecret ? {} : { value: text === SEALED ? SEALED_TEXT : text }),
     isSecret,
     origin,
     isDefault: origin === 'default' || origin === 'not set',
     ...(initial === undefined ? {} : { initial }),
     ...(fault === undefined ? {} : { fault }),
+    ...(hidden ? { overrides: hidden.name } : {}),
     needsRestart: findValue(key, initial, current).text !== text,
   }
 }

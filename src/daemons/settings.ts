@@ -9,7 +9,9 @@ import {
   BytesSetting,
   CountSetting,
   DurationSetting,
+  envOnly,
   ListenSetting,
+  live,
   QuotaSetting,
   readSettings,
   type SettingDeclarations,
@@ -34,28 +36,33 @@ const HostSetting = z
     'must be a host such as chat.example.com or localhost:8080',
   )
 
-const perDaemon = Object.fromEntries(
-  DAEMON_NAMES.flatMap((name) => [
-    [`${name.toUpperCase()}_LISTEN`, setting(ListenSetting, undefined, `listen address of ${name}`)],
-    [`${name.toUpperCase()}_URL`, setting(UrlSetting, undefined, `URL of ${name} when it runs in another process`)],
-  ]),
+const perDaemon = envOnly(
+  Object.fromEntries(
+    DAEMON_NAMES.flatMap((name) => [
+      [`${name.toUpperCase()}_LISTEN`, setting(ListenSetting, undefined, `listen address of ${name}`)],
+      [`${name.toUpperCase()}_URL`, setting(UrlSetting, undefined, `URL of ${name} when it runs in another process`)],
+    ]),
+  ),
 )
 
 export const INSTANCE_SETTINGS = {
   ASSISTANT_NAME: setting(TextSetting, 'svc', 'display name of the agents'),
-  WEB_LISTEN: setting(
-    ListenSetting,
-    '127.0.0.1:8080',
-    'listen address of proxyd; the other daemons use the ports after it',
-  ),
-  WEB_HOST: setting(HostSetting, 'localhost:8080', 'host name in links'),
-  CHANNEL_SECRET: setting(TextSetting, undefined, 'shared secret with which channel adapters register'),
-  SECRETS_KEY: setting(
-    TextSetting,
-    undefined,
-    'encrypts secrets; for rotation a comma-separated list: the first key encrypts, all decrypt',
-  ),
-  DATABASE_URL: setting(UrlSetting, undefined, 'PostgreSQL database to use instead of the SQLite file'),
+  ...envOnly({
+    WEB_LISTEN: setting(
+      ListenSetting,
+      '127.0.0.1:8080',
+      'listen address of proxyd; the other daemons use the ports after it',
+    ),
+    WEB_HOST: setting(HostSetting, 'localhost:8080', 'host name in links'),
+    CHANNEL_SECRET: setting(TextSetting, undefined, 'shared secret with which channel adapters register'),
+    SECRETS_KEY: setting(
+      TextSetting,
+      undefined,
+      'encrypts secrets; for rotation a comma-separated list: the first key encrypts, all decrypt',
+    ),
+    DATABASE_URL: setting(UrlSetting, undefined, 'PostgreSQL database to use instead of the SQLite file'),
+    SETTINGS_FIXED: setting(TextSetting, '', 'comma-separated names of settings that cannot be set in the store'),
+  }),
   TZ: setting(EnvValue, undefined, 'time zone of schedules; UTC by default'),
   LOG_LEVEL: setting(z.enum(['debug', 'info', 'warn', 'error']), 'info', 'lowest level that is logged'),
   METRICS_ENABLED: setting(BooleanSetting, 'true', 'whether to serve /metrics'),
@@ -79,34 +86,34 @@ const SubnetSetting = z.string().refine((text) => {
 }, 'must be a private range of 1024 addresses such as 10.77.0.0/22')
 
 /** Of the daemons that clients connect to. */
-export const TRUSTED_PROXY_SETTINGS = {
+export const TRUSTED_PROXY_SETTINGS = envOnly({
   TRUSTED_PROXIES: setting(
     TrustedSetting,
     undefined,
     'comma-separated addresses and ranges of proxies whose X-Forwarded-For is trusted',
   ),
-} satisfies SettingDeclarations
+})
 
 /** Of the daemons that serve REST. */
-export const REST_SETTINGS = {
+export const REST_SETTINGS = live({
   REST_CALLS_PER_SECOND: setting(
     CountSetting,
     '50',
     'REST calls per second of one person to one daemon, ten times as many for operators; 0 means no limit',
   ),
-} satisfies SettingDeclarations
+})
 
 /** Of proxyd, whose routes may depend on settings that only other containers have. */
-export const ROUTE_SETTINGS = {
+export const ROUTE_SETTINGS = envOnly({
   SETTINGS_SET: setting(
     TextSetting,
     '',
     'comma-separated names of settings that have a value, for gated_by of proxy routes; written by svc generate',
   ),
-} satisfies SettingDeclarations
+})
 
 /** Of `svc generate` and the containers that it describes. */
-export const CONTAINER_SETTINGS = {
+export const CONTAINER_SETTINGS = envOnly({
   SVC_IMAGE: setting(TextSetting, undefined, 'image of the daemons; svc-host with the version of svc by default'),
   CONTAINER_SUBNET: setting(
     SubnetSetting,
@@ -124,13 +131,13 @@ export const CONTAINER_SETTINGS = {
     '20Gi',
     'size of the volume with workspaces and pages in Kubernetes',
   ),
-} satisfies SettingDeclarations
+})
 
 /** Shorter lifetimes would end sessions while they are used. */
 const SessionTimeSetting = DurationSetting.refine((ms) => ms >= 3_600_000, 'must be at least 1h')
 
 /** Of the daemons that start sessions. */
-export const SESSION_SETTINGS = {
+export const SESSION_SETTINGS = live({
   SIGN_IN_ALLOW: setting(
     TextSetting,
     '',
@@ -138,7 +145,7 @@ export const SESSION_SETTINGS = {
   ),
   SESSION_IDLE: setting(SessionTimeSetting, '336h', 'a browser session ends after this time without use; at least 1h'),
   SESSION_MAX: setting(SessionTimeSetting, '2160h', 'a browser session ends after this time in any case; at least 1h'),
-} satisfies SettingDeclarations
+})
 
 export const SIGN_IN_SETTINGS = {
   ...SESSION_SETTINGS,
@@ -160,15 +167,15 @@ export function isOpenIdKey(key: string): boolean {
   return OPENID_KEY.test(key)
 }
 
-export const ONBOARDING_SETTINGS = {
+export const ONBOARDING_SETTINGS = live({
   ONBOARDING_GREETING: setting(
     TextSetting,
     undefined,
     'greets a chat without a folder, before the question for the name of one',
   ),
-} satisfies SettingDeclarations
+})
 
-export const LINK_SETTINGS = {
+export const LINK_SETTINGS = live({
   TOKEN_BODY_MAX: setting(BytesSetting, '1MiB', 'largest request body at a link'),
   WEBHOOK_RATE_HOOK: setting(CountSetting, '600', 'messages per minute through one hook link; 0 means no limit'),
   WEBHOOK_RATE_WEB: setting(CountSetting, '60', 'messages per minute through one chat link; 0 means no limit'),
@@ -180,7 +187,7 @@ export const LINK_SETTINGS = {
   FOLDER_QUOTA: setting(QuotaSetting, '20GiB', 'bytes of received messages stored for one folder; 0 means no limit'),
   STREAMS_MAX: setting(CountSetting, '20000', 'open event streams; 0 means no limit'),
   STREAMS_PER_LINK: setting(CountSetting, '1000', 'open event streams of one link; 0 means no limit'),
-} satisfies SettingDeclarations
+})
 
 export const CHANNEL_SETTINGS = {
   CHANNEL_SECRET: INSTANCE_SETTINGS.CHANNEL_SECRET,
@@ -193,15 +200,17 @@ export const CHANNEL_SETTINGS = {
 
 /** See docs/decisions.md#turn-defaults. */
 export const TURN_SETTINGS = {
-  ENGAGEMENT_TTL: setting(
-    DurationSetting,
-    '30m',
-    'how long a chat stays engaged with the folder that last answered in it',
-  ),
-  OBSERVE_WINDOW_MESSAGES: setting(CountSetting, '10', 'most observed messages in a prompt'),
-  OBSERVE_WINDOW_CHARS: setting(CountSetting, '4000', 'most characters of observed messages in a prompt'),
-  MAX_CONCURRENT_TURNS: setting(CountSetting, '4', 'concurrent turns of the instance'),
-  MAX_TURNS_PER_FOLDER: setting(CountSetting, '2', 'concurrent turns of one folder'),
+  ...live({
+    ENGAGEMENT_TTL: setting(
+      DurationSetting,
+      '30m',
+      'how long a chat stays engaged with the folder that last answered in it',
+    ),
+    OBSERVE_WINDOW_MESSAGES: setting(CountSetting, '10', 'most observed messages in a prompt'),
+    OBSERVE_WINDOW_CHARS: setting(CountSetting, '4000', 'most characters of observed messages in a prompt'),
+    MAX_CONCURRENT_TURNS: setting(CountSetting, '4', 'concurrent turns of the instance'),
+    MAX_TURNS_PER_FOLDER: setting(CountSetting, '2', 'concurrent turns of one folder'),
+  }),
   TURN_LEASE: setting(DurationSetting, '30s', 'how long after the death of its process another one takes over a turn'),
 } satisfies SettingDeclarations
 
@@ -210,7 +219,7 @@ const DollarSetting = z
   .regex(/^\d{1,7}(\.\d{1,2})?$/, 'must be an amount of dollars such as 100 or 2.50')
   .transform(Number)
 
-export const AGENT_LIMIT_SETTINGS = {
+export const AGENT_LIMIT_SETTINGS = live({
   TASKS_PER_FOLDER: setting(
     CountSetting,
     '1000',
@@ -237,7 +246,7 @@ export const AGENT_LIMIT_SETTINGS = {
     '100',
     'highest cost that an agent may report with one call of log_external_cost, or for one turn, in dollars; more is refused',
   ),
-} satisfies SettingDeclarations
+})
 
 const DeadlineSetting = DurationSetting.refine((ms) => ms >= 100 && ms <= 60_000, 'must be from 100ms to 60s')
 
@@ -245,23 +254,23 @@ const DeadlineSetting = DurationSetting.refine((ms) => ms >= 100 && ms <= 60_000
 const KEEP_MIN_MS = 3_600_000
 const KeepSetting = DurationSetting.refine((ms) => ms === 0 || ms >= KEEP_MIN_MS, 'must be 0 (forever) or at least 1h')
 
-export const RETENTION_SETTINGS = {
+export const RETENTION_SETTINGS = live({
   KEEP_MESSAGES: setting(KeepSetting, '0', 'how long messages are kept, at least 1h; 0 means forever'),
   KEEP_TURNS: setting(KeepSetting, '0', 'how long ended turns and their logs are kept, at least 1h; 0 means forever'),
   KEEP_AUDIT: setting(KeepSetting, '9600h', 'how long audit rows are kept (400 days), at least 1h; 0 means forever'),
-} satisfies SettingDeclarations
+})
 
-export const SEARCH_SETTINGS = {
+export const SEARCH_SETTINGS = live({
   SEARCH_DEADLINE: setting(DeadlineSetting, '5s', 'timeout of one search with find_messages; 100ms to 60s'),
-} satisfies SettingDeclarations
+})
 
-export const TIMED_SETTINGS = {
+export const TIMED_SETTINGS = envOnly({
   ROUTD_BEARER_FILE: setting(
     TextSetting,
     undefined,
     'file with a bearer token of service:timed, for timed without a store; read at each request',
   ),
-} satisfies SettingDeclarations
+})
 
 const PAIRS_FAULT = 'must be a comma-separated list of key=value, values percent-encoded'
 
@@ -345,7 +354,7 @@ export function readTurnRules(sources: readonly SettingSource[]): TurnRules {
 }
 
 export function readAgentLimits(sources: readonly SettingSource[]): AgentLimits {
-  const read = readSettings(AGENT_LIMIT_SETTINGS, sources)
+  const read = readSettings({ ...AGENT_LIMIT_SETTINGS, ...SEARCH_SETTINGS }, sources)
   return {
     tasksPerFolder: read.TASKS_PER_FOLDER,
     activeTasksPerFolder: read.ACTIVE_TASKS_PER_FOLDER,
@@ -353,6 +362,7 @@ export function readAgentLimits(sources: readonly SettingSource[]): AgentLimits 
     groupsPerFolder: read.GROUPS_PER_FOLDER,
     toolCallsPerSecond: read.TOOL_CALLS_PER_SECOND,
     externalCostMaxUsd: read.EXTERNAL_COST_MAX,
+    searchMs: read.SEARCH_DEADLINE,
   }
 }
 

@@ -47,8 +47,8 @@ suite('the needs of a daemon', () => {
       OTEL_EXPORTER_OTLP_HEADERS: 'routd webd gated runed timed',
       ANTHROPIC_API_KEY: 'runed',
       CLAUDE_CODE_OAUTH_TOKEN: 'runed',
-      ANTHROPIC_BASE_URL: 'runed',
-      OPENAI_BASE_URL: 'runed',
+      ANTHROPIC_BASE_URL: 'runed dashd',
+      OPENAI_BASE_URL: 'runed dashd',
       OPENAI_API_KEY: 'runed',
     })
     assert.deepEqual(readersOf('OIDC_GOOGLE_SECRET'), ['authd'])

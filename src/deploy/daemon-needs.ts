@@ -1,5 +1,6 @@
 // What each daemon needs when it runs in a container of its own: settings, directories, other daemons, and the outside.
 // Everything else stays away from it: a daemon that is taken over reads no secret of another one.
+import { MODEL_SETTINGS } from '../core/secrets/model-keys.ts'
 import { linePeersOf } from '../daemons/process/line-client.ts'
 import {
   AGENT_LIMIT_SETTINGS,
@@ -58,7 +59,16 @@ const { ASSISTANT_NAME, SECRETS_KEY } = INSTANCE_SETTINGS
 
 /** Of every daemon: to open the store, to write its log, the host name in links, proxyd as a trusted proxy, and limits of REST. */
 export const SHARED_KEYS: readonly string[] = [
-  ...['DATABASE_URL', 'TZ', 'LOG_LEVEL', 'METRICS_ENABLED', 'WEB_HOST', 'TRUSTED_PROXIES', 'REST_CALLS_PER_SECOND'],
+  ...[
+    'DATABASE_URL',
+    'TZ',
+    'LOG_LEVEL',
+    'METRICS_ENABLED',
+    'WEB_HOST',
+    'TRUSTED_PROXIES',
+    'REST_CALLS_PER_SECOND',
+    'SETTINGS_FIXED',
+  ],
 ]
 
 /** Of the daemons that serve tools: their limits, and how they reach adapters and the speech service. */
@@ -72,6 +82,13 @@ const TOOL_KEYS = keysOf(
   {
     CHANNEL_REGISTER_ALLOW_PUBLIC: CHANNEL_SETTINGS.CHANNEL_REGISTER_ALLOW_PUBLIC,
   },
+)
+
+/** Which model agents use and what it costs, without keys. */
+const MODEL_CHOICE: SettingDeclarations = Object.fromEntries(
+  Object.entries(RUNTIME_SETTINGS).filter(
+    ([key]) => key === 'MODEL_PRICES' || (MODEL_SETTINGS.some((name) => name === key) && !/KEY$|TOKEN$/.test(key)),
+  ),
 )
 
 /** SQLite writes beside its file even while it reads. */
@@ -141,7 +158,7 @@ export const DAEMON_NEEDS: Readonly<Record<DaemonName, DaemonNeeds>> = {
     hasPackages: false,
   },
   timed: { settings: keysOf(TRACE_SETTINGS), directories: STORE, peers: [], isOutbound: false, hasPackages: false },
-  // It edits workspaces and reads logs, but has no key of a model: a page tells people to test models in the process of runed.
+  // It edits workspaces, reads logs and shows the model, but has no key of one.
   dashd: {
     settings: keysOf(
       { ASSISTANT_NAME, SECRETS_KEY },
@@ -149,6 +166,7 @@ export const DAEMON_NEEDS: Readonly<Record<DaemonName, DaemonNeeds>> = {
       TURN_SETTINGS,
       AGENT_LIMIT_SETTINGS,
       SEARCH_SETTINGS,
+      MODEL_CHOICE,
     ),
     directories: { ...STORE, ...FOLDERS, chats: 'ro', logs: 'ro' },
     hasSearch: true,

@@ -22,7 +22,12 @@ export interface Setting<S extends FromText = FromText, I extends string | undef
   /** The default as an operator would write it; undefined if the setting is optional. */
   readonly initial: I
   readonly about: string
+  /** How a new value takes effect; absent: after a restart. */
+  readonly change?: SettingChange
 }
+
+/** `live`: without a restart. `env`: it can only be set in .env or the environment, and needs a restart. */
+export type SettingChange = 'live' | 'env'
 
 export type SettingDeclarations = Readonly<Record<string, Setting>>
 
@@ -38,6 +43,30 @@ export function setting<S extends FromText, const I extends string | undefined>(
   return { schema, initial, about }
 }
 
+/** Settings that take effect without a restart. */
+export function live<D extends SettingDeclarations>(declared: D): D {
+  return withChange(declared, 'live')
+}
+
+/** Settings that are needed to open the store or to listen, or that decide what agents can reach on this machine. */
+export function envOnly<D extends SettingDeclarations>(declared: D): D {
+  return withChange(declared, 'env')
+}
+
+function withChange<D extends SettingDeclarations>(declared: D, change: SettingChange): D {
+  const entries = Object.entries(declared).map(([key, each]) => [key, { ...each, change }])
+  // Only a member without influence on the type of values is added.
+  return Object.fromEntries(entries) as D
+}
+
+/** An empty text means that the setting has no value. */
+export function orEmpty<S extends FromText>(schema: S) {
+  return z
+    .literal('')
+    .transform(() => undefined)
+    .or(schema)
+}
+
 /** Reads every declared setting from the first source that has it. Reports all errors in one refusal. */
 export function readSettings<D extends SettingDeclarations>(
   declared: D,
@@ -49,7 +78,8 @@ export function readSettings<D extends SettingDeclarations>(
     const from = sources.find((source) => source.get(key) !== undefined)
     const text = from ? from.get(key) : initial
     const result = text === undefined ? undefined : schema.safeParse(text, { reportInput: true })
-    if (result?.success === false) faults.push(faultOf(key, from?.name ?? 'its default', text ?? '', result.error))
+    if (result?.success === false)
+      faults.push(faultOf(key, `${key} in ${from?.name ?? 'its default'}`, text ?? '', result.error))
     values[key] = result?.data
   }
   if (faults.length) refuse('invalid', faults.join('; '))
@@ -85,8 +115,13 @@ export function isSecretKey(key: string): boolean {
   return /(?:SECRET|KEY|TOKEN|PASSWORD|URL|OTLP_HEADERS)$/i.test(key)
 }
 
-function faultOf(key: string, source: string, text: string, error: z.ZodError): string {
-  const name = `${key} in ${source}`
+/** Why the setting cannot have this text. */
+export function settingFault(key: string, { schema }: Setting, text: string): string | undefined {
+  const { error } = schema.safeParse(text, { reportInput: true })
+  return error && faultOf(key, key, text, error)
+}
+
+function faultOf(key: string, name: string, text: string, error: z.ZodError): string {
   const message = [
     ...new Set(error.issues.map((issue) => formatIssue({ ...issue, path: [name, ...issue.path] }))),
   ].join('; ')

@@ -203,6 +203,7 @@ function createContext(
     timeZone: host.timeZone,
     rules: host.rules,
     limits: host.limits,
+    settingRules: host.settingRules,
     signals: host.signals,
     metrics: host.metrics,
     ...(host.tracer ? { tracer: host.tracer } : {}),

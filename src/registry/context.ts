@@ -13,6 +13,7 @@ import type { MessageTracer } from '../core/messages/message-tracer.ts'
 import type { RouteTable, RouteTableCache } from '../core/routing/route-table.ts'
 import type { SearchIndex } from '../core/search/search-index.ts'
 import type { Keyring } from '../core/secrets/keyring.ts'
+import type { SettingRules, StoredSettingsReader } from '../core/settings/stored-settings.ts'
 import type { TurnCost } from '../core/turns/turn-cost.ts'
 import type { TurnRules } from '../core/turns/turn-rules.ts'
 import type { Turn } from '../core/turns/turns.ts'
@@ -31,8 +32,10 @@ export interface InstanceEnvironment {
   /** Scheme and host of printed links, such as https://chat.example. */
   readonly webBase: string
   readonly timeZone: string
+  /** These two change in place while the process runs. */
   readonly rules: TurnRules
   readonly limits: AgentLimits
+  readonly settingRules: SettingRules
   /** Notifies workers of this process after a commit. */
   readonly signals: CommitSignals
   readonly metrics: MetricRegistry
@@ -46,6 +49,7 @@ export interface InstanceHost extends InstanceEnvironment {
   readonly engine: Engine
   readonly policies: PolicyReader
   readonly routes: RouteTableCache
+  readonly storedSettings: StoredSettingsReader
   /** Announces a coming commit, so that work which is ready in time can share it. */
   readonly preCommitSignals: CommitSignals
   readonly channels: ChannelResolver

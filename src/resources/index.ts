@@ -28,6 +28,7 @@ import { routesResource } from './routes.ts'
 import { scheduledTasksResource } from './scheduled-tasks.ts'
 import { secretsResource } from './secrets.ts'
 import { sessionsResource } from './sessions.ts'
+import { settingsResource } from './settings.ts'
 import { signingKeysResource } from './signing-keys.ts'
 import { turnsResource } from './turns.ts'
 import { usersResource } from './users.ts'
@@ -61,6 +62,7 @@ export const resources: readonly Resource[] = [
   conversationsResource,
   channelRegistrationsResource,
   modelKeysResource,
+  settingsResource,
   oauthClientsResource,
   bearersResource,
   passkeysResource,

@@ -6,8 +6,8 @@ import { MODEL_SETTINGS, ModelKey, modelKeyContext, modelKeys } from '../core/se
 import { MODEL_FAMILIES } from '../core/secrets/model-variables.ts'
 import { writeSecret } from '../core/secrets/operator-endpoints.ts'
 import { secrets } from '../core/secrets/secrets.ts'
+import { storedSettings } from '../core/settings/stored-settings.ts'
 import { EnvValue, Folder } from '../core/values.ts'
-import { editEnvFile, readEnvText } from '../lib/files/env-file.ts'
 import { refuse } from '../lib/refusal.ts'
 import { INSTANCE_SCOPE, isByOperator, operatorOn, requireOperator } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
@@ -58,24 +58,24 @@ export const modelKeysResource = defineResource({
       run: async ({ tx }) => ({ keys: (await table.list(tx)).map(({ value: _, ...key }) => key) }),
     }),
 
-    /** Writes settings of the instance's model to its .env. */
+    /** Writes the settings of the instance's model to the store; without a value a setting is empty there, whatever .env says. */
     set_instance: defineVerb({
       input: z.object({
         // A URL may contain credentials, so audit rows only name the variables.
         changes: z
-          .array(z.object({ variable: z.enum(MODEL_SETTINGS), value: EnvValue.optional() }))
+          .array(z.object({ variable: z.enum(MODEL_SETTINGS), value: EnvValue.default('') }))
           .max(20)
           .meta({ writeOnly: true }),
       }),
       authorize: requireOperator,
       auditInput: ({ changes }) => ({ variables: changes.map(({ variable }) => variable).join(' ') }),
-      prepare: async ({ host, caller }, { changes }) => {
-        const { env } = host.layout ?? refuseEnvFile()
-        // Only the command line may create the file: in a container, a new one would be lost with it.
-        if (caller.kind !== 'host' && (await readEnvText(env)) === undefined) refuseEnvFile()
-        await editEnvFile(env, new Map(changes.map(({ variable, value }) => [variable, value])))
+      run: async (ctx, { changes }) => {
+        for (const { variable, value } of changes) {
+          const fault = ctx.settingRules.fault(variable, value)
+          if (fault !== undefined) refuse('invalid', fault)
+          await storedSettings.upsert(ctx.tx, { key: variable, value, updated_at: ctx.now })
+        }
       },
-      run: async () => undefined,
     }),
 
     /** Changes endpoint, model and key of a folder in one transaction. */
@@ -102,12 +102,4 @@ async function scopeOfModel({ folder, config }: z.output<typeof FolderModel>, { 
   const current = (await groups.find(tx, { folder }))?.config
   const isKept = LAUNCH_SETTINGS.every((key) => memberText(config, key) === memberText(current, key))
   return isKept ? folder : INSTANCE_SCOPE
-}
-
-function refuseEnvFile(): never {
-  refuse(
-    'unavailable',
-    'this process cannot change the settings of the instance',
-    'svc model <instance> sets the model',
-  )
 }

@@ -5,6 +5,8 @@ import { EnvValue } from '../core/values.ts'
 import {
   DurationSetting,
   fromText,
+  live,
+  orEmpty,
   type SettingDeclarations,
   type Settings,
   setting,
@@ -69,7 +71,9 @@ export function parseModelPrices(text: string): PriceOverrides | undefined {
   return [...prices.values()]
 }
 
-const PriceSetting = z.string().regex(CENTS_PATTERN, 'must be a number of cents such as 250 or 12.5').transform(Number)
+const PriceSetting = orEmpty(
+  z.string().regex(CENTS_PATTERN, 'must be a number of cents such as 250 or 12.5').transform(Number),
+)
 
 const EnvUrlSetting = UrlSetting.pipe(EnvValue)
 
@@ -79,14 +83,19 @@ export const OPENAI_PUBLIC_URL = 'https://api.openai.com/v1'
 /** The endpoint of Anthropic keys that are set without one. */
 export const ANTHROPIC_PUBLIC_URL = 'https://api.anthropic.com'
 
-export const RUNTIME_SETTINGS = {
+/** Of every model and of the programs that use them. */
+const MODEL_RUNTIME_SETTINGS = live({
   AGENT_RUNTIME: setting(z.enum(RUNTIME_NAMES), 'demo', 'runtime of agents; a group can set another in its config'),
   AGENT_COMMAND: setting(EnvValue, undefined, 'shell command that the runtime command runs'),
   AGENT_CLI: setting(EnvValue, 'claude', 'agent client that svc chat and the runtime claude start'),
-  AGENT_MODEL: setting(EnvValue, undefined, 'model of the runtime claude'),
+  AGENT_MODEL: setting(orEmpty(EnvValue), undefined, 'model of the runtime claude'),
   ANTHROPIC_API_KEY: setting(EnvValue, undefined, 'API key of the runtime claude'),
   CLAUDE_CODE_OAUTH_TOKEN: setting(EnvValue, undefined, 'OAuth token of the runtime claude'),
-  ANTHROPIC_BASE_URL: setting(EnvUrlSetting, undefined, 'endpoint of the runtime claude, if not the public one'),
+  ANTHROPIC_BASE_URL: setting(
+    orEmpty(EnvUrlSetting),
+    undefined,
+    'endpoint of the runtime claude, if not the public one',
+  ),
   OPENAI_BASE_URL: setting(
     EnvUrlSetting,
     OPENAI_PUBLIC_URL,
@@ -102,9 +111,10 @@ export const RUNTIME_SETTINGS = {
     '',
     'prices of models in dollars per million tokens, such as my-model=1.25/0.125/10, other=free; before those of the table',
   ),
-  ...CELL_SETTINGS,
   TURN_DEADLINE: setting(DurationSetting, '20m', 'longest time that a turn may take'),
   TURN_HANG: setting(DurationSetting, '5m', 'longest time that a turn may show no activity'),
-} satisfies SettingDeclarations
+})
+
+export const RUNTIME_SETTINGS = { ...MODEL_RUNTIME_SETTINGS, ...CELL_SETTINGS } satisfies SettingDeclarations
 
 export type RuntimeSettings = Settings<typeof RUNTIME_SETTINGS>

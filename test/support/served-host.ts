@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import type { TestContext } from 'node:test'
 import { type BearerRequest, issueBearer } from '../../src/core/access/bearers.ts'
+import { LiveSettings } from '../../src/daemons/process/live-settings.ts'
 import { type ServeOptions, serve } from '../../src/daemons/serve.ts'
 import type { DaemonName } from '../../src/daemons/settings.ts'
 import { openLog } from '../../src/lib/log/log.ts'
@@ -30,11 +31,15 @@ export interface ServedHost extends TestHost {
 export async function serveHost(t: TestContext, options: ServedHostOptions = {}): Promise<ServedHost> {
   const { on = await testHost(t), daemons, settings, limits } = options
   const [printed, lines]: [string[], string[]] = [[], []]
+  const files = [sourceOf('the test', new Map(Object.entries({ WEB_LISTEN: '127.0.0.1:0', ...settings })))]
+  const log = await openLog({ to: { write: (line) => lines.push(line) } })
+  const live = await LiveSettings.open({ host: on.host, log, files: async () => files })
   const served = await serve({
     host: on.host,
-    sources: [sourceOf('the test', new Map(Object.entries({ WEB_LISTEN: '127.0.0.1:0', ...settings })))],
+    sources: await live.sources(),
+    live,
     print: (line) => printed.push(line),
-    log: await openLog({ to: { write: (line) => lines.push(line) } }),
+    log,
     ...(daemons ? { daemons } : {}),
     ...(limits ? { limits } : {}),
   })

@@ -206,7 +206,7 @@ async function checkStore(engine: Engine, { layout, settings }: ConfiguredInstan
 }
 
 async function runRowChecks(engine: Engine, configured: ConfiguredInstance, nowMs: number): Promise<DoctorFinding[]> {
-  const { name, layout, settings, sources } = configured
+  const { name, layout, settings } = configured
   const { PRODUCT_TABLES } = await import('../../daemons/tables.ts')
   const { countPendingSteps } = await import('../../store/migrate.ts')
   const schema = await runCheck('schema', async () => {
@@ -215,15 +215,21 @@ async function runRowChecks(engine: Engine, configured: ConfiguredInstance, nowM
     return makeFinding('schema', faults, 'up to date', `svc group ${name} list makes a copy and migrates it`)
   })
   if (schema.status === 'wrong') return [schema]
+  const { openKeyring } = await import('../../core/secrets/keyring.ts')
+  const { StoredSettingsReader } = await import('../../core/settings/stored-settings.ts')
+  const { parseFixedSettings, settingRules } = await import('../../daemons/setting-rules.ts')
+  const { checkStoredSettings } = await import('../../daemons/doctor/stored-settings-check.ts')
+  const keyring = openKeyring(settings.SECRETS_KEY)
+  const reader = new StoredSettingsReader(keyring, settingRules(parseFixedSettings(settings.SETTINGS_FIXED)))
+  const stored = await engine.read((tx) => reader.read(tx))
+  const sources = [stored, ...configured.sources]
   const { LINK_QUOTA, FOLDER_QUOTA } = readSettings(LINK_SETTINGS, sources)
   const rows = await engine.read((tx) => readStoreContents(tx, { chat: LINK_QUOTA, folder: FOLDER_QUOTA }))
   const isShared = settings.DATABASE_URL !== undefined
   const contents = { ...rows, instance: name, layout, secretsKey: settings.SECRETS_KEY, nowMs, isShared }
   const { checkModels, checkPrices } = await import('../../daemons/doctor/model-checks.ts')
-  const { openKeyring } = await import('../../core/secrets/keyring.ts')
-  const options = { instance: name, layout, sources }
-  const keyring = () => openKeyring(settings.SECRETS_KEY)
-  const models = await runCheck('models', async () => checkModels(engine, { ...options, keyring: keyring() }))
-  const prices = await runCheck('prices', async () => checkPrices(engine, { ...options, keyring: keyring() }))
-  return [schema, models, prices, ...(await checkStoreContents(contents))]
+  const options = { instance: name, layout, sources, keyring }
+  const models = await runCheck('models', async () => checkModels(engine, options))
+  const prices = await runCheck('prices', async () => checkPrices(engine, options))
+  return [schema, checkStoredSettings(stored, sources, name), models, prices, ...(await checkStoreContents(contents))]
 }

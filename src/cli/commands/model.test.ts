@@ -17,7 +17,6 @@ import {
 import { type Cli, demoCli, demoCliOn } from '../../../test/support/cli.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
 import { needs } from '../../../test/support/needs.ts'
-import { parseDotenv } from '../../lib/text/dotenv.ts'
 
 const KEY = 'sk-the-key-of-the-test'
 const MODELS = ['large', 'qwen3:32b', 'qwen3:8b', 'small']
@@ -37,15 +36,19 @@ async function findClosedUrl(): Promise<string> {
   return `http://127.0.0.1:${port}/v1`
 }
 
-const readEnv = (cli: Cli) => parseDotenv(readFileSync(join(cli.root, '.env'), 'utf8'), '.env')
+/** The settings in the store, with a word in place of secrets. */
+async function readStored(cli: Cli): Promise<ReadonlyMap<string, string>> {
+  const listed: { key: string; value: string; origin: string }[] = JSON.parse(await cli.ok('settings demo --json'))
+  return new Map(listed.filter(({ origin }) => origin === 'the store').map(({ key, value }) => [key, value]))
+}
 const showJson = async (cli: Cli, folder = ''): Promise<Record<string, unknown>> =>
   JSON.parse(await cli.ok(`model demo ${folder} show --json`.replace('  ', ' ')))
 
 onEveryEngine('svc model', (engine) => {
-  test('makes one real call, then sets endpoint and model in .env and keeps its other lines', async (t) => {
+  test('makes one real call, then sets endpoint and model in the store, whatever .env says', async (t) => {
     const cli = await demoCliOn(t, engine)
     const path = join(cli.root, '.env')
-    writeFileSync(path, '# mine\nLOG_LEVEL=warn\n', { flag: 'a' })
+    writeFileSync(path, 'OPENAI_MODEL=other\nOPENAI_PRICE_INPUT=7\nOPENAI_PRICE_OUTPUT=8\n', { flag: 'a' })
     const before = readFileSync(path, 'utf8')
     const { url, asked } = await startEndpoint(t)
     const output = await cli.ok(`model demo --base-url ${url}/ --model small`)
@@ -60,10 +63,14 @@ onEveryEngine('svc model', (engine) => {
       ['/v1/chat/completions', 'small', undefined],
     )
     assert.equal(call?.body.tools?.length, 1, 'a model that takes no tools would fail in every turn')
-    assert.equal(
-      readFileSync(path, 'utf8'),
-      `${before}AGENT_RUNTIME=openai\nOPENAI_BASE_URL=${url}\nOPENAI_MODEL=small\nOPENAI_API_KEY=\n`,
+    assert.equal(readFileSync(path, 'utf8'), before)
+    const stored = await readStored(cli)
+    const { size } = stored
+    const values = ['AGENT_RUNTIME', 'OPENAI_BASE_URL', 'OPENAI_MODEL', 'OPENAI_API_KEY'].map((name) =>
+      stored.get(name),
     )
+    assert.deepEqual([size, ...values], [7, 'openai', url, 'small', ''])
+    assert.match(await cli.ok('model demo show'), /price: +not known/, 'no price of another model in .env')
     const { runtime, endpoint, model, key } = await showJson(cli, 'main')
     assert.deepEqual([runtime, endpoint, model, key], ['openai', url, 'small', 'not set'])
     assert.match(await cli.ok('model demo --runtime demo'), /^set the built-in demo for the instance/)
@@ -76,7 +83,7 @@ onEveryEngine('svc model', (engine) => {
     const set = await cli.run(`model demo --base-url ${url} --model small --key -`, { stdin: `${KEY}\n` })
     assert.equal(set.code, 0, set.stderr)
     assert.equal(asked[0]?.headers.authorization, `Bearer ${KEY}`)
-    assert.equal(readEnv(cli).get('OPENAI_API_KEY'), 'sealed')
+    assert.equal((await readStored(cli)).get('OPENAI_API_KEY'), 'in the store, encrypted')
     assert.equal((await showJson(cli)).key, 'set')
     const tested = await cli.run('model demo test')
     assert.equal(asked.at(-1)?.headers.authorization, `Bearer ${KEY}`)
@@ -87,7 +94,7 @@ onEveryEngine('svc model', (engine) => {
     const other = await startEndpoint(t)
     await cli.ok(`model demo --base-url ${other.url} --model small`)
     assert.equal(other.asked.at(-1)?.headers.authorization, undefined, 'a key is never sent to another endpoint')
-    assert.equal(readEnv(cli).get('OPENAI_API_KEY'), '')
+    assert.equal((await readStored(cli)).get('OPENAI_API_KEY'), '')
   })
 
   test('writes the model of a folder to its config and secrets and keeps that of the instance', async (t) => {
@@ -131,7 +138,7 @@ suite('svc model refuses, and writes nothing', () => {
     const line = `model demo --base-url ${await findClosedUrl()} --model small`
     assert.match(await refusal(cli, line), /\/v1 refused the connection: no server is running there\n/)
     assert.match(await cli.ok(`${line} --no-test`), /^set small at /)
-    assert.equal(readEnv(cli).get('OPENAI_MODEL'), 'small')
+    assert.equal((await readStored(cli)).get('OPENAI_MODEL'), 'small')
   })
 
   test('a rejected key, an unknown model and invalid responses', async (t) => {
@@ -183,15 +190,17 @@ suite('the price of a model', () => {
     const cli = await demoCli(t)
     const { url } = await startEndpoint(t)
     const set = (more: string) => cli.run(`model demo --base-url ${url} --no-test ${more}`)
-    const prices = () =>
-      ['OPENAI_PRICE_INPUT', 'OPENAI_PRICE_CACHED', 'OPENAI_PRICE_OUTPUT'].map((key) => readEnv(cli).get(key))
+    const prices = async () => {
+      const stored = await readStored(cli)
+      return ['OPENAI_PRICE_INPUT', 'OPENAI_PRICE_CACHED', 'OPENAI_PRICE_OUTPUT'].map((key) => stored.get(key))
+    }
     assert.match((await set('--model small --price 0.5/0.05/1.5')).stdout, /price: \$0\.5 input, .* as stated/)
-    assert.deepEqual(prices(), ['50', '5', '150'])
+    assert.deepEqual(await prices(), ['50', '5', '150'])
     await set('--model small')
-    assert.deepEqual(prices(), ['50', '5', '150'])
+    assert.deepEqual(await prices(), ['50', '5', '150'])
     // It was the price of another model.
     const other = await set('--model tiny')
-    assert.deepEqual(prices(), [undefined, undefined, undefined])
+    assert.deepEqual(await prices(), ['', '', ''])
     assert.match(other.stderr, /no price is known for tiny at/)
     assert.match((await set('--model gpt-5-mini-2025-08-07')).stdout, /gpt-5-mini in the table of 20/)
     await set('--model tiny')
@@ -214,7 +223,7 @@ suite('the price of a model', () => {
       await refusal(cli, `model demo --base-url ${url} --model tiny --price cheap`),
       /price must be dollars per million/,
     )
-    assert.deepEqual(prices(), ['0', '0', '0'])
+    assert.deepEqual(await prices(), ['0', '0', '0'])
     assert.match(await refusal(cli, 'model demo --runtime claude --price free'), /Claude Code reports what it costs/)
   })
 })
@@ -241,11 +250,12 @@ suite('svc model on a terminal', () => {
     assert.doesNotMatch(stdout + stderr, new RegExp(`${KEY}|sk-wrong`))
     assert.match(stderr, /No price is known for qwen3:32b\. [\s\S]*the price must be dollars per million tokens/)
     assert.match(stdout, /price: free, as stated/)
-    assert.deepEqual([readEnv(cli).get('OPENAI_MODEL'), readEnv(cli).get('OPENAI_PRICE_OUTPUT')], ['qwen3:32b', '0'])
+    const stored = await readStored(cli)
+    assert.deepEqual([stored.get('OPENAI_MODEL'), stored.get('OPENAI_PRICE_OUTPUT')], ['qwen3:32b', '0'])
     // An endpoint that is free is free for all of its models.
     const again = await cli.run('model demo', { typed: ['8', endpoint.url, '', 'smal'] })
     assert.match(again.stderr, /Key \(Enter keeps the current one\):\n[\s\S]*→ small\n/)
-    assert.equal(readEnv(cli).get('OPENAI_MODEL'), 'small')
+    assert.equal((await readStored(cli)).get('OPENAI_MODEL'), 'small')
   })
 
   test('prompts for a name if the endpoint lists no models, and stops if it cannot be reached', async (t) => {
@@ -264,7 +274,7 @@ suite('svc model on a terminal', () => {
     const unreachable = await cli.run('model demo', { typed: ['8', await findClosedUrl(), 'mine'] })
     assert.equal(unreachable.code, 1)
     assert.match(unreachable.stderr, /\nsvc: \S+\/v1 refused the connection: no server is running there\n$/)
-    assert.equal(readEnv(cli).get('OPENAI_BASE_URL'), endpoint.url)
+    assert.equal((await readStored(cli)).get('OPENAI_BASE_URL'), endpoint.url)
   })
 
   test('accepts an unlisted name after confirmation, and changes nothing when stopped', async (t) => {
@@ -273,7 +283,7 @@ suite('svc model on a terminal', () => {
     const stopped = await cli.run('model demo', { typed: ['8', url, 'qwen3:7b', 'n'] })
     assert.deepEqual([stopped.code, stopped.stderr.includes('similar: qwen3:32b, qwen3:8b')], [1, true])
     assert.match(stopped.stderr, /svc: stopped: nothing was changed\n$/)
-    assert.equal(readEnv(cli).get('OPENAI_MODEL'), undefined)
+    assert.equal((await readStored(cli)).get('OPENAI_MODEL'), undefined)
     const { code } = await cli.run('model demo', { typed: ['8', url, 'other', 'y', '1/2'] })
     assert.deepEqual([code, asked.at(-1)?.body.model], [0, 'other'])
   })
@@ -293,7 +303,7 @@ suite('svc model with a program', needs('open checkout'), () => {
     chmodSync(path, 0o755)
     const output = await cli.ok(['model', 'demo', '--command', './agent.sh'], { env })
     assert.match(output, /^the program \.\/agent\.sh answered in \d+\.\d s: heard Say hello in one short sentence\.\n/)
-    assert.equal(readEnv(cli).get('AGENT_COMMAND'), './agent.sh')
+    assert.equal((await readStored(cli)).get('AGENT_COMMAND'), './agent.sh')
     const failing = await cli.run(['model', 'demo', 'main', '--command', 'echo broken >&2; exit 3'], { env })
     assert.match(failing.stderr, /^svc: a run in main failed: broken\n/)
     assert.equal((await showJson(cli, 'main')).command, './agent.sh')
@@ -309,10 +319,12 @@ suite('svc model with a program', needs('open checkout'), () => {
     assert.match(keyless.stderr, /^svc: no key is set for Claude Code\n/)
     const output = await cli.ok('model demo --runtime claude --model opus --key -', { env, stdin: 'sk-ant-oat01-x' })
     assert.match(output, /^Claude Code with opus answered in \d+\.\d s: you said Say hello/)
-    const { AGENT_RUNTIME, AGENT_MODEL, CLAUDE_CODE_OAUTH_TOKEN, ANTHROPIC_API_KEY } = Object.fromEntries(readEnv(cli))
+    const { AGENT_RUNTIME, AGENT_MODEL, CLAUDE_CODE_OAUTH_TOKEN, ANTHROPIC_API_KEY } = Object.fromEntries(
+      await readStored(cli),
+    )
     assert.deepEqual(
       [AGENT_RUNTIME, AGENT_MODEL, CLAUDE_CODE_OAUTH_TOKEN, ANTHROPIC_API_KEY],
-      ['claude', 'opus', 'sealed', ''],
+      ['claude', 'opus', 'in the store, encrypted', ''],
     )
   })
 })

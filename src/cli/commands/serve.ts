@@ -84,14 +84,16 @@ export async function runDaemons(
     host.faults.count('process')
     logUncaught(log, error)
   })
-  const { sources } = configured
+  const { LiveSettings } = await import('../../daemons/process/live-settings.ts')
+  const live = await LiveSettings.open({ host, log, files: sourcesReader(configured, io.environment) })
+  const sources = await live.sources()
   const failed = Promise.withResolvers<never>()
   const { spawnRunner } = await import('../../supervisor/program.ts')
   const shared = {
     host,
     spawnRunner,
     sources,
-    currentSources: sourcesReader(configured, io.environment),
+    live,
     log,
     onFatal: (error: unknown) => {
       const cause = error instanceof Refusal ? { reason: error.message } : { err: error }

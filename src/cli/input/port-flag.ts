@@ -13,7 +13,11 @@ export function parsePortFlag(text: string): number {
 }
 
 /** The instance with the settings that `svc serve --port` runs it with. */
-export function withPort(configured: ConfiguredInstance, port: number | undefined): ConfiguredInstance {
+export function withPort(
+  configured: ConfiguredInstance,
+  port: number | undefined,
+  origin = '--port',
+): ConfiguredInstance {
   if (port === undefined) return configured
   const { sources } = configured
   const proxyd = listenAddressOf('proxyd', sources)
@@ -21,7 +25,7 @@ export function withPort(configured: ConfiguredInstance, port: number | undefine
   entries.set(proxyd.setting, formatListenAddress({ ...proxyd.listen, port }))
   const host = localWebHost(configured, port)
   if (host !== undefined) entries.set('WEB_HOST', host)
-  const overridden: SettingSource[] = [sourceOf('--port', entries), ...sources]
+  const overridden: SettingSource[] = [sourceOf(origin, entries), ...sources]
   return { ...configured, sources: overridden, settings: readSettings(INSTANCE_SETTINGS, overridden) }
 }
 

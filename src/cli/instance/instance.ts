@@ -7,7 +7,8 @@ import { AGENT_USER_SETTINGS } from '../../cell/settings.ts'
 import { agentUsers } from '../../core/agent-user.ts'
 import type { SpeechSynthesizer } from '../../core/delivery/speech.ts'
 import { type DataRootVariables, dataDir, dataRoot, instanceNameOf, type Layout, layout } from '../../core/layout.ts'
-import { type OpenHost, openHost } from '../../daemons/process/host.ts'
+import { type HostSettings, type OpenHost, openHost } from '../../daemons/process/host.ts'
+import { parseFixedSettings } from '../../daemons/setting-rules.ts'
 import {
   ALL_SETTINGS,
   CHANNEL_SETTINGS,
@@ -16,7 +17,6 @@ import {
   isOpenIdKey,
   readAgentLimits,
   readTurnRules,
-  SEARCH_SETTINGS,
   SPEECH_SETTINGS,
   webBaseUrl,
 } from '../../daemons/settings.ts'
@@ -151,15 +151,31 @@ export async function loadInstanceConfig(
   return { ...location, layout: layout(root, agents), settings, sources, warnings }
 }
 
+/** The instance with the port of the process that serves it, if there is one: links must lead there. */
+export async function atServedPort(configured: ConfiguredInstance): Promise<ConfiguredInstance> {
+  const names = await readdir(configured.layout.ipc).catch(() => [])
+  // Not loaded without a socket: most commands of a script run while nothing is served.
+  if (!names.some((name) => name.startsWith('.s'))) return configured
+  const [{ servingProcesses }, { withPort }] = await Promise.all([
+    import('../../daemons/process/presence.ts'),
+    import('../input/port-flag.ts'),
+  ])
+  const url = (await servingProcesses(configured.layout))?.map(({ urls }) => urls.proxyd).find(Boolean)
+  const port = Number(URL.parse(url ?? '')?.port)
+  return port > 0 ? withPort(configured, port, 'the running server') : configured
+}
+
 /** Returns a function that reads the current sources. It returns the same array until .env changes. */
 export function sourcesReader(
-  { layout: { env } }: ConfiguredInstance,
+  { layout: { env }, sources }: ConfiguredInstance,
   environment: SettingSource,
 ): () => Promise<readonly SettingSource[]> {
+  const flags = sources.slice(0, -2)
   let cached: { readonly version: string; readonly sources: readonly SettingSource[] } | undefined
   return async () => {
     const version = readFileVersion(env)
-    if (cached?.version !== version) cached = { version, sources: [sourceOf(env, await readEnv(env)), environment] }
+    if (cached?.version !== version)
+      cached = { version, sources: [...flags, sourceOf(env, await readEnv(env)), environment] }
     return cached.sources
   }
 }
@@ -198,18 +214,32 @@ export async function openInstance(configured: ConfiguredInstance, options: Open
     store: storeAddress(configured),
     secretsKey: settings.SECRETS_KEY,
     webBase: linkBaseUrl(configured),
-    timeZone: settings.TZ,
-    rules: readTurnRules(configured.sources),
-    limits: readAgentLimits(configured.sources),
-    speech: await openSpeech(configured),
-    adapters: { isPublicAllowed: readSettings(CHANNEL_SETTINGS, configured.sources).CHANNEL_REGISTER_ALLOW_PUBLIC },
-    searchDeadlineMs: readSettings(SEARCH_SETTINGS, configured.sources).SEARCH_DEADLINE,
+    fixedSettings: parseFixedSettings(settings.SETTINGS_FIXED),
+    configure: (stored) => readHostSettings(layout, [stored, ...configured.sources]),
     ...options,
   })
 }
 
+async function readHostSettings(layout: Layout, sources: readonly SettingSource[]): Promise<HostSettings> {
+  return {
+    timeZone: readSettings({ TZ: INSTANCE_SETTINGS.TZ }, sources).TZ,
+    rules: readTurnRules(sources),
+    limits: readAgentLimits(sources),
+    speech: await openSpeech(layout, sources),
+    adapters: { isPublicAllowed: readSettings(CHANNEL_SETTINGS, sources).CHANNEL_REGISTER_ALLOW_PUBLIC },
+  }
+}
+
+/** The sources of an instance, with the settings of its store first. */
+export async function withStoredSettings(
+  { sources }: ConfiguredInstance,
+  { engine, storedSettings }: OpenHost,
+): Promise<readonly SettingSource[]> {
+  return [await engine.read((tx) => storedSettings.read(tx)), ...sources]
+}
+
 /** Undefined if no speech service is set. */
-async function openSpeech({ layout, sources }: ConfiguredInstance): Promise<SpeechSynthesizer | undefined> {
+async function openSpeech(layout: Layout, sources: readonly SettingSource[]): Promise<SpeechSynthesizer | undefined> {
   const { TTS_URL: url, TTS_MODEL: model, TTS_VOICE: voice, TTS_KEY: key } = readSettings(SPEECH_SETTINGS, sources)
   if (url === undefined) return undefined
   const { openSpeechSynthesis } = await import('../../daemons/process/speech-synthesis.ts')

@@ -11,6 +11,8 @@ export interface AgentLimits {
   readonly toolCallsPerSecond: number
   /** The highest cost in dollars that one call of an agent may report. */
   readonly externalCostMaxUsd: number
+  /** Of one search for messages. */
+  readonly searchMs: number
 }
 
 export const AGENT_LIMITS: AgentLimits = {
@@ -20,4 +22,5 @@ export const AGENT_LIMITS: AgentLimits = {
   groupsPerFolder: 200,
   toolCallsPerSecond: 100,
   externalCostMaxUsd: 100,
+  searchMs: 5000,
 }

@@ -8,7 +8,7 @@ const isOver = isRefusal('rate_limited', 'too many tool calls')
 
 test('allows a burst of ten seconds’ worth of calls, then the configured rate', () => {
   const clock = fakeClock()
-  const rate = new CallRateLimiter(3, clock)
+  const rate = new CallRateLimiter(() => 3, clock)
   for (let count = 0; count < 30; count++) rate.take()
   assert.throws(() => rate.take(), isOver)
   clock.advance(333)
@@ -22,14 +22,14 @@ test('allows a burst of ten seconds’ worth of calls, then the configured rate'
 
 test('includes the wait time in the refusal', () => {
   const clock = fakeClock()
-  const rate = new CallRateLimiter(1, clock)
+  const rate = new CallRateLimiter(() => 1, clock)
   for (let count = 0; count < 10; count++) rate.take()
   assert.throws(() => rate.take(), { hint: 'wait 1 s before the next call' })
 })
 
 test('does not limit at 0 calls per second', () => {
   const clock = fakeClock()
-  const [rate, rates] = [new CallRateLimiter(0, clock), new CallRateLimiters(0, clock)]
+  const [rate, rates] = [new CallRateLimiter(() => 0, clock), new CallRateLimiters(() => 0, clock)]
   for (let count = 0; count < 100_000; count++) {
     rate.take()
     rates.take('x')
@@ -38,7 +38,7 @@ test('does not limit at 0 calls per second', () => {
 
 test('limits each key separately and removes idle limiters', () => {
   const clock = fakeClock()
-  const rates = new CallRateLimiters(1, clock)
+  const rates = new CallRateLimiters(() => 1, clock)
   for (let count = 0; count < 10; count++) rates.take('a')
   assert.throws(() => rates.take('a'), isOver)
   rates.take('b')

@@ -18,10 +18,16 @@ export class CallRateLimiter {
   readonly #metrics: MetricRegistry | undefined
 
   /** 0 means no limit. */
-  constructor(perSecond: number, clock: Clock, metrics?: MetricRegistry) {
+  constructor(perSecond: () => number, clock: Clock, metrics?: MetricRegistry) {
     this.#clock = clock
     this.#metrics = metrics
-    this.#bucket = new TokenBucket({ count: perSecond * WINDOW_S, windowMs: WINDOW_S * 1000 }, clock.now())
+    const rate = {
+      get count() {
+        return perSecond() * WINDOW_S
+      },
+      windowMs: WINDOW_S * 1000,
+    }
+    this.#bucket = new TokenBucket(rate, clock.now())
   }
 
   /** Counts one call, or refuses it. */
@@ -43,12 +49,12 @@ export class CallRateLimiter {
 /** One limiter per key; idle ones are removed. */
 export class CallRateLimiters {
   readonly #limiters = new Map<string, CallRateLimiter>()
-  readonly #perSecond: number
+  readonly #perSecond: () => number
   readonly #clock: Clock
   readonly #metrics: MetricRegistry | undefined
   #sweptAt: number
 
-  constructor(perSecond: number, clock: Clock, metrics?: MetricRegistry) {
+  constructor(perSecond: () => number, clock: Clock, metrics?: MetricRegistry) {
     this.#perSecond = perSecond
     this.#metrics = metrics
     this.#clock = clock
@@ -60,7 +66,7 @@ export class CallRateLimiters {
   }
 
   take(key: string): void {
-    if (this.#perSecond === 0) return
+    if (this.#perSecond() === 0) return
     this.#sweep()
     const limiter = this.#limiters.get(key) ?? new CallRateLimiter(this.#perSecond, this.#clock, this.#metrics)
     this.#limiters.set(key, limiter)

@@ -3,7 +3,7 @@ import { publicKeys } from '../../core/access/bearers.ts'
 import { ensureSigningKey } from '../../core/secrets/signing-key-rotation.ts'
 import { defineDaemon } from '../daemon.ts'
 import { SIGN_INS } from '../http/sign-in.ts'
-import { parseSignInAllowlist } from '../http/sign-in-allowlist.ts'
+import { signInAllowlist } from '../http/sign-in-allowlist.ts'
 import { readProviderSettings } from '../provider-settings.ts'
 import { SIGN_IN_SETTINGS } from '../settings.ts'
 import { mountAccountLinks } from './account-links.ts'
@@ -34,8 +34,8 @@ export const authd = defineDaemon({
     // Public, so that other programs can verify bearers.
     allowEveryOrigin(app, '/v1/keys')
     app.get('/v1/keys', async (c) => c.json(await publicKeys(host), 200, { 'Cache-Control': 'public, max-age=300' }))
-    const isAllowed = parseSignInAllowlist(settings.SIGN_IN_ALLOW)
-    const signIn = { host, isAllowed, idleMs: settings.SESSION_IDLE, maxMs: settings.SESSION_MAX }
+    const isAllowed = signInAllowlist(() => settings.SIGN_IN_ALLOW)
+    const signIn = { host, isAllowed, settings }
     const context = { ...signIn, providers, limits: openAttemptLimits(host.clock) }
     mountSignInPages(app, context)
     mountProviderPages(app, context)

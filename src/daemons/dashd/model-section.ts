@@ -1,6 +1,5 @@
 // The model of the instance or of a folder: what is in force, a test call, and forms to connect another one.
 import { groupDirs } from '../../core/layout.ts'
-import { readEnvText } from '../../lib/files/env-file.ts'
 import { Refusal, refuse, TransientRefusal } from '../../lib/refusal.ts'
 import { groupsResource } from '../../resources/groups.ts'
 import { modelKeysResource } from '../../resources/model-keys.ts'
@@ -79,7 +78,7 @@ export const modelActions = {
       // Before the test: it already runs the program that is typed here.
       if (answers.runtime !== current.runtime || answers.command !== undefined)
         await view.call(modelKeysResource.verbs.list, {})
-      const isTested = fields.get('untested') !== 'true'
+      const isTested = canTest(view) && fields.get('untested') !== 'true'
       const test = isTested ? (config: ModelConfig) => testModelOf(access, config) : undefined
       const { after, tested } = await withoutFlagNames(() =>
         changeModel({ ...access, needsPrice: true }, answers, test),
@@ -107,6 +106,11 @@ async function openAccess(view: PageView): Promise<ModelAccess> {
     keepsRuntime: true,
     isOperator: view.isOperator,
   }
+}
+
+/** In a container of its own the dashboard reaches no model. */
+function canTest({ daemon }: PageView): boolean {
+  return daemon.peers.isLocal('runed')
 }
 
 /** Whether agents of this process answer with the built-in demo, as far as this person may know. */
@@ -171,7 +175,6 @@ export async function renderModelSection(view: PageView): Promise<Html> {
   const access = await openAccess(view)
   const { folder, layout } = access
   const config = await readCurrentModel(access)
-  const hasSettings = (await readEnvText(layout.env).catch(() => undefined)) !== undefined
   const faults = [...config.warnings, ...findModelFaults(config, groupDirs(layout, folder ?? 'main').home)]
   const state = renderDetails({
     Runtime: `${config.runtime} (${config.runtimeFrom})`,
@@ -189,17 +192,15 @@ export async function renderModelSection(view: PageView): Promise<Html> {
   const missing = [...faults, ...(await describeUncounted(access, config))].map((fault) =>
     notice('warn', visibleText(fault)),
   )
-  const test = config.runtime === 'demo' ? EMPTY_HTML : view.button({ action: 'test_model', text: 'Test' })
-  const unseen = hasSettings
-    ? EMPTY_HTML
-    : notice('warn', 'This process does not see the settings of the instance, so the instance may use another model.')
+  const isTestable = config.runtime !== 'demo' && canTest(view)
+  const test = isTestable ? view.button({ action: 'test_model', text: 'Test' }) : EMPTY_HTML
   const command = copyText(`svc model ${view.host.instance}${folder === undefined ? '' : ` ${folder}`}`)
-  const change = hasSettings || folder !== undefined ? await renderChange(view, config) : EMPTY_HTML
+  const change = await renderChange(view, config)
   const introduction =
     config.runtime === 'demo'
       ? html`<p>Agents answer with the built-in demo. Connect a model to get real answers.</p>`
       : EMPTY_HTML
-  return html`${section('model', folder === undefined ? 'Current model' : 'Model', html`${introduction}${unseen}${missing}${state}`, test)}${change}<p class="hint">In a terminal: ${command}</p>`
+  return html`${section('model', folder === undefined ? 'Current model' : 'Model', html`${introduction}${missing}${state}`, test)}${change}<p class="hint">In a terminal: ${command}</p>`
 }
 
 /** Says that caps do not work for a model without a price. */
@@ -236,11 +237,11 @@ async function renderChange(view: PageView, config: ModelConfig): Promise<Html> 
 function renderKindForm(view: PageView, name: string, kind: ModelKind, config: ModelConfig): Html {
   const fields = [
     ...fieldsOfKind(name, kind, config),
-    ...(kind.runtime === 'demo'
+    ...(kind.runtime === 'demo' || !canTest(view)
       ? []
       : [{ name: 'untested', label: 'Save without a test call', kind: 'checkbox' } as const]),
   ]
-  const submit = kind.runtime === 'demo' ? 'Use the demo' : 'Test and save'
+  const submit = kind.runtime === 'demo' ? 'Use the demo' : canTest(view) ? 'Test and save' : 'Save'
   return html`<h3>${kind.title}</h3>${view.form({ action: 'set_model', fields, submit, fixed: { kind: name } })}`
 }
 

@@ -16,6 +16,7 @@ import { asNote, type DoctorFinding, makeFinding, runCheck } from './findings.ts
 import { checkModels, checkPrices } from './model-checks.ts'
 import { checkProcesses } from './process-check.ts'
 import { checkStoreContents, readStoreContents } from './store-checks.ts'
+import { checkStoredSettings } from './stored-settings-check.ts'
 
 export interface InstanceCheckOptions {
   readonly host: InstanceHost
@@ -53,6 +54,13 @@ function checksOf(options: InstanceCheckOptions): readonly Check[] {
     ['store', one('store', () => checkHealth(health))],
     ['processes', async () => checkProcesses(options.processes)],
     ['settings', one('settings', async () => checkSettings(sources, current))],
+    [
+      'stored settings',
+      one('stored settings', async () => {
+        const stored = await engine.read((tx) => host.storedSettings.read(tx))
+        return checkStoredSettings(stored, current, instance)
+      }),
+    ],
     [
       'agents',
       one('agents', async () =>

@@ -12,12 +12,16 @@ const OPERATOR_FACTOR = 10
 
 export function limitCalls(
   host: InstanceHost,
-  perSecond: number,
+  perSecond: () => number,
   authenticate: RequestAuthenticator,
 ): RequestAuthenticator {
-  if (perSecond === 0) return authenticate
   const limiter = (factor: number): AttemptLimiter => {
-    const rate = { count: perSecond * factor * WINDOW_S, windowMs: WINDOW_S * 1000 }
+    const rate = {
+      get count() {
+        return perSecond() * factor * WINDOW_S
+      },
+      windowMs: WINDOW_S * 1000,
+    }
     return new AttemptLimiter(rate, host.clock, 'too many calls')
   }
   const [people, operators] = [limiter(1), limiter(OPERATOR_FACTOR - 1)]

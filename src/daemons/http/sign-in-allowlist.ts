@@ -3,6 +3,16 @@ import type { ConfirmedAccount } from '../../core/people/accounts.ts'
 
 export type SignInAllowlist = (account: ConfirmedAccount) => boolean
 
+/** Follows a setting that changes while the process runs. */
+export function signInAllowlist(text: () => string): SignInAllowlist {
+  let parsed: { readonly text: string; readonly isAllowed: SignInAllowlist } | undefined
+  return (account) => {
+    const current = text()
+    if (parsed?.text !== current) parsed = { text: current, isAllowed: parseSignInAllowlist(current) }
+    return parsed.isAllowed(account)
+  }
+}
+
 /** E-mail addresses count only if the provider verified them, and are compared without ASCII case. */
 export function parseSignInAllowlist(text: string): SignInAllowlist {
   const entries = new Set(text.split(',').flatMap((entry) => entry.trim() || []))

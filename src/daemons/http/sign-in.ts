@@ -4,9 +4,11 @@ import { administersAny } from '../../core/access/policy.ts'
 import { accounts, type ConfirmedAccount, primaryAccount } from '../../core/people/accounts.ts'
 import { defineCounter, knownLabel } from '../../lib/log/metric-registry.ts'
 import { Refusal } from '../../lib/refusal.ts'
+import type { Settings } from '../../lib/settings.ts'
 import { callVerb } from '../../registry/call.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { sessionsResource } from '../../resources/sessions.ts'
+import type { SESSION_SETTINGS } from '../settings.ts'
 import { authenticate } from './credentials.ts'
 import { redirectTo } from './page-response.ts'
 import { clientAddressOf } from './request-middleware.ts'
@@ -24,8 +26,8 @@ export const SIGN_INS = defineCounter('svc_sign_ins_total', 'Sign-ins of people 
 export interface SignInContext {
   readonly host: InstanceHost
   readonly isAllowed: SignInAllowlist
-  readonly idleMs: number
-  readonly maxMs: number
+  /** How long sessions last. */
+  readonly settings: Pick<Settings<typeof SESSION_SETTINGS>, 'SESSION_IDLE' | 'SESSION_MAX'>
 }
 
 export interface SignInRequest {
@@ -62,7 +64,7 @@ export async function startSession(
 }
 
 async function signIn(
-  { host, isAllowed, idleMs, maxMs }: SignInContext,
+  { host, isAllowed, settings }: SignInContext,
   c: Context,
   { account, method, linkToken, inviteToken }: SignInRequest,
 ): Promise<StartedSession> {
@@ -84,8 +86,8 @@ async function signIn(
     browser: browserName(c.req.header('User-Agent')),
     address,
     replaces: previous?.kind === 'person' ? previous.session : undefined,
-    idle_ms: idleMs,
-    max_ms: maxMs,
+    idle_ms: settings.SESSION_IDLE,
+    max_ms: settings.SESSION_MAX,
   })
   return { sub, session: family_id, cookie: formatSessionCookie(host, token) }
 }

@@ -1,12 +1,11 @@
-// Writes the model of an instance or a folder. For the instance, settings go to .env and the encrypted key to the store; for a
-// folder, everything goes to its config and its secrets in one transaction.
+// Writes the model of an instance or a folder to the store: of the instance as settings and an encrypted key, of a folder to its
+// config and its secrets in one transaction.
 import type { z } from 'zod'
 import type { Layout } from '../../core/layout.ts'
 import { type ModelKeyName, type ModelSetting, SEALED } from '../../core/secrets/model-keys.ts'
 import { ANTHROPIC_VARIABLES, OPENAI_VARIABLES } from '../../core/secrets/model-variables.ts'
-import { readEnvText } from '../../lib/files/env-file.ts'
-import { readSettings, sourceOf } from '../../lib/settings.ts'
-import { editDotenv, parseDotenv } from '../../lib/text/dotenv.ts'
+import { STORE_SOURCE } from '../../core/settings/stored-settings.ts'
+import { readSettings } from '../../lib/settings.ts'
 import type { NamedVerb } from '../../registry/resource.ts'
 import { modelKeysResource } from '../../resources/model-keys.ts'
 import { writeStatedPrice } from '../../runtimes/model-prices.ts'
@@ -40,11 +39,11 @@ export interface ModelWriteAccess {
 
 /** Returns a description of where the model was written. */
 export async function writeInstanceModel(access: ModelWriteAccess, wanted: WantedModel): Promise<string> {
-  const { layout, call } = access
+  const { call } = access
   const changes = settingChanges(wanted)
-  const edited = editDotenv((await readEnvText(layout.env)) ?? '', changes)
   // Refuse invalid values before anything is written.
-  readSettings(RUNTIME_SETTINGS, [sourceOf(layout.env, parseDotenv(edited, layout.env))])
+  const texts: ReadonlyMap<string, string | undefined> = changes
+  readSettings(RUNTIME_SETTINGS, [{ name: STORE_SOURCE, get: (key) => texts.get(key) }])
   const { endpoint } = wanted
   if (endpoint?.key !== undefined) {
     const variable = keyVariable(wanted.runtime, endpoint.key)
@@ -54,7 +53,7 @@ export async function writeInstanceModel(access: ModelWriteAccess, wanted: Wante
     changes: [...changes].map(([variable, value]) => ({ variable, ...(value === undefined ? {} : { value }) })),
   })
   await clearUnusedKeys(access, wanted)
-  return endpoint?.key === undefined ? layout.env : `${layout.env}, and the encrypted key in the store`
+  return endpoint?.key === undefined ? 'the store' : 'the store, its key encrypted'
 }
 
 /** Removes the keys of the previous endpoint. */

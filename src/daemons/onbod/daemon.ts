@@ -2,7 +2,7 @@
 
 import { defineDaemon } from '../daemon.ts'
 import { SIGN_INS } from '../http/sign-in.ts'
-import { parseSignInAllowlist } from '../http/sign-in-allowlist.ts'
+import { signInAllowlist } from '../http/sign-in-allowlist.ts'
 import { SESSION_SETTINGS } from '../settings.ts'
 import { AdmissionWorker } from './admission-worker.ts'
 import { mountInvitePages } from './invite-pages.ts'
@@ -14,8 +14,8 @@ export const onbod = defineDaemon({
   settings: SESSION_SETTINGS,
   metrics: [SIGN_INS],
   start: ({ host, app, log, defer }, settings) => {
-    const isAllowed = parseSignInAllowlist(settings.SIGN_IN_ALLOW)
-    mountInvitePages(app, { host, log, isAllowed, idleMs: settings.SESSION_IDLE, maxMs: settings.SESSION_MAX })
+    const isAllowed = signInAllowlist(() => settings.SIGN_IN_ALLOW)
+    mountInvitePages(app, { host, log, isAllowed, settings })
     mountOnboardingPages(app, host)
     // Admission creates files; a process without them leaves it to another.
     if (!host.layout) return

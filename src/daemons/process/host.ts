@@ -8,31 +8,41 @@ import { RouteTableCache } from '../../core/routing/route-table.ts'
 import { timeZoneOf } from '../../core/schedule/schedule.ts'
 import { openSearchIndex } from '../../core/search/message-search.ts'
 import { openKeyring } from '../../core/secrets/keyring.ts'
+import { StoredSettingsReader } from '../../core/settings/stored-settings.ts'
 import { DEFAULT_TURN_RULES, type TurnRules } from '../../core/turns/turn-rules.ts'
 import { type Clock, type Random, systemClock, systemRandom, timestamp } from '../../lib/clock.ts'
 import { CommitSignals } from '../../lib/commit-signals.ts'
 import { FaultBoundary, type FaultPlace, throwUncaught } from '../../lib/fault-boundary.ts'
 import { MetricRegistry } from '../../lib/log/metric-registry.ts'
+import type { SettingSource } from '../../lib/settings.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import type { Engine } from '../../store/engine.ts'
 import { openEngine, type StoreAddress } from '../../store/index.ts'
 import { hasSteps, migrate } from '../../store/migrate.ts'
 import { SCHEMA_STEPS } from '../schema-steps.ts'
+import { settingRules } from '../setting-rules.ts'
 import { openChannelRegistry } from './channel-registry.ts'
 
-export interface HostOptions {
-  instance: string
-  store: StoreAddress
-  secretsKey?: string | undefined
-  webBase: string
-  layout?: Layout | undefined
+/** What settings of the store may decide. */
+export interface HostSettings {
   timeZone?: string | undefined
   rules?: TurnRules | undefined
   limits?: AgentLimits | undefined
   speech?: SpeechSynthesizer | undefined
   /** Allowed addresses of channel adapters. */
   adapters?: AddressPolicy | undefined
-  searchDeadlineMs?: number | undefined
+}
+
+export interface HostOptions extends HostSettings {
+  instance: string
+  store: StoreAddress
+  secretsKey?: string | undefined
+  webBase: string
+  layout?: Layout | undefined
+  /** Names of settings that the store does not have. */
+  fixedSettings?: readonly string[]
+  /** Reads the settings that the store may override, and replaces the members above. */
+  configure?(stored: SettingSource): Promise<HostSettings>
   clock?: Clock
   random?: Random
   /** Logs an error of work that no caller waits for. */
@@ -50,37 +60,48 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     secretsKey,
     webBase,
     layout,
-    timeZone,
-    rules = DEFAULT_TURN_RULES,
-    limits = AGENT_LIMITS,
-    speech,
-    adapters,
-    searchDeadlineMs,
+    fixedSettings = [],
     clock = systemClock,
     random = systemRandom,
     onBackgroundError,
   } = options
-  const zone = timeZoneOf(timeZone)
   const metrics = new MetricRegistry()
   const faults = new FaultBoundary(metrics, onBackgroundError)
   // A short command has no log: its exceptions must not be lost.
   const onSignalFault = onBackgroundError ? faults.handler('signal') : throwUncaught
   const engine = await openEngine(store, onSignalFault)
+  const [signals, keyring] = [new CommitSignals(onSignalFault), openKeyring(secretsKey)]
+  const rulesOfSettings = settingRules(fixedSettings)
+  const reader = new StoredSettingsReader(keyring, rulesOfSettings)
+  let settings: HostSettings
   try {
     await migrateIfNeeded(engine, clock)
+    const { configure } = options
+    settings = configure ? await configure(await engine.read((tx) => reader.read(tx))) : options
   } catch (error) {
     await engine.close()
     throw error
   }
-  const [signals, keyring] = [new CommitSignals(onSignalFault), openKeyring(secretsKey)]
+  const { speech, adapters } = settings
+  // Copies, because `followSettings` changes them.
+  const rules = { ...(settings.rules ?? DEFAULT_TURN_RULES) }
+  const limits = { ...(settings.limits ?? AGENT_LIMITS) }
   const onSearchFault = faults.handler('search')
   const search =
-    layout && openSearchIndex(engine, layout.search, { deadlineMs: searchDeadlineMs, onBackgroundError: onSearchFault })
+    layout &&
+    openSearchIndex(engine, layout.search, {
+      get deadlineMs() {
+        return limits.searchMs
+      },
+      onBackgroundError: onSearchFault,
+    })
   return {
     instance,
     engine,
     rules,
     limits,
+    settingRules: rulesOfSettings,
+    storedSettings: reader,
     channels: openChannelRegistry({ engine, signals, keyring, clock, random, adapters }),
     policies: new PolicyReader(),
     routes: new RouteTableCache(),
@@ -94,7 +115,7 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     random,
     keyring,
     webBase,
-    timeZone: zone,
+    timeZone: timeZoneOf(settings.timeZone),
     ...(layout && search ? { layout, search } : {}),
     ...(speech ? { speech } : {}),
     close: async () => {

@@ -22,8 +22,15 @@ export const routd = defineDaemon({
     mountChannelRoutes(context, settings)
     const outbox = new OutboxWorker({ host, log, suspects })
     defer(() => outbox.close())
-    const { ASSISTANT_NAME: assistantName, ONBOARDING_GREETING: greeting } = settings
-    const router = new Router({ host, assistantName, greeting, suspects })
+    const { ASSISTANT_NAME: assistantName } = settings
+    const router = new Router({
+      host,
+      assistantName,
+      get greeting() {
+        return settings.ONBOARDING_GREETING
+      },
+      suspects,
+    })
     defer(() => router.close())
   },
 })

@@ -29,7 +29,6 @@ export const runed = defineDaemon({
       await executeTurns({ ...context, entry }, layout, settings)
     }
     defer(startTurnLogRetention({ host, layout, log }))
-    const { KEEP_MESSAGES: keepMessagesMs, KEEP_TURNS: keepTurnsMs, KEEP_AUDIT: keepAuditMs } = settings
-    defer(startRetention({ host, layout, log, keepMessagesMs, keepTurnsMs, keepAuditMs }))
+    defer(startRetention({ host, layout, log, keep: settings }))
   },
 })

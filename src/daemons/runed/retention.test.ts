@@ -25,9 +25,7 @@ async function opened(t: TestContext, changes: Partial<RetentionOptions> = {}) {
     host: on.host,
     layout,
     log,
-    keepMessagesMs: KEEP_MS,
-    keepTurnsMs: KEEP_MS,
-    keepAuditMs: 0,
+    keep: { KEEP_MESSAGES: KEEP_MS, KEEP_TURNS: KEEP_MS, KEEP_AUDIT: 0 },
     ...changes,
   }
   const dirs = groupDirs(layout, 'main')
@@ -65,7 +63,7 @@ test('old messages and turns are removed with the logs of the runs', async (t) =
 test('audit rows are kept for 400 days unless KEEP_AUDIT says otherwise', async (t) => {
   const KEEP_AUDIT_MS = readSettings(RETENTION_SETTINGS, []).KEEP_AUDIT
   assert.equal(KEEP_AUDIT_MS, 400 * DAY_MS)
-  const on = await opened(t, { keepMessagesMs: 0, keepTurnsMs: 0, keepAuditMs: KEEP_AUDIT_MS, stepRows: 2 })
+  const on = await opened(t, { keep: { KEEP_MESSAGES: 0, KEEP_TURNS: 0, KEEP_AUDIT: KEEP_AUDIT_MS }, stepRows: 2 })
   for (const folder of ['a', 'b', 'c', 'd', 'e']) await on.groups(folder)
   const left = () => on.read((tx) => audit.count(tx))
   const rows = await left()
@@ -100,7 +98,7 @@ test('runs periodically until it is stopped, and stops between two steps', async
 })
 
 test('nothing is removed unless a time is set', async (t) => {
-  const on = await opened(t, { keepMessagesMs: 0, keepTurnsMs: 0, firstMs: 0 })
+  const on = await opened(t, { keep: { KEEP_MESSAGES: 0, KEEP_TURNS: 0, KEEP_AUDIT: 0 }, firstMs: 0 })
   await on.turn()
   on.clock.advance(1000 * DAY_MS)
   await startRetention(on.options)()

@@ -13,10 +13,8 @@ export interface RetentionOptions {
   readonly host: Pick<InstanceHost, 'engine' | 'clock'>
   readonly layout: Layout
   readonly log: Pick<Log, 'info' | 'warn'>
-  /** 0 means forever. */
-  readonly keepMessagesMs: number
-  readonly keepTurnsMs: number
-  readonly keepAuditMs: number
+  /** 0 means forever. Read at each run. */
+  readonly keep: Readonly<Record<'KEEP_MESSAGES' | 'KEEP_TURNS' | 'KEEP_AUDIT', number>>
   /** Rows per transaction. */
   readonly stepRows?: number
   readonly firstMs?: number
@@ -31,8 +29,6 @@ const PAUSE_FACTOR = 4
 const PAUSE_MIN_MS = 20
 
 export function startRetention(options: RetentionOptions): () => Promise<void> {
-  const { keepMessagesMs, keepTurnsMs, keepAuditMs } = options
-  if (keepMessagesMs === 0 && keepTurnsMs === 0 && keepAuditMs === 0) return async () => {}
   return startPeriodicJob({
     firstMs: options.firstMs ?? FIRST_MS,
     everyMs: EVERY_MS,
@@ -43,7 +39,8 @@ export function startRetention(options: RetentionOptions): () => Promise<void> {
 
 /** Removes all that is expired now; stops between two steps when aborted. */
 export async function removeExpired(options: RetentionOptions, signal: AbortSignal): Promise<void> {
-  const { host, layout, log, keepMessagesMs, keepTurnsMs, keepAuditMs, stepRows: limit = STEP_ROWS } = options
+  const { host, layout, log, stepRows: limit = STEP_ROWS } = options
+  const { KEEP_MESSAGES: keepMessagesMs, KEEP_TURNS: keepTurnsMs, KEEP_AUDIT: keepAuditMs } = options.keep
   const { engine, clock } = host
   const now = clock.now()
   const messages = await inSteps(signal, keepMessagesMs, 0, (after) =>

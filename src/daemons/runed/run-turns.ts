@@ -7,6 +7,7 @@ import { readSettings, type SettingSource } from '../../lib/settings.ts'
 import { CALLS } from '../../registry/call.ts'
 import type { ProcessLine } from '../../supervisor/process-line.ts'
 import type { OpenHost } from '../process/host.ts'
+import type { LiveSettings } from '../process/live-settings.ts'
 import { openMetricsPage } from '../process/metrics-page.ts'
 import { enterProcess } from '../process/process-entry.ts'
 import {
@@ -27,8 +28,7 @@ export interface RunTurnsOptions {
   /** Closed by `close` and when the start fails. */
   readonly host: OpenHost
   readonly sources: readonly SettingSource[]
-  /** Rereads changed sources. */
-  readonly currentSources: () => Promise<readonly SettingSource[]>
+  readonly live: LiveSettings
   readonly log: Log
   readonly line: ProcessLine
   spawnRunner(turnId: string): ChildProcess
@@ -46,6 +46,7 @@ export async function runTurns(options: RunTurnsOptions): Promise<RunningTurns> 
   const { sources, line, onFatal } = options
   const opened = new AsyncDisposableStack()
   opened.defer(() => options.host.close())
+  opened.defer(() => options.live.close())
   if (getPriority() < PRIORITY) setPriority(PRIORITY)
   try {
     const host = await withTracing({ ...options, daemons: ['runed'] }, opened)
@@ -69,7 +70,7 @@ export async function runTurns(options: RunTurnsOptions): Promise<RunningTurns> 
       only,
       spawnRunner: options.spawnRunner,
       defer: (close: () => void | Promise<void>) => opened.defer(close),
-      currentSources: options.currentSources,
+      currentSources: () => options.live.sources(),
     }
     if (host.layout) await executeTurns(context, host.layout, readSettings(EXECUTION_SETTINGS, sources))
     line.ready()

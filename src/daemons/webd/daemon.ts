@@ -4,6 +4,7 @@ import { createLinkPostHandler } from '../../core/messages/link-inbound.ts'
 import { readTrustedProxies, type TrustedProxyCheck } from '../../lib/http/client-address.ts'
 import { openRequestLog } from '../../lib/log/log.ts'
 import { defineGauge, reading } from '../../lib/log/metric-registry.ts'
+import type { Rate } from '../../lib/token-bucket.ts'
 import { proxydRoutesResource } from '../../resources/proxyd-routes.ts'
 import { openLane } from '../../store/lanes/transaction-lane.ts'
 import { buildWidgetScript } from '../../web/chat/page.ts'
@@ -48,21 +49,36 @@ export const webd = defineDaemon({
     })
     defer(() => lane.close())
     mountLine(context)
-    const quotas = { chat: settings.LINK_QUOTA, folder: settings.FOLDER_QUOTA }
+    // Read at each use: these settings change while the process runs.
+    const quotas = {
+      get chat() {
+        return settings.LINK_QUOTA
+      },
+      get folder() {
+        return settings.FOLDER_QUOTA
+      },
+    }
     const links = new LinkCache(host, {
       rates: {
-        web: { count: settings.WEBHOOK_RATE_WEB, windowMs: MINUTE_MS },
-        hook: { count: settings.WEBHOOK_RATE_HOOK, windowMs: MINUTE_MS },
+        web: perMinute(() => settings.WEBHOOK_RATE_WEB),
+        hook: perMinute(() => settings.WEBHOOK_RATE_HOOK),
       },
       quotas,
       onQuotaExceeded: ({ scope, name, bytes, quota, setting }) =>
         log.warn(
           { [scope]: name, bytes, quota },
-          `storage is full, messages are refused: raise ${setting} in .env and restart svc`,
+          `storage is full, messages are refused: raise it with svc settings ${host.instance} set ${setting}`,
         ),
     })
     defer(() => links.close())
-    const streams = new Streams(host, { all: settings.STREAMS_MAX, perLink: settings.STREAMS_PER_LINK })
+    const streams = new Streams(host, {
+      get all() {
+        return settings.STREAMS_MAX
+      },
+      get perLink() {
+        return settings.STREAMS_PER_LINK
+      },
+    })
     defer(() => streams.close())
     defer(host.metrics.addSource(() => [reading(STREAMS_OPEN, {}, streams.count)]))
     stopping.addEventListener(
@@ -77,7 +93,7 @@ export const webd = defineDaemon({
       lane,
       quotas,
       budget: new BodyBudget(BODY_BUDGET_BYTES),
-      bodyMax: settings.TOKEN_BODY_MAX,
+      bodyMax: () => settings.TOKEN_BODY_MAX,
     }
     const onError = (error: unknown, tool: string): void => {
       host.faults.count('tool')
@@ -111,3 +127,12 @@ export const webd = defineDaemon({
     )
   },
 })
+
+function perMinute(count: () => number): Rate {
+  return {
+    get count() {
+      return count()
+    },
+    windowMs: MINUTE_MS,
+  }
+}

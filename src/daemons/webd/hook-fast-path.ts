@@ -38,7 +38,6 @@ const SIMPLE_BODY_MAX = 65_536
 
 export function openHookFastPath(context: HookFastPathContext): RawHandler {
   const { host, links, bodyMax } = context
-  const maxLength = Math.min(SIMPLE_BODY_MAX, bodyMax)
   return (incoming, response, origin) => {
     const { url = '', method } = incoming
     if (method !== 'POST' || url.length !== URL_LENGTH || !url.startsWith('/hook/')) return false
@@ -51,7 +50,7 @@ export function openHookFastPath(context: HookFastPathContext): RawHandler {
     }
     if (link.source === undefined || link.verify || link.bucket.waitMs(host.clock.now()) > 0) return false
     const headers = readSimpleHeaders(incoming.rawHeaders, origin.isSocketAddress === true)
-    if (!headers || headers.length > maxLength) return false
+    if (!headers || headers.length > Math.min(SIMPLE_BODY_MAX, bodyMax())) return false
     new FastHookPost(context, link, { incoming, response, origin, ...headers }).read()
     return true
   }

@@ -24,7 +24,8 @@ export interface LinkPostContext {
   readonly lane: Lane<LinkPost, AppendResult>
   readonly quotas: StorageQuotas
   readonly budget: BodyBudget
-  readonly bodyMax: number
+  /** The largest body. */
+  bodyMax(): number
 }
 
 export class RateLimitRefusal extends Refusal {
@@ -101,10 +102,11 @@ async function readAdmittedBody(
   request: LinkRequest,
   link: CachedLink,
 ): Promise<Uint8Array> {
-  mustBeWithinLimit(request.incoming, bodyMax)
+  const max = bodyMax()
+  mustBeWithinLimit(request.incoming, max)
   // A repeat is answered at any rate, and only the body shows that it is one.
   if (!hasKey(request, link)) mustBeInRate(link, host.clock.now())
-  const body = await readBody(request, bodyMax, budget)
+  const body = await readBody(request, max, budget)
   if (!link.verify) return body
   const { scheme, secret } = link.verify
   const fault = signatureFault(scheme, secret, (name) => request.header(name), body, host.clock.now())

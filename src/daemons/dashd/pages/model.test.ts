@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { readFileSync, writeFileSync } from 'node:fs'
 import { suite, type TestContext, test } from 'node:test'
 import { chatEndpoint, replyError, replyModels, replyWhole } from '../../../../test/support/chat-endpoint.ts'
 import { type Dashboard, serveDashboard } from '../../../../test/support/dashboard.ts'
@@ -7,21 +6,21 @@ import { followForm, postForm } from '../../../../test/support/dashboard-forms.t
 import { freePort } from '../../../../test/support/free-port.ts'
 import { groups } from '../../../core/groups/groups.ts'
 import { secrets } from '../../../core/secrets/secrets.ts'
-import { parseDotenv } from '../../../lib/text/dotenv.ts'
+import { storedSettings } from '../../../core/settings/stored-settings.ts'
 
 const KEY = 'sk-the-key-of-the-test'
 const INSTANCE_KEY = 'sk-the-key-of-the-instance'
 const textOf = async (response: Promise<Response>): Promise<string> => (await response).text()
 
 interface ModelDashboard extends Dashboard {
-  readonly env: string
+  /** The settings in the store. */
+  stored(): Promise<ReadonlyMap<string, string>>
 }
 
 async function open(t: TestContext, settings: Record<string, string> = {}): Promise<ModelDashboard> {
   const dash = await serveDashboard(t, { settings })
-  const env = dash.host.layout?.env ?? ''
-  writeFileSync(env, '# kept\n')
-  return { ...dash, env }
+  const rows = () => dash.host.engine.read((tx) => storedSettings.list(tx))
+  return { ...dash, stored: async () => new Map((await rows()).map(({ key, value }) => [key, value])) }
 }
 
 suite('the page of the model', () => {
@@ -44,7 +43,7 @@ suite('the page of the model', () => {
     const page = await followForm(dash.operator, path, form)
     assert.match(page, /small at .* answered in .* Hello &lt;b&gt;you&lt;\/b&gt;!/)
     assert.ok(!page.includes(KEY))
-    const settings = parseDotenv(readFileSync(dash.env, 'utf8'), '.env')
+    const settings = await dash.stored()
     assert.deepEqual(
       ['AGENT_RUNTIME', 'OPENAI_BASE_URL', 'OPENAI_MODEL', 'OPENAI_API_KEY'].map((key) => settings.get(key)),
       ['openai', endpoint.url, 'small', 'sealed'],
@@ -54,7 +53,6 @@ suite('the page of the model', () => {
       ['125', '12.5', '1000'],
     )
     assert.match(page, /\$1\.25 input, \$0\.125 cached input and \$10 output per million tokens, as stated/)
-    assert.match(readFileSync(dash.env, 'utf8'), /^# kept\n/)
   })
 
   test('asks for the price of a model that the table does not have; free and unknown are answers', async (t) => {
@@ -69,14 +67,14 @@ suite('the page of the model', () => {
       (await postForm(dash.operator, path, { ...form, model: 'small', ...typed })).text()
     assert.match(await post({}), /price must be given: no price is known for small/i)
     assert.match(await post({ price: '-1/2' }), /price must be dollars per million tokens/i)
-    assert.equal(readFileSync(dash.env, 'utf8'), '# kept\n')
+    assert.equal((await dash.stored()).size, 0)
     assert.match(await followForm(dash.operator, path, { ...form, model: 'small', price: 'free' }), /free, as stated/)
-    assert.match(readFileSync(dash.env, 'utf8'), /OPENAI_PRICE_INPUT=0\n/)
-    const listed = await followForm(dash.operator, path, { ...form, model: 'openai/gpt-5-2025-08-07', price: '' })
-    assert.match(listed, /\$10 output per million tokens \(gpt-5 in the table of 20/)
-    assert.doesNotMatch(readFileSync(dash.env, 'utf8'), /OPENAI_PRICE/)
+    assert.equal((await dash.stored()).get('OPENAI_PRICE_INPUT'), '0')
     const unknown = await followForm(dash.operator, path, { ...form, model: 'small', price: 'unknown' })
     assert.match(unknown, /Price: not known/)
+    const listed = await followForm(dash.operator, path, { ...form, model: 'openai/gpt-5-2025-08-07', price: '' })
+    assert.match(listed, /\$10 output per million tokens \(gpt-5 in the table of 20/)
+    assert.equal((await dash.stored()).get('OPENAI_PRICE_INPUT'), '')
   })
 
   test('says that no cap limits a model without a price, and so does the page of the cap', async (t) => {
@@ -105,9 +103,9 @@ suite('the page of the model', () => {
     const body = await refused.text()
     assert.match(body, /rejected the key/)
     assert.ok(!body.includes(KEY) && body.includes('value="small"'))
-    assert.equal(readFileSync(dash.env, 'utf8'), '# kept\n')
+    assert.equal((await dash.stored()).size, 0)
     await followForm(dash.operator, '/dash/model?kind=other', { ...form, untested: 'true' })
-    assert.match(readFileSync(dash.env, 'utf8'), /OPENAI_MODEL=small/)
+    assert.equal((await dash.stored()).get('OPENAI_MODEL'), 'small')
   })
 
   test('says at the field what is wrong, and why a model cannot be reached', async (t) => {
@@ -141,7 +139,7 @@ suite('the page of the model', () => {
     const [status, , text] = await faultOf({})
     assert.equal(status, 422)
     assert.match(String(text), /refused the connection|cannot be reached|is listening/)
-    assert.equal(readFileSync(dash.env, 'utf8'), '# kept\n')
+    assert.equal((await dash.stored()).size, 0)
   })
 
   test('is for operators only', async (t) => {
@@ -152,7 +150,7 @@ suite('the page of the model', () => {
       assert.equal((await postForm(browser, '/dash/model', form)).status, 404)
       assert.equal((await postForm(browser, '/dash/model', { action: 'test_model' })).status, 404)
     }
-    assert.equal(readFileSync(dash.env, 'utf8'), '# kept\n')
+    assert.equal((await dash.stored()).size, 0)
   })
 
   test('of a folder is tested and set by its administrators, but not its program', async (t) => {

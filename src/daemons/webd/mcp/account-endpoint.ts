@@ -28,7 +28,7 @@ import { mustBeOwnOrigin } from './origin-check.ts'
 
 export interface AccountMcpOptions {
   readonly host: InstanceHost
-  readonly bodyMax: number
+  bodyMax(): number
   readonly quotas: StorageQuotas
   /** Called for unexpected errors. */
   readonly onError: (error: unknown, tool: string) => void
@@ -46,7 +46,7 @@ const GROUPS_MAX = 1000
 
 export function openAccountMcp({ host, bodyMax, quotas, onError }: AccountMcpOptions): OpenAccountMcp {
   const authenticate = requestAuthenticator(host, [mcpAudience(host)])
-  const rateLimiters = new CallRateLimiters(host.limits.toolCallsPerSecond, host.clock, host.metrics)
+  const rateLimiters = new CallRateLimiters(() => host.limits.toolCallsPerSecond, host.clock, host.metrics)
   const messaging = messagingTools((call: PersonCall) => accountMessaging(call, quotas))
   const routes = resourceTools([proxydRoutesResource]).map(hideFromNonOperators)
   const list = createToolList<PersonCall>([...messaging, ...routes])
@@ -82,7 +82,7 @@ export function openAccountMcp({ host, bodyMax, quotas, onError }: AccountMcpOpt
     if (header(SESSION_HEADER) !== undefined) throw noSession()
     if (c.req.method !== 'POST')
       return problemResponse(new Refusal('not_allowed', 'this path allows only POST'), { Allow: 'POST' })
-    const body = await readBodyBytes(c.req.raw, bodyMax)
+    const body = await readBodyBytes(c.req.raw, bodyMax())
     return exchange({ header, body, signal: c.req.raw.signal }, { ...context, caller, face: 'tool' })
   }
   return { handle, close }

@@ -51,7 +51,7 @@ interface LinkToolCall {
 
 export function openLinkMcp({ posting, streams, onError }: LinkMcpOptions): OpenLinkMcp {
   const { host } = posting
-  const rateLimiters = new CallRateLimiters(host.limits.toolCallsPerSecond, host.clock, host.metrics)
+  const rateLimiters = new CallRateLimiters(() => host.limits.toolCallsPerSecond, host.clock, host.metrics)
   const list = createToolList(
     messagingTools((call: LinkToolCall) => linkMessaging(posting, call)).map((tool) => hideInternals(tool, onError)),
   )
@@ -137,8 +137,9 @@ async function handlePost(
   if (incoming.destroyed || response.destroyed) return
   const disconnect = new AbortController()
   response.once('close', () => disconnect.abort())
-  mustBeWithinLimit(incoming, bodyMax)
-  const body = await readBody(request, bodyMax, budget)
+  const max = bodyMax()
+  mustBeWithinLimit(incoming, max)
+  const body = await readBody(request, max, budget)
   try {
     const header = (name: string): string | undefined => request.header(name)
     const { signal } = disconnect
