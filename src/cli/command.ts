@@ -101,8 +101,12 @@ export function openSvcContext(
     return configured
   }
   const openInstance = async (): Promise<OpenedInstance> => {
-    const { atServedPort, openInstance, withStoredSettings } = await import('./instance/instance.ts')
-    const configured = await atServedPort(await findInstance())
+    const { mayBeServed, openInstance, withStoredSettings } = await import('./instance/instance.ts')
+    const found = await findInstance()
+    // Loaded only then: most commands of a script run while nothing is served.
+    const configured = (await mayBeServed(found))
+      ? await (await import('./instance/served-port.ts')).atServedPort(found)
+      : found
     const host = await openInstance(configured, { clock: io.clock })
     return { ...configured, sources: await withStoredSettings(configured, host), host }
   }

@@ -320,7 +320,7 @@ suite('svc doctor finds', () => {
       async (cli) => {
         const line = 'model demo --base-url http://127.0.0.1:9/v1 --model m --key - --no-test'
         await cli.ok(line, { stdin: 'sk-1' })
-        writeFileSync(env(cli), readFileSync(env(cli), 'utf8').replace('127.0.0.1:9/v1', 'models.example/v1'))
+        await cli.ok('settings demo set OPENAI_BASE_URL http://models.example/v1')
       },
       'models',
       /^main: OPENAI_API_KEY cannot be used with http:\/\/models\.example\/v1: .*; main: no key is set for/,

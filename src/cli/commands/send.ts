@@ -21,11 +21,13 @@ export const sendCommands = [
     example: "send demo main 'What is new?' --wait",
     run: async (svc, { instance, folder, message, stdin, wait, stream, topic = makeTopic() }) => {
       const content = await readContent(svc, message, stdin)
-      const [{ atServedPort, linkBaseUrl }, { operatorLinkProof }, { LinkClient, TransportError }] = await Promise.all([
-        import('../instance/instance.ts'),
-        import('../link/operator-link.ts'),
-        import('../link/link-client.ts'),
-      ])
+      const [{ linkBaseUrl }, { atServedPort }, { operatorLinkProof }, { LinkClient, TransportError }] =
+        await Promise.all([
+          import('../instance/instance.ts'),
+          import('../instance/served-port.ts'),
+          import('../link/operator-link.ts'),
+          import('../link/link-client.ts'),
+        ])
       const configured = await atServedPort(await svc.findInstance())
       const link = await operatorLinkProof(configured, folder)
       const stop = new AbortController()

@@ -151,18 +151,10 @@ export async function loadInstanceConfig(
   return { ...location, layout: layout(root, agents), settings, sources, warnings }
 }
 
-/** The instance with the port of the process that serves it, if there is one: links must lead there. */
-export async function atServedPort(configured: ConfiguredInstance): Promise<ConfiguredInstance> {
-  const names = await readdir(configured.layout.ipc).catch(() => [])
-  // Not loaded without a socket: most commands of a script run while nothing is served.
-  if (!names.some((name) => name.startsWith('.s'))) return configured
-  const [{ servingProcesses }, { withPort }] = await Promise.all([
-    import('../../daemons/process/presence.ts'),
-    import('../input/port-flag.ts'),
-  ])
-  const url = (await servingProcesses(configured.layout))?.map(({ urls }) => urls.proxyd).find(Boolean)
-  const port = Number(URL.parse(url ?? '')?.port)
-  return port > 0 ? withPort(configured, port, 'the running server') : configured
+/** Whether a process may be serving it. A stale socket is possible. */
+export async function mayBeServed({ layout: { ipc } }: InstanceLocation): Promise<boolean> {
+  const names = await readdir(ipc).catch(() => [])
+  return names.some((name) => name.startsWith('.s'))
 }
 
 /** Returns a function that reads the current sources. It returns the same array until .env changes. */

@@ -64,7 +64,9 @@ export class LiveSettings {
   /** Keeps the values that need no restart current, in place. */
   followValues<D extends SettingDeclarations>(declared: D, values: Settings<D>): void {
     const changing = Object.fromEntries(Object.entries(declared).filter(([, { change }]) => change === 'live'))
-    this.follow((sources) => void Object.assign(values, readSettings(changing, sources)))
+    this.follow((sources) => {
+      Object.assign(values, readSettings(changing, sources))
+    })
   }
 
   async close(): Promise<void> {
