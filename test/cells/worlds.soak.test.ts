@@ -1,14 +1,16 @@
 // What the agents of one world (first segment of a folder) can do to those of another, and turns that the host cannot run.
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { chmodSync, existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { delimiter, join } from 'node:path'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { chmodSync, chownSync, existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { delimiter, dirname, join } from 'node:path'
 import { suite, test } from 'node:test'
 import { forEachUser } from '../support/attack.ts'
 import { attackInstance } from '../support/attack-instance.ts'
 import { needs } from '../support/needs.ts'
 import { type CleanupScope, tempDir } from '../support/temp.ts'
 import { until } from '../support/until.ts'
+
+const SVC = join(import.meta.dirname, '../../bin/svc.js')
 
 /** Holds what it has used up, until the file `stop` exists. */
 const HOLD = `
@@ -155,6 +157,29 @@ echo 'bwrap: Creating new namespace failed' >&2; exit 1`
     assert.equal((await served.ask('team', fake)).status, 'failed')
     const turn = store((db) => db.prepare("select attempts, postponed from turns where outcome = 'failed'").get())
     assert.deepEqual({ ...turn }, { attempts: 3, postponed: null })
+    await served.stop()
+  })
+})
+
+suite('a workspace that root gave to another user', needs('root', 'bubblewrap', 'kernel', 'open checkout'), () => {
+  test('makes its messages wait with the reason, until svc doctor --fix as root repairs it', async (t) => {
+    const { serve, store, root, home } = await attackInstance(t, 'an ordinary user')
+    const served = await serve()
+    assert.equal((await served.ask('team', 'echo before > file; cat file')).text, 'before')
+    for (const path of [home('team'), join(home('team'), 'file')]) chownSync(path, 60_000, 60_000)
+    const answer = served.ask('team', 'echo after > file; cat file')
+    const waiting = () =>
+      store((db) => db.prepare("select attempts, postponed, reason from turns where state = 'retrying'").get())
+    await until(() => Number(waiting()?.postponed) >= 1)
+    assert.equal(waiting()?.attempts, 0)
+    assert.match(
+      String(waiting()?.reason),
+      /^the workspace of team cannot be (written|read): it belongs to uid 60000, and svc runs as uid 65533; sudo svc doctor demo --fix repairs it$/,
+    )
+    const env = { PATH: process.env.PATH, SVC_DATA_DIR: dirname(root) }
+    const fixed = spawnSync(process.execPath, [SVC, 'doctor', 'demo', '--fix'], { env, encoding: 'utf8' })
+    assert.match(fixed.stdout, /owners: fixed: give \S+\/groups\/team to uid 65533/)
+    assert.deepEqual([(await answer).status, (await answer).text], ['success', 'after'])
     await served.stop()
   })
 })

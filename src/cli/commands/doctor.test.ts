@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { chmodSync, chownSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { suite, test } from 'node:test'
@@ -168,8 +168,15 @@ test('reports workspaces of another user and worlds that share users', needs('ro
     check: 'owners',
     status: 'wrong',
     detail: 'main belongs to uid 1234, but agents run as uid 4321',
-    next: `sudo chown -hR 4321:4322 ${home}`,
+    next: 'sudo svc doctor demo --fix',
   })
+  const file = join(home, 'file')
+  writeFileSync(file, '')
+  chownSync(file, 60_000, 60_000)
+  const fixed = (await cli.run('doctor demo --fix')).stdout
+  assert.ok(fixed.includes(`owners: fixed: give ${home} to uid 4321\n`), fixed)
+  for (const path of [home, file]) assert.deepEqual([statSync(path).uid, statSync(path).gid], [4321, 4322])
+  assert.equal((await findOwners())?.status, 'ok')
 })
 
 test('--online calls each model once and reports the ones that fail', async (t) => {

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { acl, aclMembership } from '../../core/access/acl.ts'
 import { OPERATOR_ROLE, unmatchableReason } from '../../core/access/policy.ts'
 import { folderBaseName, parentFolderOf } from '../../core/access/tiers.ts'
+import type { AgentUser } from '../../core/agent-user.ts'
 import { describeReferences, findOrphanedReferences } from '../../core/groups/folder-references.ts'
 import { memberText } from '../../core/groups/group-config.ts'
 import { worldUsers } from '../../core/groups/world-users.ts'
@@ -21,6 +22,8 @@ import { scheduledTasks } from '../../core/schedule/tasks.ts'
 import { type Keyring, openKeyring } from '../../core/secrets/keyring.ts'
 import { secretContext } from '../../core/secrets/secrets.ts'
 import { listPostponedTurns } from '../../core/turns/attention.ts'
+import { Directory } from '../../lib/files/directory.ts'
+import { chownTree } from '../../lib/files/directory-tree.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { audit } from '../../registry/audit.ts'
 import { secretsResource } from '../../resources/secrets.ts'
@@ -286,13 +289,13 @@ async function checkFolders({
 }
 
 /** Agents cannot write in a workspace of another user. Workspaces of root get their users when the instance is served. */
-async function checkOwners({ layout, worldCount, instance }: StoreContents): Promise<DoctorFinding> {
+async function checkOwners({ layout, folders, worldCount, instance }: StoreContents): Promise<DoctorFinding> {
   const { agents } = layout
   const first = agents?.uid ?? process.getuid?.() ?? 0
   const last = first + (agents?.count ?? 1) - 1
   const others: { readonly name: string; readonly uid: number }[] = []
-  for (const name of await listDirectories(layout.groups)) {
-    const { uid } = await stat(join(layout.groups, name))
+  for (const name of new Set([...(await listDirectories(layout.groups)), ...folders])) {
+    const { uid } = (await stat(join(layout.groups, name)).catch(() => undefined)) ?? { uid: first }
     if ((uid < first || uid > last) && !(agents && uid === 0)) others.push({ name, uid })
   }
   const users = first === last ? `uid ${first}` : `a uid of their own from ${first} to ${last}`
@@ -300,17 +303,32 @@ async function checkOwners({ layout, worldCount, instance }: StoreContents): Pro
     'owners',
     others.map(({ name, uid }) => `${name} belongs to uid ${uid}, but agents run as ${users}`),
     `workspaces belong to ${users}`,
-    first !== last
-      ? `svc serve ${instance} gives them to their agents`
-      : `sudo chown -hR ${first}:${agents?.gid ?? process.getgid?.()} ${others.map(({ name }) => join(layout.groups, name)).join(' ')}`,
+    first !== last ? `svc serve ${instance} gives them to their agents` : `sudo svc doctor ${instance} --fix`,
   )
   const count = agents?.count ?? 1
+  if (others.length > 0 && agents && count === 1) {
+    const paths = others.map(({ name }) => join(layout.groups, name))
+    const fix = {
+      detail: `give ${paths.join(' and ')} to ${users}`,
+      isRemoval: false,
+      apply: () => giveTo(agents, paths),
+    }
+    return { ...wrong, fix }
+  }
   if (others.length > 0 || count === 1 || worldCount <= count) return wrong
   return {
     check: 'owners',
     status: 'note',
     detail: `${worldCount} worlds (first segments of folders) share ${count} uids: their agents can use up limits of each other`,
     next: `set AGENT_UIDS=${worldCount} or more in .env and restart`,
+  }
+}
+
+/** Files with another name outside of a workspace keep their owner. */
+async function giveTo(owner: AgentUser, paths: readonly string[]): Promise<void> {
+  for (const path of paths) {
+    await using top = await Directory.open(path, { follow: true })
+    if (top) await chownTree(top, { owner, mayCopy: ({ uid }) => uid !== 0 })
   }
 }
 

@@ -1,4 +1,5 @@
 // Prepares a claimed turn: attachments, prompt, session, budget, secrets, tool socket and runtime.
+import { accessSync, constants, statSync } from 'node:fs'
 import type { RunSockets } from '../../agent-socket/run-socket.ts'
 import type { ChatDirectory } from '../../cell/cell.ts'
 import { CHAT_HOME, makeChatHome } from '../../core/chats/chat-home.ts'
@@ -22,11 +23,12 @@ import { reachOfTurn, type Turn } from '../../core/turns/turns.ts'
 import { isPlainValue } from '../../core/values.ts'
 import type { ToolCallReport } from '../../faces/mcp.ts'
 import { timestamp } from '../../lib/clock.ts'
+import { errnoCode } from '../../lib/files/atomic-file.ts'
 import type { Directory } from '../../lib/files/directory.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import type { Runtimes } from '../../runtimes/index.ts'
-import type { TurnMessage } from '../../runtimes/runtime.ts'
+import { RunFault, type TurnMessage } from '../../runtimes/runtime.ts'
 import { TurnLog } from '../../runtimes/turn-log.ts'
 import type { Tx } from '../../store/engine.ts'
 import { saveAttachments } from './attachments.ts'
@@ -63,6 +65,8 @@ export function turnPreparation(options: PreparationOptions): (claimed: ClaimedT
     const reach = reachOfTurn(turn)
     const dirs = groupDirs(layout, folder)
     const files = workspaceFiles(layout, folder)
+    // Root gives workspaces to their agents above.
+    if (!user) mustBeUsable(dirs.home, { folder, instance, isWritten: reach === 'all' })
     const now = clock.now()
     const gather = async (tx: Tx) => {
       const promptContext = { instance, now, timeZone, rules, routes: await host.routes.read(tx), assistantName, files }
@@ -231,4 +235,23 @@ function validSession(id: string | undefined, warn: (message: string) => void): 
   if (id === undefined || isPlainValue(id)) return id
   warn('a session id contains control characters: the run starts a new session')
   return undefined
+}
+
+/** A workspace of another user, as commands of root left it in earlier versions: its agent could not work in it. */
+function mustBeUsable(
+  home: string,
+  { folder, instance, isWritten }: { readonly folder: string; readonly instance: string; readonly isWritten: boolean },
+): void {
+  try {
+    accessSync(home, constants.R_OK | constants.X_OK | (isWritten ? constants.W_OK : 0))
+  } catch (error) {
+    // A missing one has its own message.
+    if (errnoCode(error) !== 'EACCES') return
+    const { uid } = statSync(home)
+    const verb = isWritten ? 'written' : 'read'
+    throw new RunFault(
+      'unavailable',
+      `the workspace of ${folder} cannot be ${verb}: it belongs to uid ${uid}, and svc runs as uid ${process.getuid?.()}; sudo svc doctor ${instance} --fix repairs it`,
+    )
+  }
 }

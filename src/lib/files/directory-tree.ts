@@ -37,8 +37,8 @@ export interface OwnerChange {
 }
 
 /**
- * Gives everything below `top`, and then `top`, to an owner; returns the number of entries. Does not close `top`. Whoever can
- * write in the tree may have made a second name (a hard link) for a file elsewhere, whose owner must not change: such a file is
+ * Gives everything below `top`, and then `top`, to an owner; returns the number of entries. Does not close `top`. A user who
+ * can write in the tree may have made a second name (a hard link) for a file elsewhere, whose owner must not change: such a file is
  * replaced by a copy, or keeps its owner.
  */
 export async function chownTree(top: Directory, change: OwnerChange): Promise<number> {
