@@ -37,6 +37,7 @@ import { readBaseUrl } from '../src/daemons/models/model-selection.ts'
 import { splitPath } from '../src/daemons/proxyd/published-files.ts'
 import { parseTarget } from '../src/daemons/proxyd/request-target.ts'
 import { personaOf } from '../src/daemons/runed/workspace-files.ts'
+import { parseFixedSettings } from '../src/daemons/setting-rules.ts'
 import { parseLinkPath } from '../src/daemons/webd/link-path.ts'
 import { parseManifest } from '../src/deploy/packages/package-manifest.ts'
 import { parsePackageSource } from '../src/deploy/packages/package-source.ts'
@@ -231,6 +232,7 @@ const READERS: Record<string, Reader> = {
   parseQueryString: { read: parseQueryString, pieces: ['a=', '&', '%41', '%', '+'] },
   readCookie: { read: (text) => readCookie(text, 'svc'), pieces: ['svc=', '; '] },
   parseSignInAllowlist: { read: parseSignInAllowlist, pieces: [',', '@', 'a@b'] },
+  parseFixedSettings: { read: parseFixedSettings, pieces: [',', ' ', 'TZ'] },
   readBaseUrl: { read: readBaseUrl, pieces: ['https://', '/', '/chat/completions'] },
   splitPath: { read: splitPath, pieces: ['/', '.', '..'] },
   parseTarget: { read: parseTarget, pieces: ['/', '%2e', '%c3%a4', '?', '..', '/a'] },

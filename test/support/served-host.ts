@@ -15,6 +15,8 @@ export interface ServedHostOptions {
   readonly daemons?: readonly string[]
   readonly settings?: Record<string, string>
   readonly limits?: ServeOptions['limits']
+  /** Whether it follows settings of the store, which reads them every second. */
+  readonly isLive?: boolean
 }
 
 export interface ServedHost extends TestHost {
@@ -29,14 +31,14 @@ export interface ServedHost extends TestHost {
 }
 
 export async function serveHost(t: TestContext, options: ServedHostOptions = {}): Promise<ServedHost> {
-  const { on = await testHost(t), daemons, settings, limits } = options
+  const { on = await testHost(t), daemons, settings, limits, isLive = false } = options
   const [printed, lines]: [string[], string[]] = [[], []]
   const files = [sourceOf('the test', new Map(Object.entries({ WEB_LISTEN: '127.0.0.1:0', ...settings })))]
   const log = await openLog({ to: { write: (line) => lines.push(line) } })
-  const live = await LiveSettings.open({ host: on.host, log, files: async () => files })
+  const live = isLive ? await LiveSettings.open({ host: on.host, log, files: async () => files }) : undefined
   const served = await serve({
     host: on.host,
-    sources: await live.sources(),
+    sources: (await live?.sources()) ?? files,
     live,
     print: (line) => printed.push(line),
     log,

@@ -220,7 +220,7 @@ test('notes a quota from 80 percent on', async (t) => {
   const { status, detail, next } = (await checkWith(800)) ?? {}
   assert.deepEqual(
     [status, detail, next],
-    ['note', 'the chat web:main has used 80 % of LINK_QUOTA', 'raise LINK_QUOTA in .env and restart svc'],
+    ['note', 'the chat web:main has used 80 % of LINK_QUOTA', 'svc settings demo set LINK_QUOTA <bytes>'],
   )
   assert.equal((await checkWith(999))?.status, 'note')
   assert.equal((await checkWith(1000))?.status, 'wrong')
@@ -270,7 +270,7 @@ suite('svc doctor finds', () => {
       },
       'storage',
       /^the folder main has used 100 % of FOLDER_QUOTA$/,
-      /^raise FOLDER_QUOTA in \.env and restart svc$/,
+      /^svc settings demo set FOLDER_QUOTA <bytes>$/,
     ],
     'an unknown time zone': [
       (cli) => writeFileSync(env(cli), 'TZ=Bogus/Zone\n', { flag: 'a' }),

@@ -385,14 +385,19 @@ function openFault(keyring: Keyring, sealed: Uint8Array, context: string): strin
 }
 
 /** Full storage refuses messages and is a fault; nearly full storage is a note. */
-function checkStorage({ nearlyFull }: StoreContents): DoctorFinding {
+function checkStorage({ nearlyFull, instance }: StoreContents): DoctorFinding {
   const [first] = nearlyFull
   if (!first) return { check: 'storage', status: 'ok', detail: 'no link or folder is near its quota' }
   const faults = nearlyFull.map(({ scope, name, bytes, quota }) => {
     const percent = Math.floor((bytes / quota) * 100)
     return `${scope === 'chat' ? `the chat ${name}` : `the folder ${name}`} has used ${percent} % of ${QUOTA_SETTINGS[scope]}`
   })
-  const finding = makeFinding('storage', faults, '', `raise ${QUOTA_SETTINGS[first.scope]} in .env and restart svc`)
+  const finding = makeFinding(
+    'storage',
+    faults,
+    '',
+    `svc settings ${instance} set ${QUOTA_SETTINGS[first.scope]} <bytes>`,
+  )
   return first.bytes >= first.quota ? finding : asNote(finding)
 }
 

@@ -58,6 +58,7 @@ onEveryEngine('export', (engine) => {
       'routes: []',
       'scheduled_tasks: []',
       'secrets: []',
+      'settings: []',
       'web_hosts: []',
       'web_routes: []',
     ])
@@ -626,6 +627,28 @@ onEveryEngine('apply', (engine) => {
       isRefusal('invalid', /2 errors\nline 3: scheduled_tasks: invalid cron .*\nline 5: scheduled_tasks: cron must be/),
     )
     assert.equal(sectionOf(await exportOf(svc), 'scheduled_tasks'), 'scheduled_tasks: []\n')
+  })
+
+  test('applies settings, encrypts secrets that it names, and keeps those that an export has sealed', async (t) => {
+    const svc = await testHost(t, engine)
+    const read = () => svc.host.engine.read((tx) => svc.host.storedSettings.read(tx))
+    const setting = (key: string, value: string): string => `  - {key: ${key}, value: '${value}'}\n`
+    const forced = { force: true }
+    const sent = (body: string) => applied(svc, atVersion(1, body), forced)
+    await sent(`settings:\n${setting('KEEP_TURNS', '1h')}${setting('GITHUB_SECRET', 's3cret')}`)
+    assert.deepEqual([(await read()).get('KEEP_TURNS'), (await read()).get('GITHUB_SECRET')], ['1h', 's3cret'])
+    const exported = sectionOf(await exportOf(svc), 'settings')
+    assert.match(exported, /key: GITHUB_SECRET\n {4}value: sealed\n/)
+    assert.ok(!exported.includes('s3cret'))
+    await sent(exported.replace(/value: .*1h.*/, 'value: 2h'))
+    assert.deepEqual([(await read()).get('KEEP_TURNS'), (await read()).get('GITHUB_SECRET')], ['2h', 's3cret'])
+    const wrong = atVersion(1, `settings:\n${setting('WEB_HOST', 'a.example')}${setting('KEEP_TURNS', '1m')}`)
+    await assert.rejects(
+      applyTo(svc, wrong, forced),
+      isRefusal('invalid', /WEB_HOST can only be set in \.env.*KEEP_TURNS must be/s),
+    )
+    await sent('settings: []\n')
+    assert.equal((await read()).get('KEEP_TURNS'), undefined)
   })
 
   test('ignores the secrets of a manifest', async (t) => {

@@ -18,7 +18,7 @@ interface ModelDashboard extends Dashboard {
 }
 
 async function open(t: TestContext, settings: Record<string, string> = {}): Promise<ModelDashboard> {
-  const dash = await serveDashboard(t, { settings })
+  const dash = await serveDashboard(t, { settings, isLive: true })
   const rows = () => dash.host.engine.read((tx) => storedSettings.list(tx))
   return { ...dash, stored: async () => new Map((await rows()).map(({ key, value }) => [key, value])) }
 }

@@ -28,7 +28,7 @@ suite('the page of settings', () => {
 
 suite('the form of settings', () => {
   test('saves all changes at once, keeps secrets, and says what needs a restart', async (t) => {
-    const dash = await serveDashboard(t, { settings: { LOG_LEVEL: 'warn', SETTINGS_FIXED: 'TZ' } })
+    const dash = await serveDashboard(t, { settings: { LOG_LEVEL: 'warn', SETTINGS_FIXED: 'TZ' }, isLive: true })
     const stored = async () => {
       const rows = await dash.host.engine.read((tx) => storedSettings.list(tx))
       return Object.fromEntries(rows.map(({ key, value }) => [key, value]))
