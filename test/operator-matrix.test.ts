@@ -128,6 +128,8 @@ const MATRIX: Readonly<Record<string, Row>> = {
   'access.who': [FOLDER, { folder: 'team' }],
   'access.who of another folder': [OTHER_FOLDER, { folder: 'other' }],
 
+  'settings.list': [OPERATORS, {}],
+  'settings.save': [OPERATORS, { changes: [{ key: 'KEEP_TURNS', value: '1h' }] }],
   'model_keys.set': [OPERATORS, { variable: 'OPENAI_API_KEY', endpoint: 'https://x.example', value: 'x' }],
   'model_keys.list': [OPERATORS, {}],
   'model_keys.set_instance': [OPERATORS, { changes: [{ variable: 'AGENT_RUNTIME', value: 'demo' }] }],

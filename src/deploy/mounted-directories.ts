@@ -1,8 +1,9 @@
 // The directories of an instance that containers mount, and their owner.
 import { join } from 'node:path'
 import type { Layout } from '../core/layout.ts'
-import { Directory, type FileOwner } from '../lib/files/directory.ts'
+import { Directory } from '../lib/files/directory.ts'
 import { chownTree } from '../lib/files/directory-tree.ts'
+import type { FileOwner } from '../lib/files/owner.ts'
 import { MOUNTED_DIRECTORIES } from './daemon-needs.ts'
 
 /** Files of the PostgreSQL service; its socket is for commands on this machine. */

@@ -161,6 +161,31 @@ echo 'bwrap: Creating new namespace failed' >&2; exit 1`
   })
 })
 
+suite('an instance of an ordinary user', needs('root', 'bubblewrap', 'kernel', 'open checkout'), () => {
+  test('keeps its owner in all files, also of commands and a server that root starts', async (t) => {
+    const { serve, svc, root } = await attackInstance(t, 'an ordinary user')
+    const asRoot = (...args: string[]) => {
+      const env = { PATH: process.env.PATH, SVC_DATA_DIR: dirname(root), WEB_LISTEN: '127.0.0.1:0' }
+      const done = spawnSync(process.execPath, [SVC, ...args], { env, encoding: 'utf8' })
+      assert.equal(done.status, 0, `svc ${args.join(' ')}: ${done.stderr}`)
+    }
+    asRoot('group', 'demo', 'add', 'sandbox:late', 'late')
+    asRoot('settings', 'demo', 'set', 'KEEP_TURNS', '2h')
+    asRoot('backup', 'demo', join(tempDir(t), 'backup'))
+    asRoot('create', 'second')
+    const served = await serve({ asRoot: true })
+    assert.equal((await served.ask('team', 'id -u; echo new > file; cat file')).text, '65533\nnew')
+    assert.equal((await served.askAsVisitor('other', 'echo seen')).text, 'seen')
+    const find = ['-uid', '0', '!', '-type', 's', '-printf', '%P\n']
+    assert.equal(execFileSync('find', [dirname(root), ...find], { encoding: 'utf8' }), '')
+    await served.stop()
+    const again = await serve()
+    assert.equal((await again.ask('team', 'cat file')).text, 'new')
+    await again.stop()
+    await svc('doctor', 'demo')
+  })
+})
+
 suite('a workspace that root gave to another user', needs('root', 'bubblewrap', 'kernel', 'open checkout'), () => {
   test('makes its messages wait with the reason, until svc doctor --fix as root repairs it', async (t) => {
     const { serve, store, root, home } = await attackInstance(t, 'an ordinary user')

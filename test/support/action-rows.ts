@@ -399,6 +399,11 @@ export const ACTION_ROWS: Readonly<Record<string, ActionRow>> = {
     // The page of the plan has it.
     isOffered: false,
   },
+  '/dash/settings save': operatorRow(async (dash, { mark }) => {
+    const page = await (await dash.operator.get('/dash/settings')).text()
+    const [, shown = ''] = /name="mark" value="([^"]+)"/.exec(page) ?? []
+    return { path: '/dash/settings', fields: { ASSISTANT_NAME: mark, mark: shown } }
+  }),
   '/dash/proxy-routes add': operatorRow(async (_, { mark }) => ({
     path: '/dash/proxy-routes',
     fields: { path: `/${mark}/`, redirect_to: '/elsewhere', auth: 'operator' },

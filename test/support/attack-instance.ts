@@ -53,6 +53,8 @@ export interface ServeOptions {
   readonly env?: Readonly<Record<string, string>>
   /** A descriptor that the process inherits as number `INHERITED_FD`. */
   readonly inherited?: number
+  /** Instead of the user of the instance. */
+  readonly asRoot?: boolean
 }
 
 /** Above the descriptors that svc passes to bubblewrap, which would replace it. */
@@ -112,10 +114,10 @@ export async function attackInstance(cleanup: CleanupScope, user: SvcUser): Prom
         db.close()
       }
     },
-    serve: async ({ env = {}, inherited } = {}) => {
+    serve: async ({ env = {}, inherited, asRoot = false } = {}) => {
       const rest = inherited === undefined ? [] : [...Array<'ignore'>(INHERITED_FD - 3).fill('ignore'), inherited]
       const child = spawn(process.execPath, [BIN, 'serve', 'demo'], {
-        ...identity,
+        ...(asRoot ? {} : identity),
         env: { ...environment, ...env },
         stdio: ['ignore', 'pipe', 'pipe', ...rest],
       })

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { chmodSync, chownSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { suite, test } from 'node:test'
@@ -178,6 +178,30 @@ test('reports workspaces of another user and worlds that share users', needs('ro
   for (const path of [home, file]) assert.deepEqual([statSync(path).uid, statSync(path).gid], [4321, 4322])
   assert.equal((await findOwners())?.status, 'ok')
 })
+
+test(
+  'finds files of root in an instance of an ordinary user, and as root gives them to this user',
+  needs('root'),
+  async (t) => {
+    const cli = await demoCli(t)
+    const findFiles = async () =>
+      (await runDoctor(cli)).all.find(({ check }) => check === 'root files') ?? assert.fail('it is not checked')
+    assert.equal((await findFiles()).status, 'ok')
+    chownSync(cli.root, 4321, 4322)
+    for (const name of readdirSync(cli.root)) chownSync(join(cli.root, name), 4321, 4322)
+    const [log, store] = [join(cli.root, 'logs', 'team'), join(cli.root, 'store', 'svc.db')]
+    mkdirSync(log)
+    writeFileSync(join(log, 'file'), '')
+    const found = await findFiles()
+    assert.equal(found.status, 'wrong')
+    assert.ok(found.detail.includes(`${log} belongs to root, and the instance to uid 4321`), found.detail)
+    assert.equal(found.next, 'sudo svc doctor demo --fix')
+    assert.match((await cli.run('doctor demo --fix')).stdout, /root files: fixed: give .*svc\.db.* to uid 4321\n/)
+    for (const path of [log, join(log, 'file'), store])
+      assert.deepEqual([statSync(path).uid, statSync(path).gid], [4321, 4322], path)
+    assert.equal((await findFiles()).status, 'ok')
+  },
+)
 
 test('--online calls each model once and reports the ones that fail', async (t) => {
   const cli = await demoCli(t)

@@ -16,7 +16,7 @@ import { readSettings } from '../../lib/settings.ts'
 import type { Engine } from '../../store/engine.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { checkDeployment } from '../doctor/deployment-checks.ts'
-import { checkDirectories, checkLeftoverFiles, envModeFix, privacyFix } from '../doctor/file-checks.ts'
+import { checkDirectories, checkLeftoverFiles, checkRootFiles, envModeFix, privacyFix } from '../doctor/file-checks.ts'
 import {
   type ConfiguredInstance,
   type InstanceLocation,
@@ -83,6 +83,7 @@ async function runChecks(svc: SvcContext, location: InstanceLocation, isOnline: 
     await runCheck('directories', () => checkDirectories(configured.layout)),
     await runCheck('privacy', () => checkPrivacy(configured)),
     await runCheck('files', () => checkLeftoverFiles(configured, svc.io.clock.now())),
+    await runCheck('root files', () => checkRootFiles(configured)),
     ...checkProcesses((await servingProcesses(configured.layout))?.flatMap(({ processes = [] }) => processes)),
     ...(await checkDeployment(configured, engineSocketOf(svc.io.environment.get('DOCKER_HOST')))),
     await runCheck('agents', () => checkAgents(configured)),

@@ -1,13 +1,16 @@
 // Checks of `svc doctor` for the files of an instance besides its store: missing directories, and what crashed processes left.
 
 import { constants } from 'node:fs'
-import { lstat, open, readdir, rm } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { lstat, open, readdir, rm, stat } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
 import { securePrivateDirectories } from '../../core/groups/private-directories.ts'
 import type { Layout } from '../../core/layout.ts'
 import { asNote, type DoctorFinding, type DoctorFix, makeFinding } from '../../daemons/doctor/findings.ts'
 import { staleProcessSockets } from '../../daemons/process/presence.ts'
 import { errnoCode, refuseDisk } from '../../lib/files/atomic-file.ts'
+import { Directory } from '../../lib/files/directory.ts'
+import { chownTree } from '../../lib/files/directory-tree.ts'
+import type { FileOwner } from '../../lib/files/owner.ts'
 import type { InstanceLocation } from '../instance/instance.ts'
 
 /** Writing a file takes less, so an older temporary file has no writer. */
@@ -71,6 +74,49 @@ export async function checkLeftoverFiles({ name, layout }: InstanceLocation, now
   if (found.length === 0) return finding
   const fix = { detail: `remove ${found.join(' and ')}`, isRemoval: true, apply: () => removeAll(found) }
   return { ...finding, fix }
+}
+
+/** What root has put into an instance of an ordinary user, who then cannot write it. Workspaces have a check of their own. */
+export async function checkRootFiles({ name, layout: { root, groups } }: InstanceLocation): Promise<DoctorFinding> {
+  const owner = await stat(root)
+  const found = owner.uid === 0 ? [] : await listRootFiles(root, (path) => path !== groups)
+  const finding = makeFinding(
+    'root files',
+    found.map((path) => `${path} belongs to root, and the instance to uid ${owner.uid}`),
+    'root has left none',
+    `sudo svc doctor ${name} --fix`,
+  )
+  if (found.length === 0 || process.getuid?.() !== 0) return finding
+  const detail = `give ${found.join(' and ')} to uid ${owner.uid}`
+  return { ...finding, fix: { detail, isRemoval: false, apply: () => giveTo(owner, found) } }
+}
+
+/** Down to the directories of folders and chats. */
+async function listRootFiles(directory: string, isEntered: (path: string) => boolean, depth = 3): Promise<string[]> {
+  const entries = depth === 0 ? [] : await readdir(directory, { withFileTypes: true }).catch(() => [])
+  const found = entries.map(async (entry) => {
+    const path = join(directory, entry.name)
+    const uid = await lstat(path).then(
+      (stats) => stats.uid,
+      () => undefined,
+    )
+    if (uid === 0) return [path]
+    return entry.isDirectory() && isEntered(path) ? listRootFiles(path, isEntered, depth - 1) : []
+  })
+  return (await Promise.all(found)).flat().sort()
+}
+
+async function giveTo(owner: FileOwner, paths: readonly string[]): Promise<void> {
+  for (const path of paths) {
+    await using parent = await Directory.open(dirname(path))
+    if ((await parent?.kindOf(basename(path))) !== 'directory') {
+      // A file with a second name may be one from elsewhere.
+      await parent?.setOwnerOf(basename(path), owner, ({ nlink }) => nlink === 1)
+      continue
+    }
+    await using top = await parent?.openDirectory(basename(path))
+    if (top) await chownTree(top, { owner, mayCopy: () => false })
+  }
 }
 
 async function listOlder(directory: string, pattern: RegExp, before: number): Promise<string[]> {

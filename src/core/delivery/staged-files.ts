@@ -1,12 +1,13 @@
 // Staged copies of files to send. Channels open only the copy, in a directory that agents cannot write to: an agent could
 // change its own file, or replace it with a symbolic link.
 import { createWriteStream } from 'node:fs'
-import { type FileHandle, mkdir, open, readdir, rm } from 'node:fs/promises'
+import { type FileHandle, open, readdir, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { type Clock, type Random, uuidv7 } from '../../lib/clock.ts'
-import { refuseDisk } from '../../lib/files/atomic-file.ts'
+import { makeDirectory, refuseDisk } from '../../lib/files/atomic-file.ts'
+import { inheritOwner } from '../../lib/files/owner.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { Layout } from '../layout.ts'
 
@@ -33,13 +34,14 @@ export async function stageFile(
   name: string,
 ): Promise<string> {
   const dir = dirOf(layout)
-  await mkdir(dir, { recursive: true, mode: 0o700 }).catch((error) => refuseDisk(error, 'make', dir))
+  await makeDirectory(dir, 0o700)
   await sweep(dir, clock.now() - KEPT_MS)
   const copy = `${uuidv7(clock, random)}${/\.[A-Za-z0-9]{1,10}$/.exec(name)?.[0] ?? ''}`
   const path = join(dir, copy)
   try {
     const source = file.createReadStream({ autoClose: false, start: 0 })
     await pipeline(source, atMost(FILE_BYTES_MAX), createWriteStream(path, { flags: 'wx', mode: 0o600 }))
+    inheritOwner(path)
   } catch (error) {
     await rm(path, { force: true })
     refuseDisk(error, 'copy', name)

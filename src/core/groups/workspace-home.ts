@@ -52,10 +52,10 @@ export async function makeHome(layout: Layout, folder: string): Promise<Director
   return await top.makePath(below.join('/'))
 }
 
-/** Opens the directory of a folder's world; what is created in it gets its owner. */
+/** Opens the directory of a folder's world; what root creates in it gets its owner. */
 export function openWorld(layout: Layout, folder: string): Promise<Directory | undefined> {
   // It may be a link that the operator created: agents cannot write in `groups/`.
-  return Directory.open(pathsOf(layout, folder).world, { follow: true, inheritsOwner: layout.agents !== undefined })
+  return Directory.open(pathsOf(layout, folder).world, { follow: true })
 }
 
 export async function removeHome(layout: Layout, folder: string): Promise<void> {

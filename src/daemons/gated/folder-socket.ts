@@ -1,10 +1,11 @@
 // The tool socket of a folder, for the operator (`svc chat`). Each run of an agent has another socket.
 import { hash } from 'node:crypto'
-import { chmodSync, mkdirSync, rmdirSync, rmSync, symlinkSync } from 'node:fs'
+import { chmodSync, rmdirSync, rmSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { ToolSocketContext } from '../../agent-socket/connection.ts'
 import { ToolListener } from '../../agent-socket/tool-listener.ts'
 import { groupDirs, type Layout } from '../../core/layout.ts'
+import { makeDirectorySync } from '../../lib/files/owner.ts'
 
 /** Limit of the kernel, without the terminating zero. */
 export const PATH_MAX_BYTES = 107
@@ -72,7 +73,7 @@ export class FolderSocket {
       await this.#listener.listen(path)
     } catch {
       // The directory is missing, or a process that died left its socket.
-      mkdirSync(dirname(path), { recursive: true, mode: DIRECTORY_MODE })
+      makeDirectorySync(dirname(path), DIRECTORY_MODE)
       rmSync(path, { force: true })
       await this.#listener.listen(path)
     }
@@ -82,7 +83,7 @@ export class FolderSocket {
 }
 
 function replaceLink(to: string, link: string): void {
-  mkdirSync(dirname(link), { recursive: true, mode: DIRECTORY_MODE })
+  makeDirectorySync(dirname(link), DIRECTORY_MODE)
   rmSync(link, { force: true })
   symlinkSync(to, link)
 }

@@ -1,11 +1,12 @@
 // The tool sockets of all groups, bound as soon as a group exists. See docs/decisions.md#tool-sockets.
 import { once } from 'node:events'
-import { chmodSync, mkdirSync, rmSync } from 'node:fs'
+import { chmodSync, rmSync } from 'node:fs'
 import { connect, createServer, type Server } from 'node:net'
 import { join } from 'node:path'
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import { groupStamp } from '../../core/change-stamps.ts'
 import type { Layout } from '../../core/layout.ts'
+import { makeDirectorySync } from '../../lib/files/owner.ts'
 import type { Log } from '../../lib/log/log.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { query, text } from '../../store/statement.ts'
@@ -47,7 +48,7 @@ export class FolderSockets {
   static async open(options: FolderSocketsOptions): Promise<FolderSockets> {
     const { layout } = options
     mustHaveShortPath(layout)
-    mkdirSync(layout.ipc, { recursive: true, mode: 0o700 })
+    makeDirectorySync(layout.ipc, 0o700)
     chmodSync(layout.ipc, 0o700)
     const sockets = new FolderSockets(options, await acquireLock(layout))
     try {

@@ -2,7 +2,7 @@
 // unlike a PID file, a socket that accepts connections proves that its process is alive.
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { chmodSync, mkdirSync, rmSync } from 'node:fs'
+import { chmodSync, rmSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
@@ -11,6 +11,7 @@ import { z } from 'zod'
 import type { Layout } from '../../core/layout.ts'
 import type { FaultHandler } from '../../lib/fault-boundary.ts'
 import { errnoCode } from '../../lib/files/atomic-file.ts'
+import { makeDirectorySync } from '../../lib/files/owner.ts'
 import { tryParseJson } from '../../lib/text/json.ts'
 
 /** Of a process stopped by SIGSTOP only its existence is known. */
@@ -47,7 +48,7 @@ export async function announceProcess(
   describe: () => ServingProcess,
   onFault: FaultHandler,
 ): Promise<Presence> {
-  mkdirSync(ipc, { recursive: true, mode: 0o700 })
+  makeDirectorySync(ipc, 0o700)
   for (const path of await staleProcessSockets(ipc)) rmSync(path, { force: true })
   const path = join(ipc, `.s${randomBytes(6).toString('hex').slice(1)}`)
   const server = createServer((socket) => {

@@ -1,10 +1,10 @@
 // Text to speech by a service with the OpenAI API. Audio files are cached for a week, so that the same text is not paid for
 // twice.
 import { createHash } from 'node:crypto'
-import { mkdir, readdir, rm, stat, utimes } from 'node:fs/promises'
+import { readdir, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { SpeechAudio, SpeechSynthesizer } from '../../core/delivery/speech.ts'
-import { refuseDisk, writeAtomic } from '../../lib/files/atomic-file.ts'
+import { makeDirectory, writeAtomic } from '../../lib/files/atomic-file.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { trimTrailing } from '../../lib/text/trimming.ts'
 
@@ -54,7 +54,7 @@ async function synthesizeCached(
   )
   if (isCached) return audio
   const content = await requestSpeech(options, text, voice)
-  await mkdir(options.dir, { recursive: true, mode: 0o700 }).catch((error) => refuseDisk(error, 'make', options.dir))
+  await makeDirectory(options.dir, 0o700)
   await writeAtomic(path, content, 0o600)
   await removeOldFiles(options.dir, now.getTime() - CACHE_MS)
   return audio

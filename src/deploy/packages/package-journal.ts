@@ -2,7 +2,7 @@
 // journal is written, then the rows are committed, and then the files are moved into place. The record in the store decides
 // what to do with a journal that is found later: if it is the one that the change would write, the change is completed,
 // otherwise it is undone. Agents cannot write in any of these directories.
-import { lstat, mkdir, open, readdir, rename, rm, rmdir, unlink } from 'node:fs/promises'
+import { lstat, open, readdir, rename, rm, rmdir, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { z } from 'zod'
 import {
@@ -20,6 +20,7 @@ import {
   refuseDisk,
   writeAtomic,
 } from '../../lib/files/atomic-file.ts'
+import { inheritOwner } from '../../lib/files/owner.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { parseJson } from '../../lib/text/json.ts'
 import { parse } from '../../lib/text/schema-parser.ts'
@@ -74,6 +75,7 @@ async function writeStaged(path: string, { data, isExecutable }: PackageFile): P
     // chmod instead of open's mode, which the umask would narrow.
     await file.chmod(isExecutable ? 0o755 : 0o644)
     await file.sync()
+    inheritOwner(path, file.fd)
   } catch (error) {
     refuseDisk(error, 'write', path)
   }
@@ -155,17 +157,9 @@ export async function isPathTaken(path: string): Promise<boolean> {
 
 async function moveStaged(from: string, to: string): Promise<void> {
   if (!(await isPathTaken(from))) return
-  await makeOpenDirectory(dirname(to))
+  // Containers run as other users, so they must be able to enter it.
+  await makeDirectory(dirname(to), 0o755)
   await rename(from, to).catch((error) => refuseDisk(error, 'write', to))
-}
-
-/** Containers run as other users, so they must be able to enter it. */
-async function makeOpenDirectory(path: string): Promise<void> {
-  try {
-    await mkdir(path, { mode: 0o755, recursive: true })
-  } catch (error) {
-    refuseDisk(error, 'create', path)
-  }
 }
 
 async function removeFile(path: string): Promise<void> {

@@ -4,6 +4,7 @@ import { constants, type Stats } from 'node:fs'
 import { type FileHandle, mkdir, open, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { type RefusalCode, refuse } from '../refusal.ts'
+import { inheritOwner } from './owner.ts'
 
 /**
  * Replaces `path` by a file with this content and mode. When it returns, the file survives a power cut. A kill may leave a
@@ -24,6 +25,7 @@ export async function writeAtomic(
     // chmod instead of open's mode, which the umask would narrow.
     await file.chmod(mode)
     await file.sync()
+    inheritOwner(temporary, file.fd)
     await rename(temporary, path)
   } catch (error) {
     await rm(temporary, { force: true })
@@ -42,6 +44,7 @@ export async function makeDirectory(path: string, mode: number): Promise<void> {
       await makeDirectory(dirname(path), mode)
       await mkdir(path, mode)
     })
+    inheritOwner(path)
   } catch (error) {
     const exists = errnoCode(error) === 'EEXIST' && (await stat(path).catch(() => undefined))?.isDirectory()
     if (!exists) refuseDisk(error, 'create', path)

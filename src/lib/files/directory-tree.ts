@@ -2,7 +2,8 @@
 // deep the tree: it returns through "..", which must still be the directory it came from.
 import type { Stats } from 'node:fs'
 import { join } from 'node:path'
-import type { Directory, FileOwner } from './directory.ts'
+import type { Directory } from './directory.ts'
+import type { FileOwner } from './owner.ts'
 
 /** Entries of one directory processed at once. */
 const BATCH = 64

@@ -22,7 +22,8 @@ import {
 } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { refuse } from '../refusal.ts'
-import { errnoCode, refuseDisk } from './atomic-file.ts'
+import { errnoCode, makeDirectory, refuseDisk } from './atomic-file.ts'
+import { type FileOwner, inheritOwner, ownerOfNew } from './owner.ts'
 
 const {
   COPYFILE_FICLONE,
@@ -45,16 +46,9 @@ const NAMES_PER_READ = 256
 
 const HAS_DESCRIPTOR_PATHS = existsSync('/proc/self/fd')
 
-export interface FileOwner {
-  readonly uid: number
-  readonly gid: number
-}
-
 export interface DirectoryOptions {
-  /** Owner of everything created below; by default the user of this process. */
+  /** Owner of everything created below; by default the user of this process, and for root the owner of the directory. */
   readonly owner?: FileOwner | undefined
-  /** Everything created below gets the owner of this directory. */
-  readonly inheritsOwner?: boolean | undefined
   /** Whether the last segment of the opened path may be a symbolic link. */
   readonly follow?: boolean | undefined
   /**
@@ -96,8 +90,7 @@ export class Directory implements AsyncDisposable {
   /** Opens it; creates it and its parents if missing. */
   static async make(path: string, mode: number, options: DirectoryOptions = {}): Promise<Directory> {
     try {
-      // Parents get the default mode.
-      await mkdir(join(path, '..'), { recursive: true })
+      await makeDirectory(join(path, '..'), 0o777)
       return await Directory.#makeAt(path, path, mode, { byPath: !HAS_DESCRIPTOR_PATHS, ...options })
     } catch (error) {
       return refuseKind(error, 'make', path)
@@ -107,13 +100,13 @@ export class Directory implements AsyncDisposable {
   static async #openAt(address: string, path: string, options: DirectoryOptions): Promise<Directory> {
     const flags = O_RDONLY | O_DIRECTORY | (options.follow ? 0 : O_NOFOLLOW)
     const handle = await open(address, flags)
-    if (!options.inheritsOwner || options.owner) return new Directory(handle, path, options)
-    const { uid, gid } = await handle.stat()
-    return new Directory(handle, path, { ...options, owner: { uid, gid } })
+    if (process.getuid?.() !== 0 || options.owner) return new Directory(handle, path, options)
+    return new Directory(handle, path, { ...options, owner: ownerOfNew(await handle.stat()) })
   }
 
   static async #makeAt(address: string, path: string, mode: number, options: DirectoryOptions): Promise<Directory> {
     const isNew = await isMadeAt(address, mode)
+    if (isNew && !options.owner) inheritOwner(address)
     const directory = await Directory.#openAt(address, path, options)
     try {
       if (isNew && options.owner) await directory.setOwner(options.owner)
@@ -266,7 +259,9 @@ export class Directory implements AsyncDisposable {
   /** Opens a file for appending. */
   async appendFile(name: string, mode: number): Promise<FileHandle> {
     try {
-      return await open(this.#address(name), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK, mode)
+      const file = await open(this.#address(name), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK, mode)
+      await this.#giveToOwner(file)
+      return file
     } catch (error) {
       return refuseDisk(error, 'write', this.#named(name))
     }
@@ -431,6 +426,10 @@ export class Directory implements AsyncDisposable {
 
   async #fill(file: FileHandle, data: string | Uint8Array): Promise<void> {
     await file.writeFile(data)
+    await this.#giveToOwner(file)
+  }
+
+  async #giveToOwner(file: FileHandle): Promise<void> {
     const { owner } = this.#options
     if (owner) await file.chown(owner.uid, owner.gid)
   }

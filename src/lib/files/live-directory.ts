@@ -2,10 +2,11 @@
 // PID, that works for processes in other containers too.
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { closeSync, constants, mkdirSync, openSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
+import { closeSync, constants, openSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { errnoCode } from './atomic-file.ts'
+import { makeDirectorySync } from './owner.ts'
 
 const ALIVE = 'alive'
 const NAME = /^[0-9a-f]{12}$/
@@ -27,7 +28,7 @@ export class LiveDirectory {
   static async open(parent: string): Promise<LiveDirectory> {
     const id = randomBytes(6).toString('hex')
     const unfinished = join(parent, NEW_PREFIX + id)
-    mkdirSync(unfinished, { recursive: true, mode: 0o700 })
+    makeDirectorySync(unfinished, 0o700)
     const alive = await listenIn(unfinished, ALIVE, (socket) => socket.destroy())
     alive.unref()
     const path = join(parent, id)

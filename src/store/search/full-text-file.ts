@@ -1,10 +1,11 @@
 // The file of a full-text index: an FTS5 table for the words, and a plain table for the fields that a search can filter by.
 // The FTS5 table contains only the content, so queries cannot reach other fields. Statements are synchronous, so it is
 // written by a thread; `full-text-reader.ts` searches it.
-import { closeSync, existsSync, mkdirSync, openSync, rmSync, statSync } from 'node:fs'
+import { existsSync, rmSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { errnoCode } from '../../lib/files/atomic-file.ts'
+import { inheritOwner, makeDirectorySync, makeFileSync } from '../../lib/files/owner.ts'
 import { extendedSqliteCode, primarySqliteCode, readPragma, SQLITE, SQLITE_SUFFIXES } from '../sqlite-codes.ts'
 import type { IndexedDocument, IndexUpdate } from './full-text-protocol.ts'
 
@@ -131,9 +132,10 @@ function decodeStart(content: Uint8Array): string {
 
 /** Opens or creates the file. The file with the inode `damagedInode` is replaced even if it can be opened. */
 function openFile(path: string, damagedInode?: number): DatabaseSync {
-  mkdirSync(dirname(path), { recursive: true })
+  makeDirectorySync(dirname(path))
   // Two processes that both find the file damaged replace it one after the other.
   const lock = new DatabaseSync(`${path}.lock`, { timeout: INDEX_BUSY_MS })
+  inheritOwner(`${path}.lock`)
   try {
     lock.exec('begin exclusive')
     return openUsable(path, damagedInode) ?? createFile(path)
@@ -158,7 +160,7 @@ function openUsable(path: string, damagedInode: number | undefined): DatabaseSyn
 function createFile(path: string): DatabaseSync {
   for (const suffix of SQLITE_SUFFIXES) rmSync(path + suffix, { force: true })
   // Messages are private, so other users of the machine cannot read the file.
-  closeSync(openSync(path, 'wx', 0o600))
+  makeFileSync(path)
   const db = openConfigured(path)
   db.exec(`begin immediate; ${TABLES} commit`)
   return db

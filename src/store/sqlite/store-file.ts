@@ -5,6 +5,7 @@ import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 import { errnoCode } from '../../lib/files/atomic-file.ts'
+import { makeFileSync } from '../../lib/files/owner.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { primarySqliteCode, readPragma, SQLITE, SQLITE_SUFFIXES } from '../sqlite-codes.ts'
 import { SqliteConnection } from './connection.ts'
@@ -46,7 +47,7 @@ export function copyStore(source: SqliteConnection, path: string): string {
 function createAside<T>(path: string, create: (temporary: string) => T): T {
   const temporary = `${path}.new-${randomUUID()}`
   try {
-    closeSync(openSync(temporary, 'wx', 0o600))
+    makeFileSync(temporary)
     try {
       return create(temporary)
     } finally {
