@@ -22,6 +22,7 @@ import { benchIdle } from './idle.ts'
 import { benchIdleFolders } from './idle-folders.ts'
 import { benchList } from './list.ts'
 import { benchMessages } from './messages.ts'
+import { benchPaths } from './paths.ts'
 import { type Benches, runBenches } from './report.ts'
 import { benchSearch } from './search.ts'
 import { benchSessions } from './sessions.ts'
@@ -34,6 +35,7 @@ import { benchVerbs } from './verbs.ts'
 
 const BENCHES: Benches = {
   verbs: benchVerbs,
+  paths: benchPaths,
   list: benchList,
   access: benchAccess,
   bearers: benchBearers,

@@ -95,14 +95,16 @@ export class RequestPath {
   }
 }
 
-const IS_ALLOWED = Array.from({ length: 256 }, (_, byte) => ALLOWED.test(String.fromCharCode(byte)))
-/** By the two digits of an escape, in all spellings. */
-const NORMAL_FORMS = new Map<string, string>()
-for (const high of '0123456789abcdefABCDEF')
-  for (const low of '0123456789abcdefABCDEF') {
-    const character = String.fromCharCode(Number.parseInt(high + low, 16))
-    NORMAL_FORMS.set(high + low, UNRESERVED.test(character) ? character : `%${(high + low).toUpperCase()}`)
-  }
+const BYTES = Array.from({ length: 256 }, (_, byte) => byte)
+const IS_ALLOWED = BYTES.map((byte) => ALLOWED.test(String.fromCharCode(byte)))
+/** By the value of an escape. */
+const NORMAL_FORMS = BYTES.map((byte) => {
+  const character = String.fromCharCode(byte)
+  return UNRESERVED.test(character) ? character : `%${byte.toString(16).padStart(2, '0').toUpperCase()}`
+})
+/** Values of hexadecimal digits by their character; of all others none. */
+const DIGITS = new Map([...'0123456789abcdefABCDEF'].map((digit) => [digit.charCodeAt(0), Number.parseInt(digit, 16)]))
+const DIGIT_VALUES = BYTES.map((byte) => DIGITS.get(byte) ?? Number.NaN)
 
 /** Undefined for a `%` without two digits. A loop, because replacing with a regular expression takes several times as long. */
 function normalForm(raw: string): string | undefined {
@@ -112,14 +114,20 @@ function normalForm(raw: string): string | undefined {
     // Node reads each byte of a target as one character.
     const byte = raw.charCodeAt(at)
     if (IS_ALLOWED[byte]) continue
-    const isEscape = byte === PERCENT
-    const form = NORMAL_FORMS.get(isEscape ? raw.slice(at + 1, at + 3) : byte.toString(16).padStart(2, '0'))
+    const value = byte === PERCENT ? escapeAt(raw, at) : byte
+    const form = NORMAL_FORMS[value]
     if (form === undefined) return undefined
     normal += raw.slice(copied, at) + form
-    if (isEscape) at += 2
+    if (byte === PERCENT) at += 2
     copied = at + 1
   }
   return normal + raw.slice(copied)
+}
+
+/** Not a number without two digits. */
+function escapeAt(raw: string, at: number): number {
+  const [high, low] = [DIGIT_VALUES[raw.charCodeAt(at + 1)], DIGIT_VALUES[raw.charCodeAt(at + 2)]]
+  return (high ?? Number.NaN) * 16 + (low ?? Number.NaN)
 }
 
 function tryDecode(text: string): string | undefined {
