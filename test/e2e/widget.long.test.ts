@@ -213,7 +213,7 @@ suite('the chat of a link', needs('browser'), () => {
 
 suite('the chat on a bad connection', needs('browser'), () => {
   test('shows a message as sending on a slow network and sends it once', async (t) => {
-    const { who, page } = await open(t)
+    const { who, link, page } = await open(t)
     await page.locator('.composer').waitFor()
     const cdp = await who.context.newCDPSession(page)
     await cdp.send('Network.emulateNetworkConditions', {
@@ -222,8 +222,15 @@ suite('the chat on a bad connection', needs('browser'), () => {
       downloadThroughput: 20_000,
       uploadThroughput: 10_000,
     })
+    // The post waits until its state was seen.
+    const { promise: isSeen, resolve: see } = Promise.withResolvers<void>()
+    await page.route(link.url, async (route) => {
+      if (route.request().method() === 'POST') await isSeen
+      await route.continue()
+    })
     await say(page, '/status slowly\n/say arrived')
     await page.locator('.unsent', { hasText: 'Sending' }).waitFor()
+    see()
     await waitForAnswers(page, 1)
     assert.equal(await page.locator('.unsent').count(), 0)
     assert.equal((await questions(page)).length, 1)
