@@ -120,6 +120,45 @@ suite('standard', () => {
   })
 })
 
+suite('standard with the header names of Svix', () => {
+  const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
+  const body = '{"a":1}'
+  const PARTS = ['id', 'timestamp', 'signature']
+  /** A valid set of headers; its id is signed. */
+  const set = (prefix: string, id: string): Record<string, string> => ({
+    [`${prefix}-id`]: id,
+    [`${prefix}-timestamp`]: `${NOW}`,
+    [`${prefix}-signature`]: new Webhook(SECRET).sign(id, new Date(NOW_MS), body),
+  })
+  const check = (headers: Record<string, string>): string | undefined =>
+    fault({ scheme: 'standard', secret: SECRET, headers, body })
+
+  test('is accepted where webhook-id is missing or empty, with the same rules', () => {
+    assert.equal(check(set('svix', 'm')), undefined)
+    assert.equal(check({ ...set('svix', 'm'), 'webhook-id': '' }), undefined)
+    assert.equal(check({ ...set('svix', 'm'), 'svix-id': 'n' }), 'the signature does not match')
+    assert.match(check({ ...set('svix', 'm'), 'svix-timestamp': `${NOW - 301}` }) ?? '', /5 minutes off/)
+    assert.match(check({ ...set('svix', 'm'), 'svix-id': '' }) ?? '', /webhook-id is missing/)
+  })
+
+  test('never combines headers of both sets', () => {
+    const both = Object.entries({ ...set('svix', 'm'), ...set('webhook', 'm') })
+    // All subsets of two valid sets with the same values.
+    for (let subset = 0; subset < 2 ** both.length; subset++) {
+      const headers = Object.fromEntries(both.filter((_, at) => ((subset >> at) & 1) === 1))
+      const prefix = 'webhook-id' in headers ? 'webhook' : 'svix'
+      const isComplete = PARTS.every((part) => `${prefix}-${part}` in headers)
+      assert.equal(check(headers) === undefined, isComplete, Object.keys(headers).join())
+    }
+  })
+
+  test('is not looked at beside webhook-id', () => {
+    const forged = { ...set('webhook', 'm'), 'webhook-signature': `v1,${Buffer.alloc(32).toString('base64')}` }
+    assert.equal(check({ ...set('svix', 'm'), ...forged }), 'the signature does not match')
+    assert.equal(check({ ...set('webhook', 'm'), 'svix-id': 'other', 'svix-signature': 'v1,x' }), undefined)
+  })
+})
+
 suite('stripe', () => {
   const SECRET = 'whsec_made_up_for_the_tests'
   const BODY = Buffer.from([0xff, 0xfe, 0, 10])

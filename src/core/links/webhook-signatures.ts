@@ -67,12 +67,21 @@ function githubFault(secret: Uint8Array, headers: HeaderLookup, body: Uint8Array
   return compareSignatures([decodeHex(/^sha256=(.*)$/s.exec(header)?.[1])], hmac(secret, '', body))
 }
 
+/**
+ * How the names of the three headers begin: as in Standard Webhooks, or as in Svix, which Standard Webhooks is based on. All
+ * three begin in the same way, so that the id that marks a repeat is the one that was signed.
+ */
+export function standardPrefix(headers: HeaderLookup): 'webhook' | 'svix' {
+  return !headers('webhook-id') && headers('svix-id') ? 'svix' : 'webhook'
+}
+
 /** https://www.standardwebhooks.com; several signatures are sent while a secret is rotated. */
 function standardFault(secret: Uint8Array, headers: HeaderLookup, body: Uint8Array, nowMs: number): string | undefined {
-  const [id, at, given] = [headers('webhook-id'), headers('webhook-timestamp'), headers('webhook-signature')]
-  if (!id) return missingHeader('webhook-id')
-  if (at === undefined) return missingHeader('webhook-timestamp')
-  if (given === undefined) return missingHeader('webhook-signature')
+  const prefix = standardPrefix(headers)
+  const [id, at, given] = ['id', 'timestamp', 'signature'].map((name) => headers(`${prefix}-${name}`))
+  if (!id) return missingHeader(`${prefix}-id`)
+  if (at === undefined) return missingHeader(`${prefix}-timestamp`)
+  if (given === undefined) return missingHeader(`${prefix}-signature`)
   const fault = ageFault(at, nowMs)
   if (fault !== undefined) return fault
   const signatures = given.split(' ').map((one) => decodeBase64(/^v1,(.*)$/s.exec(one)?.[1]))

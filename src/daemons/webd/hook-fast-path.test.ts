@@ -81,8 +81,9 @@ test('other posts take the slow path', async (t) => {
   await post({})
   for (const repeat of [1, 2])
     assert.equal((await post({ 'Idempotency-Key': 'k' }, `${repeat}`)).status, repeat === 1 ? 204 : 422)
-  for (const _ of [1, 2]) assert.equal((await post({ 'webhook-id': 'w' })).status, 204)
-  assert.equal((await s.messages()).length, 3)
+  for (const name of ['webhook-id', 'svix-id'])
+    for (const _ of [1, 2]) assert.equal((await post({ [name]: name })).status, 204)
+  assert.equal((await s.messages()).length, 4)
   const line = `POST ${hook.hook} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n`
   const chunked = `${line}Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n`
   assert.equal(statusOf(await sendRaw(s.url('webd'), chunked)), 204)
@@ -90,7 +91,7 @@ test('other posts take the slow path', async (t) => {
     await sendRaw(s.url('webd'), `${line}Content-Length: 1\r\nExpect: 100-continue\r\n\r\n`, 'y'),
     /^HTTP\/1\.1 100 .*\r\n\r\nHTTP\/1\.1 204/s,
   )
-  assert.equal((await s.messages()).length, 5)
+  assert.equal((await s.messages()).length, 6)
 })
 
 test('a body that ends early is not stored, and one in several chunks is', async (t) => {

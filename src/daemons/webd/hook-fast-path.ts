@@ -153,9 +153,10 @@ function readSimpleHeaders(rawHeaders: readonly string[], isSocketAddress: boole
     const name = rawHeaders[at] ?? ''
     switch (name.length) {
       case 6:
+      case 7:
       case 10:
       case 17:
-        if (/^(expect|webhook-id|transfer-encoding)$/i.test(name)) return undefined
+        if (/^(expect|svix-id|webhook-id|transfer-encoding)$/i.test(name)) return undefined
         break
       case 15:
         if (/^idempotency-key$/i.test(name) || (isSocketAddress && /^x-forwarded-for$/i.test(name))) return undefined

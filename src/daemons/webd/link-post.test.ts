@@ -346,14 +346,16 @@ onEveryStore('a POST at a link', {
     assert.notEqual((await ask('x')).body.turn_id, first.body.turn_id)
   },
 
-  'the same webhook-id and body is a repeat, another body is a new message': async (s) => {
-    const link = await s.mintHook(fresh())
-    const send = (body: string) => s.to(`POST ${link.hook}`, { body, headers: { 'webhook-id': 'msg_1' } })
-    for (const body of ['a', 'a', 'b', 'b', 'a', 'b']) assert.equal((await send(body)).status, 204)
-    assert.deepEqual(
-      (await s.messages(link.jid)).map(({ content }) => Buffer.from(content).toString()),
-      ['a', 'b'],
-    )
+  'the same webhook-id or svix-id and body is a repeat, another body is a new message': async (s) => {
+    for (const name of ['webhook-id', 'svix-id']) {
+      const link = await s.mintHook(fresh())
+      const send = (body: string) => s.to(`POST ${link.hook}`, { body, headers: { [name]: 'msg_1' } })
+      for (const body of ['a', 'a', 'b', 'b', 'a', 'b']) assert.equal((await send(body)).status, 204)
+      assert.deepEqual(
+        (await s.messages(link.jid)).map(({ content }) => Buffer.from(content).toString()),
+        ['a', 'b'],
+      )
+    }
   },
 
   'an invalid key is 400 and records nothing': async (s) => {
@@ -497,6 +499,15 @@ onEveryStore('a POST at a link', {
     assert.equal((await s.to(`POST /hook/${token}`, { body, headers: signed('m2', now - 301_000) })).status, 401)
     assert.equal((await s.to(`POST /hook/${token}`, { body: `${body} `, headers: signed('m3', now) })).status, 401)
     assert.equal((await s.messages(jid)).length, 1)
+    // The names of Svix. An id that is not signed makes no new message.
+    const named = Object.fromEntries(
+      Object.entries(signed('m4', now)).map(([name, value]) => [name.replace('webhook', 'svix'), value]),
+    )
+    const post = (headers: Record<string, string>) => s.to(`POST /hook/${token}`, { body, headers })
+    for (const _ of [1, 2]) assert.equal((await post(named)).status, 204)
+    assert.equal((await post({ ...named, 'webhook-id': 'm5' })).status, 401)
+    assert.equal((await post({ ...signed('m4', now), 'svix-id': 'm5' })).status, 204)
+    assert.equal((await s.messages(jid)).length, 2)
   },
 })
 

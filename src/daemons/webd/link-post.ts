@@ -3,7 +3,7 @@
 import { hash } from 'node:crypto'
 import { isTokenProof, tokenHashFromUrl } from '../../core/links/link-token.ts'
 import type { StorageQuotas } from '../../core/links/storage-use.ts'
-import { signatureFault } from '../../core/links/webhook-signatures.ts'
+import { signatureFault, standardPrefix } from '../../core/links/webhook-signatures.ts'
 import { anonymousSender } from '../../core/messages/link-deliveries.ts'
 import { type AppendResult, findUsedKey, type LinkPost, type LinkPostKey } from '../../core/messages/link-inbound.ts'
 import { decodeContent } from '../../core/messages/messages.ts'
@@ -269,9 +269,12 @@ function hasKey(request: LinkRequest, link: CachedLink): boolean {
 }
 
 /** The sender's delivery id, which a redelivery repeats. X-GitHub-Delivery counts only where GitHub signs the posts. */
-function deliveryOf({ incoming: { headers } }: LinkRequest, { verify }: CachedLink): { kind: string; id: unknown } {
-  const github = verify?.scheme.kind === 'github' ? headers['x-github-delivery'] : undefined
-  return github === undefined ? { kind: 'webhook', id: headers['webhook-id'] } : { kind: 'github', id: github }
+function deliveryOf(request: LinkRequest, { verify }: CachedLink): { kind: string; id: string | undefined } {
+  const header = (name: string): string | undefined => request.header(name)
+  const github = verify?.scheme.kind === 'github' ? header('x-github-delivery') : undefined
+  return github === undefined
+    ? { kind: 'webhook', id: header(`${standardPrefix(header)}-id`) }
+    : { kind: 'github', id: github }
 }
 
 /** GitHub names the event only in a header; the prompt includes it because the body often does not. */
@@ -291,7 +294,7 @@ function keyOfPost(request: LinkRequest, link: CachedLink, body: Uint8Array): Li
     return { text: `key ${key}`, digest: digestOf(kind, body), isStrict: true }
   }
   const delivery = deliveryOf(request, link)
-  if (typeof delivery.id !== 'string' || !KEY.test(delivery.id)) return undefined
+  if (delivery.id === undefined || !KEY.test(delivery.id)) return undefined
   // The digest is part of the key: the same delivery id with another body is another message.
   const digest = digestOf(kind, body)
   return { text: `${delivery.kind} ${Buffer.from(digest).toString('hex')} ${delivery.id}`, digest, isStrict: false }

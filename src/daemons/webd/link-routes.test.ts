@@ -114,6 +114,8 @@ test('the URLs of a link', async (t) => {
           'idempotency-key',
           'webhook-id',
           'webhook-signature',
+          'svix-id',
+          'svix-signature',
         ])
           assert.ok(names.includes(name), name)
       }
