@@ -149,6 +149,13 @@ export const SESSION_SETTINGS = live({
 
 export const SIGN_IN_SETTINGS = {
   ...SESSION_SETTINGS,
+  ...live({
+    OAUTH_CLIENT_DOCUMENTS: setting(
+      BooleanSetting,
+      'on',
+      'whether OAuth clients may name themselves by the URL of a metadata document, which authd fetches; otherwise they register',
+    ),
+  }),
   GITHUB_ID: setting(TextSetting, undefined, 'client ID of an OAuth app, to sign in with GitHub'),
   GITHUB_SECRET: setting(TextSetting, undefined, 'client secret of that OAuth app'),
   DISCORD_ID: setting(TextSetting, undefined, 'client ID of an application, to sign in with Discord'),

@@ -42,7 +42,7 @@ export const authd = defineDaemon({
     mountAccountPages(app, host, providers)
     mountAccountLinks(app, host)
     mountPersonChat(app, host)
-    mountAuthorizationServer(app, { host, isAllowed })
+    mountAuthorizationServer(app, { host, isAllowed, acceptsDocuments: () => settings.OAUTH_CLIENT_DOCUMENTS })
     mountBearerPages(app, host)
     mountPasskeyPages(app, host)
     mountPasskeyRoutes(app, { ...context, log })

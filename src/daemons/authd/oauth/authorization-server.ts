@@ -14,14 +14,17 @@ import { mountTokenEndpoint } from './token-endpoint.ts'
 export interface AuthorizationServerOptions {
   readonly host: InstanceHost
   readonly isAllowed: SignInAllowlist
+  /** Whether clients with a metadata document may sign in; by default they may. */
+  acceptsDocuments?(): boolean
   /** Replaced by tests. */
   readonly dialer?: DocumentDialer
 }
 
-export function mountAuthorizationServer(app: Hono, { host, isAllowed, dialer }: AuthorizationServerOptions): void {
-  const documents = new ClientDocuments(host.clock, dialer)
+export function mountAuthorizationServer(app: Hono, options: AuthorizationServerOptions): void {
+  const { host, isAllowed, acceptsDocuments, dialer } = options
+  const documents = new ClientDocuments(host.clock, dialer, acceptsDocuments)
   const context: OauthContext = { host, isAllowed, documents, limits: openOauthLimits(host.clock) }
-  mountDiscovery(app, host)
+  mountDiscovery(app, context)
   mountAuthorize(app, context)
   mountTokenEndpoint(app, context)
   mountRegistration(app, context)

@@ -191,6 +191,42 @@ suite('a metadata document', needs('openssl'), () => {
       await assert.rejects(found, isRefusal('invalid', 'could not be fetched'))
   })
 
+  test('that cannot be fetched is not offered for an hour, or until one is fetched', async (t) => {
+    const s = await opened(t, (origin, request, response) =>
+      request.url === '/c'
+        ? response.writeHead(200, JSON_TYPE).end(documentOf(origin, '/c'))
+        : response.writeHead(404).end(),
+    )
+    assert.equal(s.documents.areOffered, true)
+    await assert.rejects(s.documents.find(`${s.origin}/missing`), isRefusal('invalid', 'status 404'))
+    assert.equal(s.documents.areOffered, true, 'its server was reached')
+    const { hostname } = new URL(s.origin)
+    const fail = (): Promise<void> =>
+      assert.rejects(s.documents.find(`https://${hostname}:1/c`), isRefusal('invalid', 'could not be fetched'))
+    await fail()
+    assert.equal(s.documents.areOffered, false)
+    await s.documents.find(`${s.origin}/c`)
+    assert.equal(s.documents.areOffered, true)
+    s.clock.advance(60_000)
+    await fail()
+    s.clock.advance(3_600_000 - 1)
+    assert.equal(s.documents.areOffered, false)
+    s.clock.advance(1)
+    assert.equal(s.documents.areOffered, true)
+  })
+
+  test('is neither offered nor fetched while documents are switched off', async (t) => {
+    const s = await opened(t, (origin, _, response) => response.writeHead(200, JSON_TYPE).end(documentOf(origin, '/c')))
+    let isOn = false
+    const documents = new ClientDocuments(s.clock, s.dialer, () => isOn)
+    assert.equal(documents.areOffered, false)
+    await assert.rejects(documents.find(`${s.origin}/c`), isRefusal('invalid', /only after they register$/))
+    assert.deepEqual(s.requests, [])
+    isOn = true
+    assert.equal(documents.areOffered, true)
+    await documents.find(`${s.origin}/c`)
+  })
+
   test('200 are cached at most', async (t) => {
     const s = await opened(t, (origin, request, response) =>
       response.writeHead(200, JSON_TYPE).end(documentOf(origin, request.url ?? '')),

@@ -9,8 +9,9 @@ import { GRANT_TYPES, type OauthClient } from '../../../core/people/oauth-client
 import { parseRedirectUri } from '../../../core/people/redirect-uri.ts'
 import { addressClassOf } from '../../../egress/address/address-class.ts'
 import type { Clock } from '../../../lib/clock.ts'
+import { guard } from '../../../lib/fault-boundary.ts'
 import { contentType, utf8 } from '../../../lib/http/http.ts'
-import { Refusal } from '../../../lib/refusal.ts'
+import { Refusal, refuse } from '../../../lib/refusal.ts'
 import { parseJson } from '../../../lib/text/json.ts'
 import { cleanClientName, supportedGrants } from './client-metadata.ts'
 
@@ -42,6 +43,8 @@ const CACHED_MIN_MS = 60_000
 const CACHED_DEFAULT_MS = 5 * 60_000
 const CACHED_MAX_MS = 24 * 3_600_000
 const DOCUMENTS_MAX = 200
+/** How long documents are not offered after one could not be fetched: perhaps this machine cannot reach public servers. */
+const UNREACHABLE_MS = 3_600_000
 
 /** Whether a client id has the form of a document's URL: https, with a path, in the one form that a parser would write. */
 export function isDocumentUrl(id: string): boolean {
@@ -60,13 +63,23 @@ export class ClientDocuments {
   readonly #cached = new Map<string, CachedDocument>()
   readonly #clock: Clock
   readonly #dialer: DocumentDialer
+  readonly #isOn: () => boolean
+  #unreachableUntilMs = 0
 
-  constructor(clock: Clock, dialer: DocumentDialer = PUBLIC_DIALER) {
+  constructor(clock: Clock, dialer: DocumentDialer = PUBLIC_DIALER, isOn: () => boolean = () => true) {
     this.#clock = clock
     this.#dialer = dialer
+    this.#isOn = isOn
   }
 
-  find(url: string): Promise<OauthClient> {
+  /** Whether to tell clients that they may use documents; otherwise they register. */
+  get areOffered(): boolean {
+    return this.#isOn() && this.#clock.now() >= this.#unreachableUntilMs
+  }
+
+  async find(url: string): Promise<OauthClient> {
+    if (!this.#isOn())
+      refuse('invalid', 'programs sign in here only after they register', 'remove its saved sign-in and try again')
     const cached = this.#cached.get(url)
     if (cached && this.#clock.now() < cached.untilMs) return cached.client
     this.#cached.delete(url)
@@ -80,13 +93,18 @@ export class ClientDocuments {
     this.#cached.set(url, entry)
     fetched.then(
       ({ maxAgeMs }) => {
+        this.#unreachableUntilMs = 0
         entry.untilMs = this.#clock.now() + Math.min(Math.max(maxAgeMs, CACHED_MIN_MS), CACHED_MAX_MS)
       },
-      () => {},
+      (error) => {
+        if (error instanceof UnreachableDocument) this.#unreachableUntilMs = this.#clock.now() + UNREACHABLE_MS
+      },
     )
     return entry.client
   }
 }
+
+class UnreachableDocument extends Refusal {}
 
 interface FetchedDocument {
   readonly client: OauthClient
@@ -97,12 +115,13 @@ interface FetchedDocument {
 async function fetchDocument(url: string, dialer: DocumentDialer): Promise<FetchedDocument> {
   const stop = AbortSignal.timeout(dialer.timeoutMs)
   const expired = new Promise<never>((_, reject) => {
-    stop.addEventListener('abort', () => reject(fault('could not be fetched')), { once: true })
+    const onAbort = guard(reject, () => reject(unreachable()))
+    stop.addEventListener('abort', onAbort, { once: true })
   })
   try {
     return await Promise.race([expired, readDocument(url, dialer, stop)])
   } catch (error) {
-    throw error instanceof Refusal ? error : fault('could not be fetched', error)
+    throw error instanceof Refusal ? error : unreachable(error)
   }
 }
 
@@ -133,7 +152,7 @@ async function openDocument(url: URL, dialer: DocumentDialer, signal: AbortSigna
   const hostname = url.hostname.replace(/^\[|\]$/g, '')
   const addresses = isIP(hostname) ? [hostname] : await dialer.resolve(hostname)
   const [address] = addresses
-  if (address === undefined || !addresses.every((each) => dialer.isAllowed(each))) throw fault('could not be fetched')
+  if (address === undefined || !addresses.every((each) => dialer.isAllowed(each))) throw unreachable()
   const found = { address, family: isIP(address) }
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
   const request = sendRequest(url, {
@@ -175,8 +194,16 @@ function maxAgeOf(header: string | undefined): number {
   return seconds === undefined ? CACHED_DEFAULT_MS : Number(seconds) * 1000
 }
 
-function fault(what: string, cause?: unknown): Refusal {
-  const refusal = new Refusal('invalid', `the client's metadata document ${what}`)
+function fault(what: string): Refusal {
+  return new Refusal('invalid', `the client's metadata document ${what}`)
+}
+
+function unreachable(cause?: unknown): UnreachableDocument {
+  const refusal = new UnreachableDocument(
+    'invalid',
+    "the client's metadata document could not be fetched",
+    'remove its saved sign-in and try again: it can register itself now',
+  )
   if (cause !== undefined) refusal.cause = cause
   return refusal
 }

@@ -5,23 +5,26 @@ import { GRANT_TYPES } from '../../../core/people/oauth-clients.ts'
 import type { InstanceHost } from '../../../registry/context.ts'
 import { ACCOUNT_SCOPE, mcpAudience, RESOURCE_METADATA_PATH } from '../../http/mcp-resource.ts'
 import { OFFLINE_SCOPE } from './audiences.ts'
+import type { OauthContext } from './oauth-context.ts'
 import { allowEveryOrigin, jsonResponse } from './oauth-response.ts'
 
-export function mountDiscovery(app: Hono, host: InstanceHost): void {
-  const [server, resource] = [serverMetadata(host), resourceMetadata(host)]
-  const documents: Readonly<Record<string, object>> = {
+export function mountDiscovery(app: Hono, context: Pick<OauthContext, 'host' | 'documents'>): void {
+  const server = (): object => serverMetadata(context)
+  const resource = (): object => resourceMetadata(context.host)
+  const metadata: Readonly<Record<string, () => object>> = {
     '/.well-known/oauth-authorization-server': server,
     '/.well-known/openid-configuration': server,
     [RESOURCE_METADATA_PATH]: resource,
     [`${RESOURCE_METADATA_PATH}/mcp`]: resource,
   }
-  for (const [path, document] of Object.entries(documents)) {
+  for (const [path, describe] of Object.entries(metadata)) {
     allowEveryOrigin(app, path)
-    app.get(path, () => jsonResponse(document, 200, { 'Cache-Control': 'public, max-age=300' }))
+    // Not longer: a client that could not use its document looks again.
+    app.get(path, () => jsonResponse(describe(), 200, { 'Cache-Control': 'public, max-age=60' }))
   }
 }
 
-function serverMetadata({ webBase }: InstanceHost): object {
+function serverMetadata({ host: { webBase }, documents }: Pick<OauthContext, 'host' | 'documents'>): object {
   return {
     issuer: webBase,
     authorization_endpoint: `${webBase}/auth/authorize`,
@@ -37,7 +40,8 @@ function serverMetadata({ webBase }: InstanceHost): object {
     token_endpoint_auth_methods_supported: ['none'],
     revocation_endpoint_auth_methods_supported: ['none'],
     code_challenge_methods_supported: ['S256'],
-    client_id_metadata_document_supported: true,
+    // Clients prefer documents to registration if this member is present.
+    ...(documents.areOffered ? { client_id_metadata_document_supported: true } : {}),
     authorization_response_iss_parameter_supported: true,
     // OpenID discovery requires these two; no id token is issued.
     subject_types_supported: ['public'],

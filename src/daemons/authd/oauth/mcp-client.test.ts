@@ -17,11 +17,14 @@ import { formRequest, type SignedInBrowser, signIn } from '../../../../test/supp
 import { sessions } from '../../../core/people/sessions.ts'
 import { mountAuthorizationServer } from './authorization-server.ts'
 
-async function opened(t: TestContext): Promise<ServedHost & { ada: SignedInBrowser }> {
+async function opened(
+  t: TestContext,
+  settings: Record<string, string> = {},
+): Promise<ServedHost & { ada: SignedInBrowser }> {
   const on = await testHost(t)
   await on.groups('main', 'team')
   await on.grant('local:ada', 'interact', 'team')
-  const s = await serveHost(t, { on, daemons: ['proxyd', 'webd', 'routd', 'authd'] })
+  const s = await serveHost(t, { on, daemons: ['proxyd', 'webd', 'routd', 'authd'], settings })
   return { ...s, ada: await signIn(s, 'local:ada') }
 }
 
@@ -159,3 +162,42 @@ test(
     assert.deepEqual(server.requests, ['/client.json'])
   },
 )
+
+test('the official client registers where documents are switched off, and one that presents its document is refused', async (t) => {
+  const s = await opened(t, { OAUTH_CLIENT_DOCUMENTS: 'off' })
+  const document = 'https://app.example/client.json'
+  const provider = new MemoryProvider(document)
+  await assert.rejects((await connect(t, s, provider)).open(), UnauthorizedError)
+  const parameters = Object.fromEntries(provider.asked?.searchParams ?? [])
+  assert.match(String(parameters.client_id), /^client-/)
+  const presented = new URLSearchParams({ ...parameters, client_id: document })
+  const page = await s.ada.get(`/auth/authorize?${presented}`)
+  assert.equal(page.status, 400)
+  assert.match(await page.text(), /Programs sign in here only after they register/)
+})
+
+test('the official client registers in its second try where its document cannot be fetched', async (t) => {
+  const s = await opened(t)
+  const app = new Hono()
+  const dialer = { resolve: async () => [], isAllowed: () => true, timeoutMs: 5000 }
+  mountAuthorizationServer(app, { host: s.host, isAllowed: () => false, dialer })
+  const served = fetchThrough(s)
+  const send: typeof fetch = async (input, init) => {
+    const url = new URL(input instanceof Request ? input.url : input)
+    const isOurs = /^\/auth\/|^\/\.well-known\/oauth-authorization-server$/.test(url.pathname)
+    return isOurs ? app.request(url.pathname + url.search, init) : served(input, init)
+  }
+  const first = new MemoryProvider('https://app.example/client.json')
+  await assert.rejects((await connect(t, s, first, send)).open(), UnauthorizedError)
+  const cookie = { Cookie: s.ada.cookie, Accept: 'text/html' }
+  const page = await app.request(`/auth/authorize${first.asked?.search}`, { headers: cookie })
+  assert.equal(page.status, 400)
+  assert.match(await page.text(), /could not be fetched.*it can register itself now/s)
+  const second = new MemoryProvider('https://app.example/client.json')
+  const { transport, open } = await connect(t, s, second, send)
+  await assert.rejects(open(), UnauthorizedError)
+  const parameters = Object.fromEntries(second.asked?.searchParams ?? [])
+  assert.match(String(parameters.client_id), /^client-/)
+  await transport.finishAuth(await allow(s.ada, parameters))
+  assert.ok(second.saved?.access_token)
+})
