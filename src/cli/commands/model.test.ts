@@ -309,6 +309,21 @@ suite('svc model with a program', needs('open checkout'), () => {
     assert.equal((await showJson(cli, 'main')).command, './agent.sh')
   })
 
+  test('gives it a tool socket as in a turn: its reply is the answer, and no tool changes anything', async (t) => {
+    const cli = await demoCli(t)
+    await cli.ok('group demo add sandbox:lobby team')
+    const toolUser = join(dirname(STAND_IN), 'tool-user.ts')
+    const answerTo = async (tool: string, args: object): Promise<string> => {
+      const command = `echo '/tool ${tool} ${JSON.stringify(args)}' | '${process.execPath}' '${toolUser}'`
+      const run = ['model', 'demo', 'team', '--command', command, '--json']
+      return JSON.parse(await cli.ok(run, { env: { SANDBOX: 'none' } })).answer
+    }
+    assert.equal(await answerTo('reply', { chatJid: 'sandbox:lobby', text: 'by its tool' }), 'by its tool')
+    const refused = 'set_group_open: this run only tests the model hint: answer without tools'
+    assert.equal(await answerTo('set_group_open', { folder: 'team', open: false }), refused)
+    assert.deepEqual(JSON.parse(await cli.ok('messages demo --json')), [])
+  })
+
   test('sets Claude Code with its key', async (t) => {
     const cli = await demoCli(t)
     const program = join(agentDir(t), 'client')

@@ -19,8 +19,8 @@ import { isSameEndpoint, type ModelAnswers } from '../models/model-selection.ts'
 import { listIdleCaps } from '../models/shared-models.ts'
 import type { CustomAction, PageView } from './page.ts'
 
-/** A person waits for the page meanwhile. */
-const TEST_TIMEOUT_MS = 30_000
+/** A person waits for the page meanwhile, and proxies in front commonly wait for 60 s. */
+const TEST_TIMEOUT_MS = 55_000
 
 interface ModelKind {
   readonly title: string

@@ -1,13 +1,11 @@
 // Runs turns in this process: sockets, network, runtimes and the runner that claims turns. In a served instance this is all
 // that the runner process does.
 import type { ChildProcess } from 'node:child_process'
-import { RunSockets } from '../../agent-socket/run-socket.ts'
-import { canRefuseDescriptors } from '../../agent-socket/socket-options.ts'
-import { findOnPath } from '../../cell/executable.ts'
 import type { Layout } from '../../core/layout.ts'
 import { openRuntimes } from '../../runtimes/index.ts'
 import { agentTools } from '../agents/agent-tools.ts'
 import { RunNetworks } from '../agents/run-network.ts'
+import { openRunSockets } from '../agents/run-sockets.ts'
 import type { DaemonContext } from '../daemon.ts'
 import type { ProcessEntry } from '../process/process-entry.ts'
 import { CurrentSettings } from './current-settings.ts'
@@ -36,18 +34,7 @@ export async function executeTurns(
   const warn = (message: string): void => log.warn(message)
   const network = new RunNetworks({ host, log, denyPrivate: settings.NETWORK_DENY_PRIVATE })
   defer(() => network.close())
-  const sockets = new RunSockets({
-    host,
-    list: agentTools(),
-    hasOtherUsers: layout.agents !== undefined,
-    parent: settings.SANDBOX === 'container' ? layout.cells : undefined,
-    isRelayed: needsRelay(settings.SANDBOX),
-    onError: (error, folder, tool) => {
-      host.faults.count('tool')
-      log.error({ folder, tool, err: error }, 'internal error')
-    },
-    onUnexpectedUser: (folder, uid) => log.warn({ folder, uid }, 'closed a connection of another user'),
-  })
+  const sockets = openRunSockets({ host, layout, log, settings }, agentTools())
   sockets.prepare()
   defer(() => sockets.close())
   const runtimes = await openRuntimes({
@@ -80,9 +67,4 @@ export async function executeTurns(
   if (!spawnRunner || only) return
   const isolated = new IsolatedTurns({ host, log, entry, leaseMs, workspaces, spawn: spawnRunner })
   defer(() => isolated.close())
-}
-
-/** Without Perl there are no cells of bubblewrap, and the demo needs none. */
-function needsRelay(sandbox: 'bwrap' | 'container' | 'none'): boolean {
-  return sandbox !== 'none' && !canRefuseDescriptors() && (sandbox === 'container' || findOnPath('perl') !== undefined)
 }
