@@ -60,6 +60,10 @@ const PARTS = {
   caddy: { missing: () => commandMissing('caddy'), remedy: 'apt-get install caddy' },
   logrotate: { missing: () => programMissing('logrotate'), remedy: 'apt-get install logrotate' },
   engine: { missing: engineMissing, remedy: 'apt-get install docker.io iptables iproute2' },
+  claude: {
+    missing: () => commandMissing('claude'),
+    remedy: 'npm install --global @anthropic-ai/claude-code',
+  },
   compose: { missing: () => commandMissing('docker-compose'), remedy: 'apt-get install docker-compose' },
   mmdebstrap: { missing: () => commandMissing('mmdebstrap'), remedy: 'apt-get install mmdebstrap' },
 } satisfies Record<string, Part>
