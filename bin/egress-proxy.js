@@ -4,4 +4,4 @@
 // A shell runs the line above, as in svc.js. To Node it is a string and a comment.
 import { start } from './launcher.js'
 
-await start({ name: 'egress-proxy', help: 'help-egress-proxy.txt', entry: 'egress/io', misuse: 2, printsVersion: true })
+await start({ name: 'egress-proxy', help: 'help-egress-proxy.txt', entry: 'egress/io', printsVersion: true })

@@ -22,16 +22,16 @@ const resolvePath = (path) => fileURLToPath(new URL(path, import.meta.url))
 
 /**
  * `name` is the command and its script in this folder, `help` its help page in this folder, `entry` the module below dist or
- * src that runs it, and `misuse` the exit code without arguments. `printsVersion` if there is no `version` command.
+ * src that runs it. `printsVersion` if there is no `version` command.
  */
-export async function start({ name, help, entry, misuse, printsVersion = false }) {
+export async function start({ name, help, entry, printsVersion = false }) {
   const args = process.argv.slice(2)
   const [first] = args
   if (first === undefined || (args.length === 1 && ['help', '--help', '-h'].includes(first))) {
     const out = first === undefined ? process.stderr : process.stdout
     out.on('error', () => {})
     out.write(readFileSync(resolvePath(help)))
-    process.exitCode = first === undefined ? misuse : 0
+    process.exitCode = first === undefined ? 1 : 0
   } else if (first === '--version' && printsVersion) {
     process.stdout.write(`${name} ${JSON.parse(readFileSync(resolvePath('../package.json'), 'utf8')).version}\n`)
   } else if (Number(process.versions.node.split('.')[0]) < 24) {

@@ -6,4 +6,4 @@
 // Node of npm needs glibc, which Alpine lacks.
 import { start } from './launcher.js'
 
-await start({ name: 'svc', help: 'help.txt', entry: 'cli/io', misuse: 1 })
+await start({ name: 'svc', help: 'help.txt', entry: 'cli/io' })

@@ -47,11 +47,11 @@ function wordsOf(command: string): string[] {
 async function usageFault(command: string): Promise<string> {
   const said: string[] = []
   const stream = { write: (text: string) => said.push(text) > 0, isTTY: false }
-  const code = await runProgram(
-    { name: 'svc', commands: svcCommands, usageErrorCode: 1, run: async () => 0 },
-    wordsOf(command).slice(1),
-    { stdout: stream, stderr: stream, environment: {} } as never,
-  )
+  const code = await runProgram({ name: 'svc', commands: svcCommands, run: async () => 0 }, wordsOf(command).slice(1), {
+    stdout: stream,
+    stderr: stream,
+    environment: {},
+  } as never)
   return code === 0 ? '' : said.join('')
 }
 

@@ -7,11 +7,7 @@ import { svcCommands } from './commands/index.ts'
 /** Returns the exit code: 0 done, 1 refused or wrong usage, or the code of the command. See docs/decisions.md#exit-codes. */
 export function runSvc(argv: readonly string[], io: SvcIo): Promise<number> {
   const words = argv[0] === '--version' ? ['version', ...argv.slice(1)] : argv
-  return runProgram(
-    { name: 'svc', commands: svcCommands, usageErrorCode: 1, run: (command, args) => run(command, args, io) },
-    words,
-    io,
-  )
+  return runProgram({ name: 'svc', commands: svcCommands, run: (command, args) => run(command, args, io) }, words, io)
 }
 
 async function run(command: SvcCommand, args: ArgumentValues, io: SvcIo): Promise<number> {

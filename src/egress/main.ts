@@ -4,16 +4,13 @@ import { createEgressCommandContext, type EgressIo } from './cli/command.ts'
 import { EGRESS_PAGE } from './cli/help-page.ts'
 import { egressCommands } from './commands/index.ts'
 
-const MISUSE = 2
-
-/** Exit codes: 0 success, 1 refused or failed, 2 wrong usage; `check` and `run` have their own. */
+/** Exit codes: 0 success, 1 refused, failed or wrong usage; `run` has its own. */
 export function egressMain(argv: readonly string[], io: EgressIo): Promise<number> {
   const { name } = EGRESS_PAGE
   return runProgram(
     {
       name,
       commands: egressCommands,
-      usageErrorCode: MISUSE,
       run: async (command, args) =>
         (await command.run(createEgressCommandContext(io, egressCommands, args), args)) ?? 0,
     },

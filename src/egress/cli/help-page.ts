@@ -10,7 +10,7 @@ usage: egress-proxy <command> [<argument>…]
 A list is comma-separated host names; github.com also allows every name below it. Flags may appear anywhere; -- ends them.
 egress-proxy help <command>, or --help anywhere, explains one command.
 `,
-  tail: `Exit codes: 0 success; 1 refused or failed, for check denied; 2 usage error. run exits with the exit code of its command,
-or with 125 if it could not start it.
+  tail: `Exit codes: 0 success; 1 refused, failed or wrong usage, for check denied. run exits with the exit code of its command, or
+with 125 if it could not start it.
 `,
 }

@@ -27,7 +27,7 @@ suite('completion', () => {
     })
   test('reports another shell as a usage error', async () => {
     const { code, stderr } = await egressProxy(['completion', 'tcsh'])
-    assert.equal(code, 2)
+    assert.equal(code, 1)
     assert.match(stderr, /^egress-proxy: <shell> must be one of bash, zsh, fish\n/)
   })
 })

@@ -15,10 +15,10 @@ const ROOT = join(import.meta.dirname, '../../..')
 
 suite('the launcher', () => {
   const help = readFileSync(join(ROOT, 'bin/help-egress-proxy.txt'), 'utf8')
-  test('prints help on request, and to stderr with exit code 2 without arguments', (t) => {
+  test('prints help on request, and to stderr with exit code 1 without arguments', (t) => {
     const { run } = openEgressWorkspace(t)
     for (const word of ['--help', '-h', 'help']) assert.deepEqual(run(word), { code: 0, stdout: help, stderr: '' })
-    assert.deepEqual(run(), { code: 2, stdout: '', stderr: help })
+    assert.deepEqual(run(), { code: 1, stdout: '', stderr: help })
   })
   test('prints its version', (t) => {
     const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
@@ -32,7 +32,7 @@ suite('the launcher', () => {
     const { run } = openEgressWorkspace(t)
     assert.equal(run('check', 'a.example', '--allow', 'a.example').code, 0)
     assert.equal(run('check', 'b.example', '--allow', 'a.example').code, 1)
-    assert.equal(run('check', 'b.example').code, 2)
+    assert.equal(run('check', 'b.example').code, 1)
     const { code, stdout, stderr } = run('state', '--admin', '127.0.0.1:1')
     assert.deepEqual([code, stdout], [1, ''])
     assert.match(stderr, /^egress-proxy: nothing answers at http:\/\/127\.0\.0\.1:1: the connection is refused\nhint: /)
@@ -186,9 +186,9 @@ suite('proxy serve', () => {
       const said = `egress-proxy: the ${name} listener cannot listen on ${taken}: the port is in use\nhint: set ${flag} or EGRESS_`
       assert.ok(stderr.includes(said), stderr)
     })
-  test('names the wrong flag, with exit code 2, and the wrong variable, with exit code 1', (t) => {
+  test('names the wrong flag and the wrong variable, with exit code 1', (t) => {
     const flag = openEgressWorkspace(t).run('proxy', 'serve', '--listen', 'x')
-    assert.equal(flag.code, 2)
+    assert.equal(flag.code, 1)
     assert.match(flag.stderr, /^egress-proxy: --listen .* must be host:port such as .*, not "x"\nusage: /)
     const variable = openEgressWorkspace(t, { EGRESS_DENY_PRIVATE: 'maybe' }).run('proxy', 'serve')
     assert.equal(variable.code, 1)

@@ -22,7 +22,7 @@ async function typed(...argv: string[]) {
     },
   })
   const run = async (one: ProgramCommand<undefined>): Promise<number> => (await one.run(undefined, {})) ?? 0
-  const program = { name: 'prog', commands: COMMANDS, usageErrorCode: 2, run }
+  const program = { name: 'prog', commands: COMMANDS, run }
   return { code: await runProgram(program, argv, { stdout: out('stdout'), stderr: out('stderr') }), ...said }
 }
 
@@ -33,7 +33,7 @@ suite('a program', () => {
     assert.deepEqual(await typed('no'), { code: 1, stdout: '', stderr: 'prog: it is taken\nhint: take another\n' }))
   test('reports a usage error of a command like its own', async () =>
     assert.deepEqual(await typed('wrong'), {
-      code: 2,
+      code: 1,
       stdout: '',
       stderr: 'prog: these two exclude each other\nhint: leave one out\nusage: prog wrong\nexample: prog wrong\n',
     }))
@@ -47,7 +47,7 @@ suite('a program', () => {
 suite('an unknown command', () => {
   const unknown = async (word: string) => {
     const { code, stderr } = await typed(word)
-    assert.equal(code, 2)
+    assert.equal(code, 1)
     return stderr.split('\n')[0]
   }
   test('suggests a similarly spelt command', async () =>

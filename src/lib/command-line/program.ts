@@ -34,11 +34,12 @@ export function loadAll<C extends CommandDescription>(commands: ProgramCommands<
 export interface CommandLineProgram<C extends CommandDescription> {
   readonly name: string
   readonly commands: ProgramCommands<C>
-  /** Exit code for a usage error. */
-  readonly usageErrorCode: number
   /** Resolves to the exit code. */
   run(command: C, args: ArgumentValues): Promise<number>
 }
+
+/** See docs/decisions.md#exit-codes. */
+const REFUSED = 1
 
 interface ProgramOutput {
   readonly stdout: OutputStream
@@ -62,7 +63,7 @@ export function withUsageErrors<T>(work: () => T): T {
   }
 }
 
-/** Returns the exit code: 0 done, 1 refused, the program's own for a usage error, or what a command returns. */
+/** Returns the exit code: 0 done, 1 refused or wrong usage, or what a command returns. */
 export async function runProgram<C extends CommandDescription>(
   program: CommandLineProgram<C>,
   argv: readonly string[],
@@ -133,23 +134,23 @@ async function runCommand<C extends CommandDescription>(
 }
 
 function reportUsageError<C extends CommandDescription>(
-  { name, usageErrorCode }: CommandLineProgram<C>,
+  { name }: CommandLineProgram<C>,
   { fault, hint }: { readonly fault: string; readonly hint?: string | undefined },
   about: readonly C[],
   { stderr }: ProgramOutput,
 ): number {
   stderr.write(`${name}: ${fault}\n${hint ? `hint: ${hint}\n` : ''}`)
   stderr.write(usageLines(name, about))
-  return usageErrorCode
+  return REFUSED
 }
 
 function reportMissingCommand<C extends CommandDescription>(
-  { name, usageErrorCode }: CommandLineProgram<C>,
+  { name }: CommandLineProgram<C>,
   fault: string,
   { stderr }: ProgramOutput,
 ): number {
   stderr.write(`${name}: ${fault}\nhint: ${name} help lists every command\n`)
-  return usageErrorCode
+  return REFUSED
 }
 
 function report<C extends CommandDescription>(
@@ -159,9 +160,9 @@ function report<C extends CommandDescription>(
 ): number {
   if (error instanceof Refusal) {
     stderr.write(`${name}: ${error.message}\n${error.hint === undefined ? '' : `hint: ${error.hint}\n`}`)
-    return 1
+    return REFUSED
   }
   // An unexpected error is a bug, and a report needs its stack.
   stderr.write(`${name}: internal error: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`)
-  return 1
+  return REFUSED
 }
