@@ -100,7 +100,7 @@ suite('rules in the description', () => {
     const at = await testHost(t)
     await at.groups('team')
     await at.grant('folder:team', 'mcp:issue_webhook', 'team/**')
-    await at.grant('folder:team', 'mcp:set_web_route', '**', 'deny')
+    await at.grant('folder:team', 'mcp:set_web_route', 'team/a', 'deny')
     const session = await openTools(t, at.host, agent('team'))
     const tools = new Map((await session.tools()).map(({ name, description = '' }) => [name, description.split('\n')]))
     assert.deepEqual(tools.get('issue_webhook'), [
@@ -111,7 +111,7 @@ suite('rules in the description', () => {
     assert.equal(tools.get('add_route')?.[1], 'grants: ["add_route"]')
   })
 
-  test('a deny alone lists nothing; together with a default it refuses calls', async (t) => {
+  test('a deny alone lists nothing, and one that covers a default hides its tool', async (t) => {
     const at = await testHost(t)
     await at.groups('team')
     await at.grant('folder:team', 'mcp:list_route_tokens', '**', 'deny')
@@ -119,6 +119,7 @@ suite('rules in the description', () => {
     const session = await openTools(t, at.host, agent('team'))
     await assert.rejects(session.call('list_route_tokens'), unknown('list_route_tokens'))
     assert.match(await session.refusal('refresh_groups'), /^refresh_groups: not permitted on team \(!refresh_groups/)
+    assert.ok(!(await session.tools()).some(({ name }) => name === 'refresh_groups'))
   })
 
   test('a deny for a subfolder hides its rows from lists and refuses calls for it', async (t) => {

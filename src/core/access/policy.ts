@@ -12,7 +12,15 @@ import {
 import { folderFault } from '../values.ts'
 import { claimsOf } from './caller.ts'
 import { type Claims, type Condition, conditionsHold, parseConditions } from './rules.ts'
-import { defaultRule, mayReachFolder, selfAndAncestors, type ToolTiers, tierFault, tierOf } from './tiers.ts'
+import {
+  defaultRule,
+  mayReachFolder,
+  ROOT_FOLDER,
+  selfAndAncestors,
+  type ToolTiers,
+  tierFault,
+  tierOf,
+} from './tiers.ts'
 
 export interface AclRow {
   principal: string
@@ -179,7 +187,7 @@ export function checkToolAccess(
   return { allow: true, reason: `${rule} is the last matching rule: default of tier ${tier}` }
 }
 
-/** A tool is listed if a rule or row allows it for some scope and parameters. */
+/** Whether a rule or row allows the tool for some scope and parameters. Such a tool exists for the agent, even if rows deny it. */
 export function isToolListed(policy: Policy, folder: string, { tool, tiers }: DeclaredTiers): boolean {
   const tier = tierOf(folder)
   if (tierFault(tool, tiers, tier)) return false
@@ -187,7 +195,10 @@ export function isToolListed(policy: Policy, folder: string, { tool, tiers }: De
   return agentRows(policy, folder, tool).some((row) => !row.isDeny)
 }
 
-/** Also returns the rules that name the tool, for its description. */
+/**
+ * A tool is listed if some call of it may be allowed: a rule or row that allows it is not covered by a row that denies it whatever
+ * the parameters. Also returns the rules that name the tool, for its description.
+ */
 export function toolListing(
   policy: Policy,
   folder: string,
@@ -199,8 +210,12 @@ export function toolListing(
   const granted = rows.filter((row) => !row.isDeny)
   const denied = rows.filter((row) => row.isDeny)
   const texts = [...(tierRule === undefined ? [] : [tierRule]), ...[...granted, ...denied].map(ruleText)]
+  const reach = folder === ROOT_FOLDER ? EVERYTHING : `${folder}/**`
+  const allowed = [...(tierRule === undefined ? [] : [reach]), ...granted.map((row) => row.scope)]
+  const isOpen = (scope: string): boolean =>
+    !denied.some((row) => row.params.length === 0 && patternCovers(row.scope, scope))
   // The tier and a role may grant the same rule.
-  return { listed: isToolListed(policy, folder, declared), rules: [...new Set(texts)] }
+  return { listed: isToolListed(policy, folder, declared) && allowed.some(isOpen), rules: [...new Set(texts)] }
 }
 
 /** Whether an acl row denies the tool to the agent in this scope. */
