@@ -9,6 +9,7 @@ import {
   isOperator,
   isRestrictedWithin,
   isToolDenied,
+  isToolGranted,
 } from '../core/access/policy.ts'
 import { mayReachFolder, ROOT_FOLDER } from '../core/access/tiers.ts'
 import { Refusal, refuse } from '../lib/refusal.ts'
@@ -241,6 +242,8 @@ export async function actingFolder(ctx: Context, target?: string): Promise<strin
   const folders = [...new Set(scopes.map((scope) => scope.replace(/\/\*\*$/, '')))]
   const [only] = folders
   if (folders.length === 1 && only !== undefined && !isGlob(only)) return only
+  if (folders.length === 0 && !isToolGranted(policy, subjectOf(caller), ctx.tool))
+    return refuse('forbidden', `${ctx.tool}: not permitted: no row allows it, and you administer no folder`)
   if (folders.length === 0)
     return refuse(
       'invalid',

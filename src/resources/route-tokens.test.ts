@@ -164,10 +164,32 @@ onEveryEngine('minting', (engine) => {
     await at.grant('folder:team', 'mcp:issue_chat_link', 'team/**')
     await main.call(issue_chat, { target_folder: 'team', jid_suffix: 'forms' })
     // The same JID, for the folder of that name.
-    await assert.rejects(main.call(issue_chat, { target_folder: 'team/forms' }), isRefusal('conflict'))
-    await assert.rejects(at.as(agent('team')).call(issue_chat, { jid_suffix: 'forms' }), isRefusal('conflict'))
+    await assert.rejects(
+      main.call(issue_chat, { target_folder: 'team/forms' }),
+      isRefusal('conflict', 'web:team/forms delivers to team already'),
+    )
+    await assert.rejects(
+      at.as(agent('team')).call(issue_chat, { jid_suffix: 'forms' }),
+      isRefusal('conflict', 'web:team/forms is minted by another folder already'),
+    )
     await main.call(issue_chat, { target_folder: 'team', jid_suffix: 'forms' })
     assert.equal((await rowsOf(at)).length, 2)
+  })
+
+  test('a conflict names the folder that issued the link to those who administer it', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main', 'team', 'team/a')
+    for (const folder of ['team', 'team/a']) await at.grant(`folder:${folder}`, 'mcp:issue_chat_link', 'team/**')
+    await at.grant('github:1', 'admin', 'team/a')
+    await at.as(agent('team')).call(issue_chat, { target_folder: 'team/a' })
+    const [named, unnamed] = ['the folder team', 'another folder'].map((issuer) =>
+      isRefusal('conflict', `web:team/a is minted by ${issuer} already`),
+    )
+    assert.ok(named && unnamed)
+    for (const caller of [at.cli, at.as(agent('main'))])
+      await assert.rejects(caller.call(issue_chat, { target_folder: 'team/a' }), named)
+    for (const caller of [at.as(agent('team/a')), at.as(person('github:1'))])
+      await assert.rejects(caller.call(issue_chat, {}), unnamed)
   })
 
   test('a JID becomes available when its last token is revoked', async (t) => {
@@ -440,6 +462,19 @@ onEveryEngine('people', (engine) => {
         )
     })
   }
+
+  test('a person without any right is refused, whether they name a folder or not', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main', 'team')
+    await at.grant('github:1', 'interact', 'team')
+    const stranger = at.as(person('github:1'))
+    const isForbidden = isRefusal('forbidden', 'not permitted')
+    for (const target_folder of [undefined, 'team', 'main']) {
+      await assert.rejects(stranger.call(issue_chat, { target_folder }), isForbidden)
+      await assert.rejects(stranger.call(issue_hook, { target_folder, source_label: 'ci' }), isForbidden)
+    }
+    assert.deepEqual(await rowsOf(at), [])
+  })
 
   test('the command line mints for the folder that it names', async (t) => {
     const at = await testHost(t, engine)

@@ -390,6 +390,25 @@ async function mintHook(ctx: Context, input: HookMintInput, signed?: SignatureSe
   return mint(ctx, input, { jid, url: (token) => `hook/${token}`, source_label, signed })
 }
 
+/** See docs/decisions.md#conflicting-links. */
+async function mustBeFree(
+  ctx: Context,
+  jid: string,
+  { owner_folder, target_folder }: { readonly owner_folder: string; readonly target_folder: string },
+): Promise<void> {
+  // Checking one token is enough: all live tokens of a JID have the same folders.
+  const existing = await routeTokens.find(ctx.tx, { jid })
+  if (!existing) return
+  const issuer = isPersonChat(existing) ? undefined : existing.owner_folder
+  if (issuer !== owner_folder) {
+    const isKnown = issuer !== undefined && (await isAdmin(ctx, issuer))
+    const name = isKnown ? `the folder ${issuer}` : 'another folder'
+    refuse('conflict', `${jid} is minted by ${name} already`, 'choose another suffix')
+  }
+  const target = deliveryOf(existing)
+  if (target !== target_folder) refuse('conflict', `${jid} delivers to ${target} already`, 'choose another suffix')
+}
+
 async function mint(
   ctx: Context,
   input: MintInput,
@@ -400,13 +419,7 @@ async function mint(
   for (const folder of new Set([owner_folder, target_folder])) await mustFindGroup(ctx, folder)
   if (input.jid_suffix !== undefined && isPersonSuffix(input.jid_suffix))
     refuse('invalid', `the suffix ${input.jid_suffix} is reserved for chats of people`, 'choose another suffix')
-  const existing = await routeTokens.find(ctx.tx, { jid })
-  // Checking one token is enough: all live tokens of a JID have the same folders.
-  const isTaken = (row: z.output<typeof RouteToken>): boolean =>
-    isPersonChat(row) || row.owner_folder !== owner_folder || deliveryOf(row) !== target_folder
-  if (existing && isTaken(existing)) {
-    refuse('conflict', `${jid} is minted by another folder already`, 'choose another suffix')
-  }
+  await mustBeFree(ctx, jid, { owner_folder, target_folder })
   const token = createToken(ctx.random)
   const token_hash = hashToken(token)
   const context = input.context === '' ? undefined : input.context

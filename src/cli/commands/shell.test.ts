@@ -256,7 +256,7 @@ test('svc start serves without links if another folder owns their JIDs', async (
   const { code, stdout, stderr } = await cli.run('start', { env })
   assert.deepEqual(
     [code, stderr],
-    [0, 'warning: cannot mint links to try: web:main/start is minted by another folder already\n'],
+    [0, 'warning: cannot mint links to try: web:main/start is minted by the folder main/start already\n'],
   )
   assert.match(stdout, /^ready$/m)
   assert.match(await cli.ok('token demo list main/start'), /^web:main\/start\tmain\/start\t/m)

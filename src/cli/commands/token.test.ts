@@ -100,7 +100,7 @@ onEveryEngine('svc token', (engine) => {
     await cli.ok('token demo issue chat team forms')
     const { code, stderr } = await cli.run('token demo issue chat team/forms')
     assert.equal(code, 1)
-    assert.match(stderr, /minted by another folder already\nhint: choose another suffix/)
+    assert.match(stderr, /minted by the folder team already\nhint: choose another suffix/)
   })
 })
 
