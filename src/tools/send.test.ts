@@ -4,6 +4,7 @@ import { chatTools, OTHER_ROOM, ROOM } from '../../test/support/chat-tools.ts'
 import { onEveryEngine } from '../../test/support/host.ts'
 import { finishTurn, startTurn } from '../../test/support/turns.ts'
 import { ChannelError } from '../core/delivery/channel.ts'
+import { entryId, postInRoom } from '../core/delivery/sandbox-rooms.ts'
 import { findLiveEngagement } from '../core/routing/engagements.ts'
 import { sendTools } from './send.ts'
 
@@ -120,6 +121,27 @@ onEveryEngine('send and reply', (engine) => {
       await tools.refusal('reply', { chatJid: 'web:team', text: 'x', replyToId: 'nowhere' }),
       /no message nowhere in web:team/,
     )
+  })
+
+  test('refuse to answer a message that the chat does not have, and record nothing', async (t) => {
+    const here = await chatTools(t, engine, sendTools)
+    await here.groups('main')
+    const context = { dialect: here.host.engine.dialect, clock: here.clock, random: here.host.random }
+    const { entry } = await here.host.engine.transaction((tx) =>
+      postInRoom(tx, context, { room: 'hall', person: 'mia', content: 'hello' }),
+    )
+    const tools = await here.tools('main')
+    for (const [chatJid, replyToId] of [
+      ['sandbox:hall', 'nowhere'],
+      ['sandbox:lobby', entryId(entry)],
+      ['web:team', entryId(entry)],
+    ])
+      assert.equal(
+        await tools.refusal('reply', { chatJid, text: 'x', replyToId }),
+        `there is no message ${replyToId} in ${chatJid}`,
+      )
+    assert.deepEqual(await here.said(), [])
+    assert.equal(await tools.call('reply', { chatJid: 'sandbox:hall', text: 'x', replyToId: entryId(entry) }), 'ok')
   })
 
   test('signal work only for messages that are left to the outbox', async (t) => {

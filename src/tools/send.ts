@@ -1,7 +1,8 @@
 // Sends text messages and replies.
 import { z } from 'zod'
 import { resolveChatJid } from '../core/chats/folder-chat.ts'
-import { isLinkChat } from '../core/delivery/channel.ts'
+import { isLinkChat, platformOf } from '../core/delivery/channel.ts'
+import { findEntry, SANDBOX } from '../core/delivery/sandbox-rooms.ts'
 import { findMessageInChat, MessageId, refuseMissing } from '../core/messages/message-ids.ts'
 import { findLastReplyId } from '../core/routing/engagements.ts'
 import { topicIn } from '../core/turns/turns.ts'
@@ -55,8 +56,9 @@ async function findReplyTarget(ctx: Context, jid: string, replyToId: string | un
   if (id === undefined) return undefined
   const found = await findMessageInChat(tx, jid, id)
   if (found) return found.platform_id
-  // All messages of a link's chat are in the store.
-  return isLinkChat(jid) ? refuseMissing(id, jid) : id
+  // Other platforms may have messages that the store lacks.
+  const isMissing = isLinkChat(jid) || (platformOf(jid) === SANDBOX && !(await findEntry(tx, jid, id)))
+  return isMissing ? refuseMissing(id, jid) : id
 }
 
 export const sendTools = [send, reply]
