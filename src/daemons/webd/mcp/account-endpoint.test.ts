@@ -1,4 +1,4 @@
-// MCP with a bearer: messaging for people, and proxyd routes for operators.
+// MCP with a bearer: messaging for people.
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import { type EngineName, onEveryEngine, testHost } from '../../../../test/support/host.ts'
@@ -6,7 +6,6 @@ import { type ServedHost, serveHost } from '../../../../test/support/served-host
 import { GENERATIONS, type Generation, openHttpTools, type ToolSession } from '../../../../test/support/tools.ts'
 import { until } from '../../../../test/support/until.ts'
 import { messages } from '../../../core/messages/messages.ts'
-import { audit } from '../../../registry/audit.ts'
 import { routeTokensResource } from '../../../resources/route-tokens.ts'
 
 interface Opened extends ServedHost {
@@ -39,7 +38,6 @@ interface History {
 const history = async (tools: ToolSession, args: Record<string, unknown>): Promise<History> =>
   (await tools.call('get_history', args)) as History
 
-const ROUTE_TOOLS = ['proxyd_routes.create', 'proxyd_routes.delete', 'proxyd_routes.list', 'proxyd_routes.update']
 const SPEAKING_TOOLS = ['get_history', 'list_groups', 'send']
 
 onEveryEngine('the tools of a person', (engine) => {
@@ -94,44 +92,22 @@ onEveryEngine('the tools of a person', (engine) => {
     )
   })
 
-  test('an operator manages proxyd routes, and the audit names them', async (t) => {
+  test('an operator has the tools of a link and no others, however they are called', async (t) => {
     const s = await opened(t, engine)
     await s.operator('github:9')
     const tools = await s.open('github:9')
-    assert.deepEqual(await tools.names(), [...SPEAKING_TOOLS.slice(0, 2), ...ROUTE_TOOLS, 'send'])
-    const route = { path: '/shop/', backend: 'http://127.0.0.1:9', auth: 'public' }
-    assert.deepEqual(await tools.call('proxyd_routes.create', route), route)
-    assert.deepEqual(await tools.call('proxyd_routes.list'), { proxyd_routes: [route] })
-    await tools.call('proxyd_routes.update', { path: '/shop/', auth: 'user' })
-    assert.match(await tools.refusal('proxyd_routes.create', { ...route, path: '/mcp' }), /belongs to the front door/)
-    assert.equal(await tools.refusal('proxyd_routes.delete', { path: '/shop/', now: true }), 'unknown field "now"')
-    assert.equal(await tools.call('proxyd_routes.delete', { path: '/shop/' }), 'ok')
-    const rows = await s.host.engine.read((tx) => audit.list(tx, { resource: 'proxyd_routes' }))
-    assert.deepEqual(
-      rows.map(({ action, actor, surface, outcome }) => `${action} ${actor} ${surface} ${outcome}`),
-      ['create ok', 'update ok', 'create denied', 'delete ok'].map((each) => {
-        const [verb, outcome] = each.split(' ')
-        return `proxyd_routes.${verb} github:9 tool ${outcome}`
-      }),
-    )
-    for (const row of rows) assert.ok(row.request_id && row.source_ip)
-  })
-
-  test('for others the tool does not exist, however it is called', async (t) => {
-    const s = await opened(t, engine)
-    await s.grant('github:1', 'admin', 'team/**')
-    const tools = await s.open('github:1')
+    const { url } = await s.cli.call(routeTokensResource.verbs.issue_chat, { target_folder: 'team' })
+    const atLink = await openHttpTools(t, `${s.url('webd')}${new URL(url).pathname}mcp`)
+    assert.deepEqual(await tools.tools(), await atLink.tools())
     assert.deepEqual(await tools.names(), SPEAKING_TOOLS)
     const calls: [string, Record<string, unknown>][] = [
       ['proxyd_routes.list', {}],
       ['proxyd_routes.delete', { path: '/x/' }],
-      ['proxyd_routes.create', { nonsense: true }],
+      ['proxyd_routes.create', { path: '/shop/', backend: 'http://127.0.0.1:9', auth: 'public' }],
+      ['routes.list', { nonsense: true }],
     ]
-    for (const [name, args] of calls) {
+    for (const [name, args] of calls)
       await assert.rejects(tools.client.callTool({ name, arguments: args }), new RegExp(`unknown tool: ${name}`))
-    }
-    const rows = await s.host.engine.read((tx) => audit.list(tx, { resource: 'proxyd_routes' }))
-    assert.deepEqual(new Set(rows.map(({ actor, outcome }) => `${actor} ${outcome}`)), new Set(['github:1 denied']))
   })
 
   test('messages to a folder are not visible at a link of another folder', async (t) => {

@@ -1,4 +1,4 @@
-// MCP with a bearer token: the messaging tools for all groups of a person, and the tools for proxyd routes for operators.
+// MCP with a bearer token: the tools of a link, for all groups of a person. See docs/decisions.md#mcp-at-a-link.
 import type { Handler } from 'hono'
 import { CallRateLimiters } from '../../../core/access/call-rate-limit.ts'
 import { claimsOf } from '../../../core/access/caller.ts'
@@ -11,13 +11,10 @@ import { recordInbound } from '../../../core/messages/inbound.ts'
 import { lockMessageOrder } from '../../../core/messages/messages.ts'
 import { writeContextOf } from '../../../core/turns/rounds.ts'
 import { createMcpServer } from '../../../faces/mcp.ts'
-import { createToolList, resourceTools } from '../../../faces/tool-list.ts'
+import { createToolList } from '../../../faces/tool-list.ts'
 import { problemResponse, readBodyBytes } from '../../../lib/http/http.ts'
 import { Refusal, refuse } from '../../../lib/refusal.ts'
-import { INSTANCE_SCOPE } from '../../../registry/authorization.ts'
 import type { InstanceHost, RequestContext } from '../../../registry/context.ts'
-import { type Tool, ToolNotListed } from '../../../registry/tool.ts'
-import { proxydRoutesResource } from '../../../resources/proxyd-routes.ts'
 import type { Tx } from '../../../store/engine.ts'
 import { requestAuthenticator } from '../../http/credentials.ts'
 import { mcpAudience, mcpChallenge } from '../../http/mcp-resource.ts'
@@ -47,20 +44,11 @@ const GROUPS_MAX = 1000
 export function openAccountMcp({ host, bodyMax, quotas, onError }: AccountMcpOptions): OpenAccountMcp {
   const authenticate = requestAuthenticator(host, [mcpAudience(host)])
   const rateLimiters = new CallRateLimiters(() => host.limits.toolCallsPerSecond, host.clock, host.metrics)
-  const messaging = messagingTools((call: PersonCall) => accountMessaging(call, quotas))
-  const routes = resourceTools([proxydRoutesResource]).map(hideFromNonOperators)
-  const list = createToolList<PersonCall>([...messaging, ...routes])
-  const listTools = async (call: PersonCall) => {
-    const hasAccess = await accessCheckFor(call)
-    const hidden = new Set(
-      routes.filter(({ name }) => !hasAccess(`mcp:${name}`, INSTANCE_SCOPE)).map(({ name }) => name),
-    )
-    return list.definitions.filter(({ name }) => !hidden.has(name))
-  }
+  const list = createToolList(messagingTools((call: PersonCall) => accountMessaging(call, quotas)))
   const { exchange, close } = openMcpExchanges((call: PersonCall) =>
     createMcpServer(
       { list, requestContext: () => call, admit: ({ caller }) => rateLimiters.take(caller.sub), onError },
-      listTools,
+      () => list.definitions,
     ),
   )
   const handle: Handler = async (c) => {
@@ -94,30 +82,11 @@ function onlyUnauthenticated(error: unknown): Refusal {
   throw error
 }
 
-type AccessCheck = (action: string, scope: string) => boolean
-
 /** Checks against the current policy. See docs/decisions.md#rights-are-read-at-every-call. */
-async function accessCheckFor({ host, caller }: PersonCall, tx?: Tx): Promise<AccessCheck> {
-  const read = (within: Tx) => host.policies.read(within)
-  const policy = tx ? await read(tx) : await host.engine.read(read)
+async function interactionCheck({ host, caller }: PersonCall, tx: Tx): Promise<(folder: string) => boolean> {
+  const policy = await host.policies.read(tx)
   const subject = { principal: caller.sub, claims: claimsOf(caller) }
-  return (action, scope) => checkAccess(policy, subject, { action, scope }).allow
-}
-
-/** To callers without the grant, the tool does not exist, whether they call it correctly or not. */
-function hideFromNonOperators(tool: Tool): Tool<PersonCall> {
-  return {
-    ...tool,
-    run: async (call, args) => {
-      try {
-        return await tool.run(call, args)
-      } catch (error) {
-        if (error instanceof Refusal && !(await accessCheckFor(call))(`mcp:${tool.name}`, INSTANCE_SCOPE))
-          throw new ToolNotListed(tool.name)
-        throw error
-      }
-    },
-  }
+  return (scope) => checkAccess(policy, subject, { action: 'interact', scope }).allow
 }
 
 function accountMessaging(call: PersonCall, quotas: StorageQuotas): GroupMessaging {
@@ -128,8 +97,7 @@ function accountMessaging(call: PersonCall, quotas: StorageQuotas): GroupMessagi
   /** Checks access before existence, so that a refusal does not reveal whether the group exists. */
   async function mustReach(tx: Tx, target: string | undefined): Promise<string> {
     const folder = target ?? caller.folder ?? refuse('invalid', 'folder is required', 'list_groups shows the groups')
-    if (!(await accessCheckFor(call, tx))('interact', folder))
-      refuse('forbidden', `you may not interact with ${folder}`)
+    if (!(await interactionCheck(call, tx))(folder)) refuse('forbidden', `you may not interact with ${folder}`)
     if (!(await groups.find(tx, { folder }))) refuse('not_found', `there is no group ${folder}`)
     return folder
   }
@@ -137,9 +105,9 @@ function accountMessaging(call: PersonCall, quotas: StorageQuotas): GroupMessagi
   return {
     groups: () =>
       engine.read(async (tx) => {
-        const hasAccess = await accessCheckFor(call, tx)
+        const mayInteract = await interactionCheck(call, tx)
         const all = await groups.list(tx, {}, [['folder', 'asc']])
-        const reachable = all.filter(({ folder }) => hasAccess('interact', folder))
+        const reachable = all.filter(({ folder }) => mayInteract(folder))
         const shown = reachable.slice(0, GROUPS_MAX).map(({ folder, name }) => ({ folder, name }))
         return reachable.length > GROUPS_MAX ? { groups: shown, truncated: true } : { groups: shown }
       }),
