@@ -25,8 +25,8 @@ const Grant = z.object({
   action: Acl.shape.action,
   scope: Acl.shape.scope,
   effect: Acl.shape.effect.default('allow'),
-  params: Acl.shape.params.default(''),
-  predicate: Acl.shape.predicate.default(''),
+  params: Acl.shape.params,
+  predicate: Acl.shape.predicate,
 })
 
 /**

@@ -1,5 +1,6 @@
 // Scheduled tasks: prompts that run at set times. Served at /v1/tasks; everywhere else the name is scheduled_tasks.
 import { z } from 'zod'
+import { AGENT_LIMITS } from '../core/access/agent-limits.ts'
 import type { Reach } from '../core/access/reach.ts'
 import { groups } from '../core/groups/groups.ts'
 import { reachOfPerson } from '../core/messages/message-reach.ts'
@@ -61,14 +62,11 @@ const TaskId = line(320).describe('As returned by schedule_task and list_tasks')
 const ById = toolArguments({ taskId: TaskId }, ({ taskId }) => ({ id: taskId }))
 /** Shared by the tools that change the state of one task. */
 const TASK_TOOL = { tiers: { max: 1, granted: 1 }, reach: 'chat', input: Id, toolInput: ById, output: Ok } as const
+const CRON = `Five-field cron, milliseconds between runs (at least TASK_MIN_INTERVAL, ${AGENT_LIMITS.taskIntervalMs} by default), or an RFC 3339 time`
 const ScheduleTask = z.object({
   targetJid: line(512).describe('The chat that the task answers in; its folder runs the task'),
   prompt: ScheduledTask.shape.prompt.describe('The prompt of each run'),
-  cron: z
-    .string()
-    .max(256)
-    .optional()
-    .describe('Five-field cron, milliseconds between runs, or an RFC 3339 time; default: once, now'),
+  cron: z.string().max(256).optional().describe(`${CRON}; default: once, now`),
   contextMode: ScheduledTask.shape.context_mode
     .default('group')
     .describe('group: in the session of the chat; isolated: in a fresh session'),
@@ -80,7 +78,6 @@ export const scheduledTasksResource = defineResource({
   servedBy: 'routd',
   path: '/v1/tasks',
   exported: {
-    references: { owner: 'groups' },
     exportRow: exportTask,
     check: (rows) => rows.map(nextRunFault).find((fault) => fault !== undefined),
     fill: fillTask,
@@ -171,10 +168,7 @@ export const scheduledTasksResource = defineResource({
       http: 'PATCH /{id}',
       input: Id.extend({
         prompt: ScheduledTask.shape.prompt.optional(),
-        cron: line(256)
-          .meta({ format: 'schedule' })
-          .optional()
-          .describe('Five-field cron, milliseconds between runs, or an RFC 3339 time'),
+        cron: line(256).meta({ format: 'schedule' }).optional().describe(CRON),
         status: z.enum(['active', 'paused']).optional(),
         context_mode: ScheduledTask.shape.context_mode.optional(),
       }),

@@ -107,3 +107,11 @@ onEveryEngine('task limits', (engine) => {
     await assert.rejects(addTask(cli, '999'), isRefusal('invalid', /at least 1000 milliseconds/))
   })
 })
+
+test('the schema of schedule_task names the minimum interval and its default', () => {
+  for (const { input } of [schedule, update])
+    assert.match(
+      input.shape.cron.description ?? '',
+      /milliseconds between runs \(at least TASK_MIN_INTERVAL, 60000 by default\)/,
+    )
+})

@@ -16,8 +16,12 @@ export const Acl = z
     ),
     scope: line(255).describe('Folder glob; ** matches every folder and the instance'),
     effect: z.enum(['allow', 'deny']),
-    params: z.string().max(512).describe('key=glob pairs that the arguments of the call must match, or empty'),
-    predicate: z.string().max(512).describe("key=glob pairs that the caller's claims must match, or empty"),
+    params: z
+      .string()
+      .max(512)
+      .default('')
+      .describe('key=glob pairs that the arguments of the call must match, or empty'),
+    predicate: z.string().max(512).default('').describe("key=glob pairs that the caller's claims must match, or empty"),
     granted_by: line(256).optional(),
     granted_at: Timestamp.meta({ readOnly: true }),
   })

@@ -24,8 +24,8 @@ export const PackageGrant = z
     action: Acl.shape.action,
     scope: Acl.shape.scope,
     effect: Acl.shape.effect.default('allow'),
-    params: Acl.shape.params.default(''),
-    predicate: Acl.shape.predicate.default(''),
+    params: Acl.shape.params,
+    predicate: Acl.shape.predicate,
   })
   .superRefine((grant, ctx) => {
     const message = unmatchableReason(grant)
