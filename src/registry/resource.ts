@@ -100,7 +100,7 @@ export interface ManifestExport<Row> {
   exportRow?(row: Row): Row | undefined
   /** Rows with equal `within` keep the order of the manifest, by ascending `counter`, which the store assigns. */
   ordered?: { readonly within: keyof Row & string; readonly counter: keyof Row & string }
-  /** Columns that refer to another exported resource, with its name. */
+  /** Columns that refer to another exported resource, with its name. The store has no row without the other. */
   references?: { readonly [K in keyof Row & string]?: string }
   /** Sets the columns that the manifest lacks; `current` is the stored row with the same key. */
   fill?(ctx: Context, row: Row, current: Row | undefined): Row

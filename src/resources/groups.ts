@@ -344,5 +344,7 @@ function refuseExisting(folder: string): never {
 
 async function removalOf({ tx }: Context, folder: string): Promise<z.output<typeof Removal>> {
   const is_group = (await groups.find(tx, { folder })) !== undefined
-  return { is_group, ...(await findReferencesOf(tx, folder)) }
+  const { ends, stays } = await findReferencesOf(tx, folder)
+  // A web host can be bound to a directory without a group, whose removal would end it.
+  return is_group ? { is_group, ends, stays } : { is_group, ends: [], stays: [...ends, ...stays] }
 }

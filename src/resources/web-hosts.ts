@@ -9,7 +9,7 @@ export const webHostsResource = defineResource({
   of: webHosts,
   title: 'WebHosts',
   servedBy: 'proxyd',
-  exported: { references: { folder: 'groups' } },
+  exported: {},
   verbs: (table) => ({
     list: listVerb(table, 'web_hosts', {
       authorize: requireInstanceTool,

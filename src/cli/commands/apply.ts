@@ -51,7 +51,12 @@ async function apply(svc: SvcContext, { instance, file, force, dryRun }: ApplyAr
     ...removed.map((key) => `- ${resource} ${key}`),
   ])
   for (const line of lines) print.line(cell(line))
-  for (const effect of outcome.effects) for (const line of effectLines(instance, effect)) print.line(cell(line))
+  for (const effect of outcome.effects) {
+    for (const line of effectLines(instance, effect)) print.line(cell(line))
+    const { folder, without_group: rows } = effect
+    if (rows !== undefined)
+      print.warn(cell(`${folder} is not a group: ${rows}; svc group ${instance} rm ${folder} --purge deletes them`))
+  }
   const verb = outcome.kind === 'applied' ? 'applied' : 'would apply'
   const nothing = outcome.kind === 'applied' ? 'nothing changed but ' : 'nothing would change but '
   const version = `config_version: ${outcome.from} -> ${outcome.to}`

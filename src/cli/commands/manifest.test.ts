@@ -151,6 +151,27 @@ suite('svc apply', () => {
     )
   })
 
+  test('warns of rows for folders that are not groups, and names the command that removes them', async (t) => {
+    const cli = await demoCli(t)
+    await cli.ok('group demo add slack:1 team')
+    await cli.ok('group demo rm team')
+    const exported = await cli.ok('export demo')
+    assert.deepEqual((await cli.run('apply demo -', { stdin: exported })).stderr, '')
+    await cli.ok('group demo rm team --purge --yes')
+    const { code, stderr } = await cli.run('apply demo - --force', { stdin: exported })
+    assert.equal(code, 0)
+    assert.match(
+      stderr,
+      /^warning: team is not a group: 1 route \(room=1\), 5 tasks \(.*\), 1 role \(role:member\); svc group demo rm team --purge deletes them\n$/,
+    )
+    const emptied = 'config_version: 3\nweb_hosts:\n  - {hostname: docs.example, folder: docs}\n'
+    assert.match(
+      (await cli.run('apply demo -', { stdin: emptied })).stderr,
+      /^warning: docs is not a group: 1 web host /,
+    )
+    assert.equal(await cli.ok('group demo rm docs --purge --yes'), 'removed: 1 web host (docs.example)\n')
+  })
+
   test('warns if it would remove the last operator', async (t) => {
     const cli = await demoCli(t)
     await cli.ok('group demo grant github:1 **')

@@ -245,6 +245,8 @@ const RETAINED_KINDS: readonly ReferenceKind[] = [
   }),
 ]
 
+const ALL_KINDS = [...CASCADED_KINDS, ...RETAINED_KINDS]
+
 function folderOfPrincipal(principal: string): string | undefined {
   const folder = /^folder:(.+)$/.exec(principal)?.[1]
   return folder === undefined || isGlob(folder) ? undefined : folder
@@ -291,6 +293,13 @@ export async function findFolderReferences(read: ReadTable, wanted: ReadonlySet<
   }
 }
 
+/** Rows that refer to folders that are not groups. */
+export async function findReferencesWithoutGroup(read: ReadTable): Promise<FolderReferences[]> {
+  const { folders, parents } = groupFolders(await read(groups))
+  const isWanted = (folder: string): boolean => !folders.has(folder)
+  return collectReferences(ALL_KINDS, { read, parents, isWanted })
+}
+
 /** Rows that refer to removed groups, sorted by folder. */
 export async function findOrphanedReferences(tx: Tx): Promise<FolderReferences[]> {
   const existing = groupFolders(await query(tx, { folder: text }, 'select folder from groups'))
@@ -299,11 +308,11 @@ export async function findOrphanedReferences(tx: Tx): Promise<FolderReferences[]
   return orphans.sort((a, b) => (a.folder === b.folder ? 0 : a.folder < b.folder ? -1 : 1))
 }
 
-/** Removes the retained rows that refer to a folder, and returns them. */
+/** Removes the rows that refer to a folder without a group, and returns them. */
 export async function purgeFolderReferences(tx: Tx, folder: string): Promise<FolderReferences[]> {
   const parents = await parentsWithin(tx, folder)
   const removed: FolderReferences[] = []
-  for (const kind of RETAINED_KINDS) {
+  for (const kind of ALL_KINDS) {
     const rows = await kind.findOf(tx, folder, parents)
     for (const row of rows) await row.purge(tx)
     if (rows.length > 0) removed.push(toReferences(kind, folder, rows))

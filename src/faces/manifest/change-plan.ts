@@ -152,7 +152,7 @@ interface ReferenceScope {
   readonly errors: ManifestErrors
 }
 
-/** Reports rows that refer to a missing row. A dangling reference in the store may stay, so that it accepts its own export. */
+/** Reports rows that refer to a missing row. */
 async function reportDanglingReferences(
   tx: Tx,
   { resource, rows }: ManifestSection,
@@ -160,28 +160,22 @@ async function reportDanglingReferences(
 ): Promise<void> {
   for (const [column, name] of Object.entries(resource.exported.references ?? {})) {
     if (name === undefined) continue
-    const { before, after } = await keysOf(tx, name, scope)
-    const orphans = rows.filter(({ row }) => row[column] !== undefined && !after.has(row[column]))
-    if (orphans.length === 0) continue
-    const current = new Map(
-      (await resource.table.list(tx)).map((row: ManifestRow) => [rowIdentity(resource, row), row]),
-    )
-    for (const { line, identity, row } of orphans) {
+    const keys = await keysOf(tx, name, scope)
+    for (const { line, row } of rows) {
       const value = row[column]
-      if (!before.has(value) && current.get(identity)?.[column] === value) continue
+      if (value === undefined || keys.has(value)) continue
       scope.errors.add(line, `${resource.name}: ${column} is ${value}, but ${name} will have no such row`)
     }
   }
 }
 
-async function keysOf(tx: Tx, name: string, { sections, resources }: ReferenceScope) {
+/** As the manifest leaves them. */
+async function keysOf(tx: Tx, name: string, { sections, resources }: ReferenceScope): Promise<ReadonlySet<unknown>> {
   const resource = resources.find((exported) => exported.name === name)
   const [column] = resource?.key ?? []
   if (!resource || column === undefined) throw new Error(`${name} is referenced but not exported`)
-  const keys = (rows: readonly ManifestRow[]): Set<unknown> => new Set(rows.map((row) => row[column]))
-  const before = keys(await resource.table.list(tx))
-  const listed = sections.get(name)?.rows.map(({ row }) => row)
-  return { before, after: listed ? keys(listed) : before }
+  const listed: readonly ManifestRow[] | undefined = sections.get(name)?.rows.map(({ row }) => row)
+  return new Set((listed ?? (await resource.table.list(tx))).map((row) => row[column]))
 }
 
 function pick(row: ManifestRow, columns: readonly string[]): ManifestRow {

@@ -1,9 +1,11 @@
-// Effects of a manifest that adds or removes groups on the rows of other resources, which the manifest may not name.
+// Groups and the rows that refer to them: what a manifest that adds or removes groups does to rows of other resources, which it
+// may not name, and the rows that it adds for folders that are not groups.
 import { z } from 'zod'
 import {
   describeReferences,
   type FolderReferences,
   findFolderReferences,
+  findReferencesWithoutGroup,
   type ReadTable,
 } from '../../core/groups/folder-references.ts'
 import { groups } from '../../core/groups/groups.ts'
@@ -17,19 +19,24 @@ export const GroupEffect = z.object({
   ends: z.string().optional().describe('Rows that are deleted with a removed group'),
   stays: z.string().optional().describe('Rows that remain of a removed group'),
   inherits: z.string().optional().describe('Rows of an earlier group that a new group with its name takes over'),
+  without_group: z.string().optional().describe('Rows that the manifest adds for a folder that is not a group'),
 })
 export type GroupEffect = z.output<typeof GroupEffect>
 
 /** Groups without effects are omitted. */
 export async function groupEffects(tx: Tx, changes: readonly ResourceChanges[]): Promise<GroupEffect[]> {
-  const groupChanges = changes.find(({ resource }) => resource.name === groups.name)
-  if (!groupChanges) return []
-  const [before, after] = [foldersOf(groupChanges.before), foldersOf(groupChanges.after)]
+  const { before: rowsBefore = [], after: rowsAfter = [] } =
+    changes.find(({ resource }) => resource.name === groups.name) ?? {}
+  const [before, after] = [foldersOf(rowsBefore), foldersOf(rowsAfter)]
   const [removed, added] = [without(before, after), without(after, before)]
   const { ends, stays } =
     removed.size === 0 ? NO_REFERENCES : await findFolderReferences(tableReader(tx, changes, 'as listed'), removed)
   const inherited =
     added.size === 0 ? NO_REFERENCES : await findFolderReferences(tableReader(tx, changes, 'left out'), added)
+  // Rows of removed groups are among those that stay.
+  const ungrouped = (await findReferencesWithoutGroup(newRowReader(tx, changes))).filter(
+    ({ folder }) => !removed.has(folder),
+  )
   return [
     ...[...removed].map((folder) => ({
       folder,
@@ -37,6 +44,10 @@ export async function groupEffects(tx: Tx, changes: readonly ResourceChanges[]):
       stays: describeRowsOf(stays, folder),
     })),
     ...[...added].map((folder) => ({ folder, inherits: describeRowsOf(inherited.stays, folder) })),
+    ...[...new Set(ungrouped.map(({ folder }) => folder))].map((folder) => ({
+      folder,
+      without_group: describeRowsOf(ungrouped, folder),
+    })),
   ].filter(({ folder: _, ...effects }) => Object.values(effects).some(Boolean))
 }
 
@@ -63,5 +74,17 @@ function tableReader(tx: Tx, changes: readonly ResourceChanges[], named: 'as lis
     const rows = named === 'as listed' || table.name === groups.name ? change.after : []
     // Validated against the schema of this table when the manifest was read.
     return rows as z.output<R>[]
+  }
+}
+
+/** Reads only rows that the manifest adds or changes, and all groups as it leaves them. */
+function newRowReader(tx: Tx, changes: readonly ResourceChanges[]): ReadTable {
+  return async <R extends z.ZodObject>(table: Table<R>) => {
+    if (table.name === groups.name) return tableReader(tx, changes, 'as listed')(table)
+    const { before = [], after = [] } = changes.find(({ resource }) => resource.name === table.name) ?? {}
+    const textOf = (row: ManifestRow): string => JSON.stringify(table.columns.map((column) => row[column]))
+    const known = new Set(before.map(textOf))
+    // Validated against the schema of this table when the manifest was read.
+    return after.filter((row) => !known.has(textOf(row))) as z.output<R>[]
   }
 }

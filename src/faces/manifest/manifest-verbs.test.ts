@@ -14,6 +14,7 @@ import {
   SHAPES,
 } from '../../../test/support/manifest.ts'
 import { run } from '../../../test/support/sql.ts'
+import { acl } from '../../core/access/acl.ts'
 import { groups } from '../../core/groups/groups.ts'
 import { hashToken } from '../../core/links/link-token.ts'
 import { routeTokens } from '../../core/links/route-tokens.ts'
@@ -339,27 +340,6 @@ onEveryEngine('apply', (engine) => {
     assert.deepEqual([await timeOf('a'), await timeOf('b')], ['2026-01-01T00:00:00.000Z', '2026-01-01T00:01:00.000Z'])
   })
 
-  test('refuses tasks of a missing group, except those already in the store', async (t) => {
-    const svc = await testHost(t, engine)
-    await svc.groups('main', 'team', 'old')
-    await svc.host.engine.transaction((tx) => groups.remove(tx, { folder: 'old' }))
-    const text = await exportOf(svc)
-    assert.match(text, /owner: old/)
-    assert.deepEqual(keysOf(await applied(svc, text)), {})
-    const before = await exportOf(svc)
-    const task = '  - {id: new, owner: nope, chat_jid: main, prompt: p, status: active, context_mode: group}\n'
-    await assert.rejects(
-      applyTo(svc, text.replace(/^scheduled_tasks:\n/m, `scheduled_tasks:\n${task}`), { force: true }),
-      isRefusal('invalid', /^line \d+: scheduled_tasks: owner is nope, but groups will have no such row$/),
-    )
-    const withoutTeam = text.replace(/^ {2}- folder: team\n(?: {4}.*\n)*/m, '')
-    await assert.rejects(
-      applyTo(svc, withoutTeam, { force: true }),
-      isRefusal('invalid', /5 errors\nline \d+: scheduled_tasks: owner is team, but groups will have no such row\n/),
-    )
-    assert.equal(await exportOf(svc), before)
-  })
-
   test('keeps the manifest order of routes with equal seq; only moved routes get a new id', async (t) => {
     const svc = await testHost(t, engine)
     await svc.groups('main')
@@ -414,7 +394,20 @@ onEveryEngine('apply', (engine) => {
     assert.deepEqual(await effects(2, `${back}scheduled_tasks:\nacl:\nacl_membership:\n`), [])
   })
 
-  test('exports and applies web hosts, and refuses missing groups', async (t) => {
+  test('accepts acl rows without params and predicate', async (t) => {
+    const svc = await testHost(t, engine)
+    const row = '  - {principal: "github:1", action: interact, scope: team, effect: allow}\n'
+    await applied(svc, atVersion(1, `acl:\n${row}`))
+    const [stored] = await svc.host.engine.read((tx) => acl.list(tx))
+    assert.deepEqual([stored?.params, stored?.predicate], ['', ''])
+    assert.deepEqual(keysOf(await applied(svc, atVersion(2, `acl:\n${row}`))), {})
+    await assert.rejects(
+      applyTo(svc, atVersion(3, `acl:\n${row}${row.replace('}', ', params: "", predicate: ""}')}`)),
+      isRefusal('invalid', /^line 4: acl: duplicate row/),
+    )
+  })
+
+  test('exports and applies web hosts, and refuses invalid ones', async (t) => {
     const svc = await testHost(t, engine)
     await svc.groups('main', 'team')
     await write(svc, (tx) => webHosts.insert(tx, { hostname: 'a.example', folder: 'team' }))
@@ -422,10 +415,6 @@ onEveryEngine('apply', (engine) => {
     assert.equal(sectionOf(await exportOf(svc), 'web_hosts'), section)
     await applied(svc, atVersion(1, `${section}  - hostname: b.example:8443\n    folder: main\n`))
     assert.deepEqual(keysOf(await applied(svc, atVersion(2, section))).web_hosts?.removed, ['b.example:8443'])
-    await assert.rejects(
-      applyTo(svc, atVersion(3, section.replace('team', 'nope'))),
-      isRefusal('invalid', 'line 3: web_hosts: folder is nope, but groups will have no such row'),
-    )
     await assert.rejects(
       applyTo(svc, atVersion(3, section.replace('a.ex', 'A.ex'))),
       isRefusal('invalid', 'line 3: web_hosts: hostname'),

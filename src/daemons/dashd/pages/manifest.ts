@@ -135,12 +135,13 @@ function summaryOf({ rows, from, to }: Plan): string {
 
 function renderEffects({ effects }: Plan): Html {
   if (effects.length === 0) return EMPTY_HTML
-  const lines = effects.flatMap(({ folder, ends, stays, inherits }) => [
+  const lines = effects.flatMap(({ folder, ends, stays, inherits, without_group }) => [
     ...(ends === undefined ? [] : [html`<li>${folder}: deleted with it: ${visibleText(ends)}</li>`]),
     ...(stays === undefined ? [] : [html`<li>${folder}: kept: ${visibleText(stays)}</li>`]),
     ...(inherits === undefined
       ? []
       : [html`<li>${folder}: inherited from a deleted group: ${visibleText(inherits)}</li>`]),
+    ...(without_group === undefined ? [] : [html`<li>${folder} is not a group: ${visibleText(without_group)}</li>`]),
   ])
   return section('effects', 'Effects of groups on other rows', html`<ul>${lines}</ul>`)
 }
