@@ -113,7 +113,7 @@ async function callDirectly(t: TestContext, engine: EngineName, on: TestHost): P
   const at = timestamp(now)
 
   await write(bumpConfigVersion)
-  await read((tx) => readStoreContents(tx, { chat: 1, folder: 1 }))
+  await read((tx) => readStoreContents(tx, { quotas: { chat: 1, folder: 1 }, timeZone: 'UTC', nowMs: 0 }))
   await write((tx) => recordDenials(tx, [{ folder: 'main', host: 'a.example', reason: 'denied', count: 1, at }]))
   await read((tx) => readChatPage(tx, { jid: 'web:main', limit: 5, before: { at, fine: 0 }, topic: 'a' }))
   await read((tx) => resolveChatJid(tx, 'main'))

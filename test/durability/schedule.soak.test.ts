@@ -153,7 +153,7 @@ onEveryEngine('three schedulers with repeated kills', (engine) => {
     assert.deepEqual([...new Set(left.map(({ status }) => status))], ['active'])
   })
 
-  test('fire no slot twice and none backwards when the clock jumps by an hour', async (t) => {
+  test('fire no slot twice when the clock jumps by an hour, and continue at the corrected time', async (t) => {
     const schedulers = await start(t, engine, 'jumping')
     await killRepeatedly(schedulers, repeatableRandom(t))(Date.now() + LONG_MS)
     const spans = async (): Promise<number[]> =>
@@ -167,10 +167,8 @@ onEveryEngine('three schedulers with repeated kills', (engine) => {
     const slots = await firedSlots(schedulers.host)
     for (const fired of slots.values()) {
       const times = fired.map(({ slot }) => slot)
-      assert.deepEqual(
-        times,
-        [...new Set(times)].sort((one, other) => one - other),
-      )
+      assert.equal(new Set(times).size, times.length)
+      assert.ok(times.some((slot, at) => slot < Math.max(...times.slice(0, at))))
     }
   })
 })

@@ -7,7 +7,7 @@ import { checkProcesses } from '../../daemons/doctor/process-check.ts'
 import { checkStoreContents, readStoreContents } from '../../daemons/doctor/store-checks.ts'
 import { servingProcesses } from '../../daemons/process/presence.ts'
 import { readProviderSettings } from '../../daemons/provider-settings.ts'
-import { LINK_SETTINGS, mustBeServable } from '../../daemons/settings.ts'
+import { INSTANCE_SETTINGS, LINK_SETTINGS, mustBeServable } from '../../daemons/settings.ts'
 import { engineSocketOf } from '../../deploy/compose-command.ts'
 import { readText } from '../../lib/files/atomic-file.ts'
 import { ENV_MAX_BYTES } from '../../lib/files/env-file.ts'
@@ -79,7 +79,7 @@ async function runChecks(svc: SvcContext, location: InstanceLocation, isOnline: 
   if (settings.status === 'wrong') return findings
   const configured = await loadInstanceConfig(location, svc.io.environment)
   findings.push(
-    await checkTimeZone(configured),
+    await checkTimeZone(configured.settings.TZ, configured),
     await runCheck('directories', () => checkDirectories(configured.layout)),
     await runCheck('privacy', () => checkPrivacy(configured)),
     await runCheck('files', () => checkLeftoverFiles(configured, svc.io.clock.now())),
@@ -160,11 +160,11 @@ async function checkKeys({ layout: { env } }: InstanceLocation): Promise<DoctorF
   return [{ check: 'keys', status: 'wrong', detail, next: `add them to ${env}` }]
 }
 
-async function checkTimeZone({ settings, layout }: ConfiguredInstance): Promise<DoctorFinding> {
+async function checkTimeZone(tz: string | undefined, { layout }: ConfiguredInstance): Promise<DoctorFinding> {
   const { timeZoneOf } = await import('../../core/schedule/schedule.ts')
   return runCheck(
     'time zone',
-    async () => ({ check: 'time zone', status: 'ok', detail: timeZoneOf(settings.TZ) }),
+    async () => ({ check: 'time zone', status: 'ok', detail: timeZoneOf(tz) }),
     `set TZ=Europe/Berlin or TZ=UTC in ${layout.env}`,
   )
 }
@@ -225,7 +225,11 @@ async function runRowChecks(engine: Engine, configured: ConfiguredInstance, nowM
   const stored = await engine.read((tx) => reader.read(tx))
   const sources = [stored, ...configured.sources]
   const { LINK_QUOTA, FOLDER_QUOTA } = readSettings(LINK_SETTINGS, sources)
-  const rows = await engine.read((tx) => readStoreContents(tx, { chat: LINK_QUOTA, folder: FOLDER_QUOTA }))
+  const quotas = { chat: LINK_QUOTA, folder: FOLDER_QUOTA }
+  const { TZ } = readSettings({ TZ: INSTANCE_SETTINGS.TZ }, sources)
+  const zone = await checkTimeZone(TZ, configured)
+  const timeZone = zone.status === 'ok' ? zone.detail : 'UTC'
+  const rows = await engine.read((tx) => readStoreContents(tx, { quotas, timeZone, nowMs }))
   const isShared = settings.DATABASE_URL !== undefined
   const contents = { ...rows, instance: name, layout, secretsKey: settings.SECRETS_KEY, nowMs, isShared }
   const { checkModels, checkPrices } = await import('../../daemons/doctor/model-checks.ts')

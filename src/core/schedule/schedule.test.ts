@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { Refusal } from '../../lib/refusal.ts'
-import { MAX_INTERVAL_MS, nextRun, parseSchedule, timeZoneOf } from './schedule.ts'
+import { correctedRun, MAX_INTERVAL_MS, nextRun, parseSchedule, timeZoneOf } from './schedule.ts'
 
 const NOW = Date.parse('2026-01-15T10:20:30.400Z')
 const BERLIN = 'Europe/Berlin'
@@ -111,6 +111,37 @@ test('does not fire a slot again after the clock was set back', () => {
   const earlier = slot - 3_600_000
   assert.equal(nextRun('0 * * * *', earlier, 'UTC', slot), '2026-01-15T13:00:00.000Z')
   assert.equal(nextRun('60000', earlier, 'UTC', slot), '2026-01-15T12:01:00.000Z')
+})
+
+test('a slot is too far ahead only if the schedule has an earlier one more than a minute from now', () => {
+  const now = Date.parse('2026-01-15T12:00:30Z')
+  const correct = (cron: string, next: string, zone = 'UTC') => correctedRun(cron, next, now, zone)
+  assert.equal(correct('60000', '2036-01-15T12:01:10.500Z'), '2026-01-15T12:01:10.500Z')
+  assert.equal(correct('60000', '2026-01-15T12:02:30.000Z'), undefined)
+  assert.equal(correct('60000', '2026-01-15T12:02:30.001Z'), '2026-01-15T12:00:30.001Z')
+  assert.equal(correct('0 * * * *', '2026-01-15T15:00:00.000Z'), '2026-01-15T13:00:00.000Z')
+  assert.equal(correct('0 * * * *', '2026-01-15T13:00:00.000Z'), undefined)
+  assert.equal(correct('* * * * *', '2026-01-15T12:02:00.000Z'), undefined)
+  assert.equal(correct('30 2 * * *', '2026-03-30T00:30:00.000Z', BERLIN), '2026-01-16T01:30:00.000Z')
+})
+
+test('no slot that was computed by a correct clock is ever too far ahead', () => {
+  const crons = ['* * * * *', '*/7 2 * * *', '30 2 * * *', '0 0 1 * *', '0 3 29 2 *', '0 * * * 1', '1000', '86400000']
+  const zones = ['UTC', BERLIN, 'America/New_York', 'Australia/Lord_Howe']
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...crons),
+      fc.constantFrom(...zones),
+      fc.integer({ min: Date.UTC(2026, 0), max: Date.UTC(2027, 0) }),
+      fc.double({ min: 0, max: 1, noNaN: true }),
+      (cron, zone, from, part) => {
+        const next = nextRun(cron, from, zone)
+        const now = from + Math.floor((Date.parse(next) - from) * part)
+        assert.equal(correctedRun(cron, next, now, zone), undefined)
+      },
+    ),
+    { numRuns: 200 },
+  )
 })
 
 const SPRING = 'the night when Berlin skips 02:00 to 03:00'

@@ -41,6 +41,25 @@ export function nextRun(cron: string, after: number, timeZone: string, slot: num
   return timestamp(next)
 }
 
+/** Clocks of machines with the same store may differ by this much. */
+const CLOCK_DIFFERENCE_MS = 60_000
+
+/**
+ * The next run by the schedule, if the stored one is further ahead than the schedule allows: the clock was ahead when it was
+ * computed. Undefined otherwise. Intervals keep their grid. Slots that fired while the clock was ahead are known by their
+ * time and do not fire again.
+ */
+export function correctedRun(cron: string, next_run: string, now: number, timeZone: string): string | undefined {
+  const stored = Date.parse(next_run)
+  if (isInterval(cron)) {
+    const interval = parseInterval(cron)
+    if (stored <= now + CLOCK_DIFFERENCE_MS + interval) return undefined
+    return timestamp(stored - Math.floor((stored - now - 1) / interval) * interval)
+  }
+  if (stored <= Date.parse(nextRun(cron, now + CLOCK_DIFFERENCE_MS, timeZone))) return undefined
+  return nextRun(cron, now, timeZone)
+}
+
 function isInterval(cron: string): boolean {
   return /^[+-]?\d+$/.test(cron)
 }

@@ -2,7 +2,9 @@ import assert from 'node:assert/strict'
 import { mkdirSync } from 'node:fs'
 import { suite, test } from 'node:test'
 import { onEveryEngine, type TestHost, testHost } from '../../../test/support/host.ts'
+import { scheduledTasks } from '../../core/schedule/tasks.ts'
 import { dailyCosts } from '../../core/turns/costs.ts'
+import { timestamp } from '../../lib/clock.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { type SettingSource, sourceOf } from '../../lib/settings.ts'
 import { groupsResource } from '../../resources/groups.ts'
@@ -41,6 +43,28 @@ onEveryEngine('checks of a running instance', (engine) => {
       status: 'note',
       detail: 'not known here: another process runs them',
       next: 'svc doctor test',
+    })
+  })
+
+  test('report recurring tasks whose next run was set by a clock that was ahead', async (t) => {
+    const on = await testHost(t, engine)
+    await on.groups('main')
+    assert.equal((await check(on)).get('task times')?.status, 'ok')
+    const add = (id: string, cron?: string) =>
+      on.host.engine.transaction((tx) =>
+        scheduledTasks.insert(tx, {
+          ...{ id, owner: 'main', chat_jid: 'main', prompt: 'look', cron, status: 'active', context_mode: 'group' },
+          ...{ next_run: '2036-01-01T00:00:00.000Z', created_at: timestamp(on.clock.now()) },
+        }),
+      )
+    await add('daily', '0 9 * * *')
+    await add('once')
+    assert.deepEqual((await check(on)).get('task times'), {
+      check: 'task times',
+      status: 'wrong',
+      detail:
+        'daily runs next at 2036-01-01T00:00:00.000Z, but its schedule says 2026-01-01T09:00:00.000Z: the clock was ahead',
+      next: 'svc serve test corrects this when it starts, and every ten minutes',
     })
   })
 

@@ -151,11 +151,13 @@ async function checkBudgets(tx: Tx, instance: string, now: string): Promise<Doct
 }
 
 async function checkRows({ host, sources }: InstanceCheckOptions): Promise<DoctorFinding[]> {
-  const { layout, engine, instance, clock } = host
+  const { layout, engine, instance, clock, timeZone } = host
   if (!layout) return [elsewhere('rows', `svc doctor ${instance}`)]
   const { LINK_QUOTA, FOLDER_QUOTA } = readSettings(LINK_SETTINGS, sources)
   const { DATABASE_URL, SECRETS_KEY } = readSettings(INSTANCE_SETTINGS, sources)
-  const rows = await engine.read((tx) => readStoreContents(tx, { chat: LINK_QUOTA, folder: FOLDER_QUOTA }))
+  const quotas = { chat: LINK_QUOTA, folder: FOLDER_QUOTA }
+  const nowMs = clock.now()
+  const rows = await engine.read((tx) => readStoreContents(tx, { quotas, timeZone, nowMs }))
   const isShared = DATABASE_URL !== undefined
-  return checkStoreContents({ ...rows, instance, layout, secretsKey: SECRETS_KEY, nowMs: clock.now(), isShared })
+  return checkStoreContents({ ...rows, instance, layout, secretsKey: SECRETS_KEY, nowMs, isShared })
 }

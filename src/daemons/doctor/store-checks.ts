@@ -18,6 +18,7 @@ import { webRoutes } from '../../core/links/web-routes.ts'
 import { memberFault } from '../../core/people/role-membership.ts'
 import { findRouteOverlaps, type RouteOverlaps } from '../../core/routing/route-overlap.ts'
 import { parseRouteTarget, routes } from '../../core/routing/routes.ts'
+import { listSlotsAhead } from '../../core/schedule/slot-correction.ts'
 import { scheduledTasks } from '../../core/schedule/tasks.ts'
 import { type Keyring, openKeyring } from '../../core/secrets/keyring.ts'
 import { secretContext } from '../../core/secrets/secrets.ts'
@@ -45,6 +46,8 @@ interface StoreContents {
   readonly taskCount: number
   /** Tasks of folders that are not groups. */
   readonly orphanedTasks: readonly { readonly id: string; readonly owner: string }[]
+  /** Recurring tasks that run later than their schedule says. */
+  readonly slotsAhead: Awaited<ReturnType<typeof listSlotsAhead>>
   readonly secrets: Awaited<ReturnType<typeof secretsResource.table.list>>
   /** Links that accept only signed requests. */
   readonly signedLinks: Awaited<ReturnType<typeof readSignedLinks>>
@@ -69,7 +72,13 @@ type StoreRows = Omit<StoreContents, 'instance' | 'layout' | 'secretsKey' | 'now
 /** Share of a quota from which on its use is reported. */
 const NEARLY_FULL = 0.8
 
-export async function readStoreContents(tx: Tx, quotas: StorageQuotas): Promise<StoreRows> {
+interface ReadOptions {
+  readonly quotas: StorageQuotas
+  readonly timeZone: string
+  readonly nowMs: number
+}
+
+export async function readStoreContents(tx: Tx, { quotas, timeZone, nowMs }: ReadOptions): Promise<StoreRows> {
   const [last] = (await audit.page(tx, { order: [['id', 'desc']], limit: 1 })).rows
   return {
     folders: new Set(
@@ -82,6 +91,7 @@ export async function readStoreContents(tx: Tx, quotas: StorageQuotas): Promise<
     reservedPaths: await listReservedPaths(tx),
     taskCount: await scheduledTasks.count(tx),
     orphanedTasks: await listOrphanedTasks(tx),
+    slotsAhead: await listSlotsAhead(tx, nowMs, timeZone),
     secrets: await secretsResource.table.list(tx),
     signedLinks: await readSignedLinks(tx),
     nearlyFull: await findNearlyFull(tx, quotas, NEARLY_FULL),
@@ -149,6 +159,7 @@ export async function checkStoreContents(contents: StoreContents): Promise<Docto
     checkPaths(contents),
     checkWorkPaths(contents),
     checkTasks(contents),
+    checkSlots(contents),
     checkLeftovers(contents),
     await checkFolders(contents),
     await checkOwners(contents),
@@ -246,6 +257,16 @@ function checkTasks({ taskCount, orphanedTasks, instance }: StoreContents): Doct
     `all belong to groups (${taskCount})`,
     `svc task ${instance} rm ${orphanedTasks[0]?.id}`,
   )
+}
+
+/** A clock that was ahead has moved them; a process that runs timed corrects them. */
+function checkSlots({ slotsAhead, instance }: StoreContents): DoctorFinding {
+  const faults = slotsAhead.map(
+    ({ id, next_run, allowed }) =>
+      `${id} runs next at ${next_run}, but its schedule says ${allowed}: the clock was ahead`,
+  )
+  const next = `svc serve ${instance} corrects this when it starts, and every ten minutes`
+  return makeFinding('task times', faults, 'every recurring task runs next when its schedule says', next)
 }
 
 /** A new group of the same name would inherit these rows. Routes and tasks have checks of their own. */

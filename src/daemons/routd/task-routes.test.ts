@@ -121,6 +121,19 @@ onEveryEngine('the task routes for remote schedulers', (engine) => {
     assert.equal((await ask('POST /v1/tasks/a/reschedule', { next_run: at })).body.next_run, '2026-01-02T00:00:00.000Z')
   })
 
+  test('correct the next run of a recurring task after a clock that was ahead', async (t) => {
+    const { add, due, clock, task } = await open(t, engine)
+    const far = timestamp(clock.now() + 10 * 365 * 86_400_000)
+    await add('a', { cron: '60000', next_run: far })
+    await add('once', { next_run: far })
+    assert.deepEqual(await due(), [])
+    const { next_run = '' } = (await task('a')) ?? {}
+    assert.ok(Date.parse(next_run) - clock.now() <= 60_000, next_run)
+    assert.equal((await task('once'))?.next_run, far)
+    clock.advance(60_000)
+    assert.deepEqual(await due(), ['a'])
+  })
+
   test('lease a slot again when its scheduler disappears, whose calls then conflict', async (t) => {
     const { add, ask, due, clock, task } = await open(t, engine)
     await add('a', { cron: '3600000' })

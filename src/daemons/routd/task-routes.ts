@@ -3,6 +3,7 @@
 import type { Hono, Context as HonoContext } from 'hono'
 import { z } from 'zod'
 import { lockMessageOrder } from '../../core/messages/messages.ts'
+import { createSlotCorrection } from '../../core/schedule/slot-correction.ts'
 import { nextTaskState, postTaskPrompt } from '../../core/schedule/task-firing.ts'
 import { finishSlot, leaseDueTasks, TASK_LEASE_MS } from '../../core/schedule/task-leases.ts'
 import { scheduledTasks, taskRunLogs } from '../../core/schedule/tasks.ts'
@@ -30,6 +31,7 @@ const Reschedule = z.strictObject({
 
 export function mountTaskRoutes({ app, host }: { readonly app: Hono; readonly host: InstanceHost }): void {
   const authenticate = requestAuthenticator(host)
+  const correctSlots = createSlotCorrection(host)
   const mustBeService = async (c: HonoContext): Promise<void> => {
     const { caller } = await authenticate(c)
     if (caller.kind !== 'service') refuse('forbidden', 'this path is for daemons of the instance')
@@ -38,6 +40,7 @@ export function mountTaskRoutes({ app, host }: { readonly app: Hono; readonly ho
   app.get('/v1/tasks/due', async (c) => {
     await mustBeService(c)
     const query = parse(Due, parseTextInput(Due, parseQueryString(new URL(c.req.url).search)))
+    await correctSlots()
     const tasks = await host.engine.transaction(async (tx) => {
       await lockMessageOrder(tx, host.engine.dialect)
       return leaseDueTasks(tx, { now: host.clock.now(), forMs: TASK_LEASE_MS, limit: query.limit })

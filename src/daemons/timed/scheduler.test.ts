@@ -66,6 +66,52 @@ onEveryEngine('the scheduler', (engine) => {
     assert.deepEqual(await texts(), ['late', 'later', 'soon', 'soon'])
   })
 
+  test('continues recurring tasks after the clock was ahead, fires no slot again, and keeps the time of single runs', async (t) => {
+    const { add, task, texts, start, clock, host, logged } = await open(t, engine)
+    const [began, hour] = [clock.now(), 3_600_000]
+    const nextOf = async (id: string) => Date.parse((await task(id))?.next_run ?? '') - began
+    const moveClock = (ms: number) => {
+      clock.advance(ms)
+      host.signals.emit()
+    }
+    const hourly = await add('hourly', { cron: String(hour), next_run: timestamp(began + hour) })
+    const nightly = await add('nightly', { cron: '0 3 * * *', next_run: timestamp(began + 3 * hour) })
+    const once = await add('once', { next_run: timestamp(began + 200_000 * hour) })
+    await start()
+    // A clock that is two hours ahead, and then ten years.
+    moveClock(2 * hour)
+    await until(async () => (await nextOf(hourly)) === 3 * hour)
+    moveClock(-2 * hour)
+    await until(async () => (await nextOf(hourly)) === hour)
+    moveClock(hour)
+    await until(async () => (await nextOf(hourly)) === 2 * hour)
+    assert.deepEqual(await texts(), ['hourly'])
+    moveClock(87_600 * hour)
+    await until(async () => (await texts()).length === 3)
+    moveClock(-87_600 * hour)
+    await until(async () => (await nextOf(hourly)) === 2 * hour && (await nextOf(nightly)) === 3 * hour)
+    assert.equal(await nextOf(once), 200_000 * hour)
+    // The slot that fired early is not fired again; the next one is.
+    moveClock(hour)
+    await until(async () => (await nextOf(hourly)) === 3 * hour)
+    assert.equal((await texts()).length, 3)
+    moveClock(hour)
+    await until(async () => (await texts()).length === 4)
+    assert.equal(logged.filter((line) => line.includes('while the clock was ahead')).length, 2)
+  })
+
+  test('corrects at its start what a clock that was ahead has scheduled', async (t) => {
+    const { add, task, start, clock } = await open(t, engine)
+    const far = timestamp(clock.now() + 10 * 365 * 86_400_000)
+    const [daily, paused] = [
+      await add('daily', { cron: '30 4 * * *', next_run: far }),
+      await add('paused', { cron: '30 4 * * *', next_run: far, status: 'paused' }),
+    ]
+    await start()
+    await until(async () => (await task(daily))?.next_run === '2026-01-01T04:30:00.000Z')
+    assert.equal((await task(paused))?.next_run, far)
+  })
+
   test('removes one-time tasks that completed 30 days ago, and nothing else', async (t) => {
     const { add, task, start, clock, host } = await open(t, engine)
     const day = (days: number) => timestamp(clock.now() - days * 24 * 3_600_000)

@@ -1,5 +1,7 @@
 // Fires due tasks. It sleeps until the next slot, at most a second: the clock may change, and other processes may schedule
 // tasks. Any number of schedulers may run; the store decides which one fires a task.
+
+import { createSlotCorrection } from '../../core/schedule/slot-correction.ts'
 import {
   dueTasks,
   FIRING_BATCH,
@@ -21,6 +23,7 @@ import { INTERNAL_ERROR, type SuspectHandling } from '../process/suspect-handlin
 const TICK_MS = 1000
 /** Limits the checks while many signals arrive. */
 const SIGNAL_DELAY_MS = 100
+const CORRECTED = 'next runs of tasks were computed while the clock was ahead; corrected'
 /** Interval of the removal of completed one-time tasks. */
 const CLEANUP_MS = 3_600_000
 
@@ -32,6 +35,7 @@ export interface SchedulerOptions {
 
 export class Scheduler {
   readonly #options: SchedulerOptions
+  readonly #correctSlots: () => Promise<number>
   readonly #unsubscribe: () => void
   #timer: NodeJS.Timeout | undefined
   #wakesAt = Number.POSITIVE_INFINITY
@@ -43,6 +47,7 @@ export class Scheduler {
 
   constructor(options: SchedulerOptions) {
     this.#options = options
+    this.#correctSlots = createSlotCorrection(options.host)
     this.#unsubscribe = options.host.signals.on(() => this.#wake(SIGNAL_DELAY_MS))
     this.#isReady =
       options.suspects?.handle('task', ({ id }, next) =>
@@ -90,6 +95,8 @@ export class Scheduler {
   async #fireDue(): Promise<number> {
     const { engine, clock } = this.#options.host
     if (!(await this.#isReady)) return TICK_MS
+    const corrected = await this.#correctSlots()
+    if (corrected > 0) this.#options.log.warn({ count: corrected }, CORRECTED)
     for (;;) {
       const next = await engine.read((tx) => nextSlotTime(tx, clock.now()))
       const left = next === undefined ? TICK_MS : next - clock.now()
