@@ -24,6 +24,7 @@ import { listIdsWithPrefix, listMessageStates, readMessageDetails } from '../src
 import { MessageTracer } from '../src/core/messages/message-tracer.ts'
 import { viewMessages } from '../src/core/messages/message-view.ts'
 import { receiveFromPlatform } from '../src/core/messages/platform-inbound.ts'
+import { checkClock, findHeldRemoval } from '../src/core/messages/retention-clock.ts'
 import { linkedAccounts } from '../src/core/people/accounts.ts'
 import { DEVICE_CODES } from '../src/core/people/device-codes.ts'
 import { findIdentityName } from '../src/core/people/identities.ts'
@@ -113,7 +114,10 @@ async function callDirectly(t: TestContext, engine: EngineName, on: TestHost): P
   const at = timestamp(now)
 
   await write(bumpConfigVersion)
-  await read((tx) => readStoreContents(tx, { quotas: { chat: 1, folder: 1 }, timeZone: 'UTC', nowMs: 0 }))
+  const keep = { KEEP_MESSAGES: 1, KEEP_TURNS: 1, KEEP_AUDIT: 1 }
+  await read((tx) => readStoreContents(tx, { quotas: { chat: 1, folder: 1 }, keep, timeZone: 'UTC', nowMs: 0 }))
+  await write((tx) => checkClock(tx, now, 0))
+  await read((tx) => findHeldRemoval(tx, now + 10 * 3_600_000, keep))
   await write((tx) => recordDenials(tx, [{ folder: 'main', host: 'a.example', reason: 'denied', count: 1, at }]))
   await read((tx) => readChatPage(tx, { jid: 'web:main', limit: 5, before: { at, fine: 0 }, topic: 'a' }))
   await read((tx) => resolveChatJid(tx, 'main'))

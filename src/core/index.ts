@@ -25,6 +25,7 @@ import { inbox, routing } from './messages/inbox.ts'
 import { messageChanges } from './messages/message-changes.ts'
 import { messageRetries } from './messages/message-retries.ts'
 import { filing, messages } from './messages/messages.ts'
+import { clockChecks } from './messages/retention-clock.ts'
 import { accounts } from './people/accounts.ts'
 import { authorizationCodes } from './people/authorization-codes.ts'
 import { deviceCodes } from './people/device-codes.ts'
@@ -126,4 +127,5 @@ export const coreTables = [
   worldUsers,
   taskRates,
   ratedTasks,
+  clockChecks,
 ]

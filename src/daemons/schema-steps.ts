@@ -71,6 +71,7 @@ export const SCHEMA_STEPS: Readonly<Record<string, number>> = {
   world_users: 1,
   task_rates: 1,
   rated_tasks: 2,
+  clock_checks: 1,
   installed_packages: 1,
   onboarding: 11,
   onboarding_gates: 1,

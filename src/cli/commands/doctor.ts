@@ -7,7 +7,7 @@ import { checkProcesses } from '../../daemons/doctor/process-check.ts'
 import { checkStoreContents, readStoreContents } from '../../daemons/doctor/store-checks.ts'
 import { servingProcesses } from '../../daemons/process/presence.ts'
 import { readProviderSettings } from '../../daemons/provider-settings.ts'
-import { INSTANCE_SETTINGS, LINK_SETTINGS, mustBeServable } from '../../daemons/settings.ts'
+import { INSTANCE_SETTINGS, LINK_SETTINGS, mustBeServable, RETENTION_SETTINGS } from '../../daemons/settings.ts'
 import { engineSocketOf } from '../../deploy/compose-command.ts'
 import { readText } from '../../lib/files/atomic-file.ts'
 import { ENV_MAX_BYTES } from '../../lib/files/env-file.ts'
@@ -226,10 +226,11 @@ async function runRowChecks(engine: Engine, configured: ConfiguredInstance, nowM
   const sources = [stored, ...configured.sources]
   const { LINK_QUOTA, FOLDER_QUOTA } = readSettings(LINK_SETTINGS, sources)
   const quotas = { chat: LINK_QUOTA, folder: FOLDER_QUOTA }
+  const keep = readSettings(RETENTION_SETTINGS, sources)
   const { TZ } = readSettings({ TZ: INSTANCE_SETTINGS.TZ }, sources)
   const zone = await checkTimeZone(TZ, configured)
   const timeZone = zone.status === 'ok' ? zone.detail : 'UTC'
-  const rows = await engine.read((tx) => readStoreContents(tx, { quotas, timeZone, nowMs }))
+  const rows = await engine.read((tx) => readStoreContents(tx, { quotas, keep, timeZone, nowMs }))
   const isShared = settings.DATABASE_URL !== undefined
   const contents = { ...rows, instance: name, layout, secretsKey: settings.SECRETS_KEY, nowMs, isShared }
   const { checkModels, checkPrices } = await import('../../daemons/doctor/model-checks.ts')

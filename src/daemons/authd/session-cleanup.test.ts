@@ -26,7 +26,8 @@ onEveryEngine('the cleanup of sessions', (engine) => {
     await host.engine.transaction((tx) => revokeSession(tx, ids[0] ?? ''))
     await cli.call(bearersResource.verbs.create, { sub: 'local:ada', ttl_ms: HOUR_MS })
     await host.engine.transaction((tx) => rotateSigningKey(tx, host, { endsNow: true }))
-    const clean = () => cleanSessions({ host, log: { warn: () => {} }, stepRows: 2 }, new AbortController().signal)
+    const clean = () =>
+      cleanSessions({ host, log: { warn: () => {} }, stepRows: 2 }, new AbortController().signal, clock.now())
     const states = async () => (await host.engine.read((tx) => sessions.list(tx))).map(({ status }) => status).sort()
     const counts = () =>
       host.engine.read(async (tx) => [
@@ -58,7 +59,7 @@ onEveryEngine('the cleanup of sessions', (engine) => {
       for (let n = 0; n < 3; n++) await createSession(tx, host, start)
     })
     clock.advance(31 * DAY_MS)
-    await cleanSessions({ host, log: { warn: () => {} }, stepRows: 1 }, AbortSignal.abort())
+    await cleanSessions({ host, log: { warn: () => {} }, stepRows: 1 }, AbortSignal.abort(), clock.now())
     assert.equal(await host.engine.read((tx) => sessions.count(tx)), 3)
   })
 })

@@ -1,5 +1,6 @@
 // Marks expired sessions, and removes rows of sign-in 30 days after their end, in small steps. Several processes may run it.
 import { setTimeout as pause } from 'node:timers/promises'
+import { believedTime } from '../../core/messages/retention-clock.ts'
 import { removeEndedRows } from '../../core/people/ended-rows.ts'
 import type { Log } from '../../lib/log/log.ts'
 import type { InstanceHost } from '../../registry/context.ts'
@@ -23,15 +24,18 @@ export function startSessionCleanup(options: SessionCleanupOptions): () => Promi
   return startPeriodicJob({
     firstMs: FIRST_MS,
     everyMs: EVERY_MS,
-    run: (signal) => cleanSessions(options, signal),
+    run: async (signal) => {
+      const { engine, clock } = options.host
+      await cleanSessions(options, signal, await engine.read((tx) => believedTime(tx, clock.now())))
+    },
     onError: (error) => options.log.warn({ err: error }, 'cannot remove ended sessions'),
   })
 }
 
-/** Removes all that has ended; stops between two steps when aborted. */
-export async function cleanSessions(options: SessionCleanupOptions, signal: AbortSignal): Promise<void> {
+/** Removes all that has ended at `nowMs`; stops between two steps when aborted. */
+export async function cleanSessions(options: SessionCleanupOptions, signal: AbortSignal, nowMs: number): Promise<void> {
   const { host, stepRows = STEP_ROWS } = options
-  const step = (): Promise<boolean> => host.engine.transaction((tx) => removeEndedRows(tx, host.clock.now(), stepRows))
+  const step = (): Promise<boolean> => host.engine.transaction((tx) => removeEndedRows(tx, nowMs, stepRows))
   while (!signal.aborted && (await step()))
     await pause(PAUSE_MS, undefined, { ref: false, signal }).catch(() => undefined)
 }

@@ -68,6 +68,20 @@ onEveryEngine('checks of a running instance', (engine) => {
     })
   })
 
+  test('report that old rows stay because the clock moved ahead', async (t) => {
+    const on = await testHost(t, engine)
+    await on.groups('main')
+    assert.equal((await check(on)).get('removals')?.status, 'ok')
+    on.clock.advance(401 * 24 * 3_600_000)
+    assert.deepEqual((await check(on)).get('removals'), {
+      check: 'removals',
+      status: 'note',
+      detail:
+        'old rows are removed as of 2026-01-01T00:00:00.000Z: the clock moved ahead, and counts after svc has run for 24 h more',
+      next: 'if the clock is wrong, correct it before that: timedatectl',
+    })
+  })
+
   test('report a spent budget as a fault and a nearly spent one as a note', async (t) => {
     const on = await testHost(t, engine)
     await on.groups('main', 'team')

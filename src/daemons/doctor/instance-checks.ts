@@ -8,7 +8,7 @@ import type { Tx } from '../../store/engine.ts'
 import { integer, queryOne } from '../../store/statement.ts'
 import type { ProcessStatus } from '../../supervisor/messages.ts'
 import { readProviderSettings } from '../provider-settings.ts'
-import { INSTANCE_SETTINGS, LINK_SETTINGS, mustBeServable } from '../settings.ts'
+import { INSTANCE_SETTINGS, LINK_SETTINGS, mustBeServable, RETENTION_SETTINGS } from '../settings.ts'
 import { listSettingsInForce } from '../settings-in-force.ts'
 import { type AdapterState, checkAdapters } from './adapter-check.ts'
 import { checkAgents } from './agent-check.ts'
@@ -150,14 +150,15 @@ async function checkBudgets(tx: Tx, instance: string, now: string): Promise<Doct
   return faults[0]?.isSpent ? finding : asNote(finding)
 }
 
-async function checkRows({ host, sources }: InstanceCheckOptions): Promise<DoctorFinding[]> {
+async function checkRows({ host, sources, current }: InstanceCheckOptions): Promise<DoctorFinding[]> {
   const { layout, engine, instance, clock, timeZone } = host
   if (!layout) return [elsewhere('rows', `svc doctor ${instance}`)]
   const { LINK_QUOTA, FOLDER_QUOTA } = readSettings(LINK_SETTINGS, sources)
   const { DATABASE_URL, SECRETS_KEY } = readSettings(INSTANCE_SETTINGS, sources)
   const quotas = { chat: LINK_QUOTA, folder: FOLDER_QUOTA }
+  const keep = readSettings(RETENTION_SETTINGS, current)
   const nowMs = clock.now()
-  const rows = await engine.read((tx) => readStoreContents(tx, { quotas, timeZone, nowMs }))
+  const rows = await engine.read((tx) => readStoreContents(tx, { quotas, keep, timeZone, nowMs }))
   const isShared = DATABASE_URL !== undefined
   return checkStoreContents({ ...rows, instance, layout, secretsKey: SECRETS_KEY, nowMs, isShared })
 }

@@ -15,6 +15,7 @@ import { isReservedFromFolders, isReservedFromRoutes } from '../../core/links/re
 import { verifyContext } from '../../core/links/route-tokens.ts'
 import { findNearlyFull, QUOTA_SETTINGS, type StorageQuotas } from '../../core/links/storage-use.ts'
 import { webRoutes } from '../../core/links/web-routes.ts'
+import { findHeldRemoval, type RetentionTimes } from '../../core/messages/retention-clock.ts'
 import { memberFault } from '../../core/people/role-membership.ts'
 import { findRouteOverlaps, type RouteOverlaps } from '../../core/routing/route-overlap.ts'
 import { parseRouteTarget, routes } from '../../core/routing/routes.ts'
@@ -23,6 +24,7 @@ import { scheduledTasks } from '../../core/schedule/tasks.ts'
 import { type Keyring, openKeyring } from '../../core/secrets/keyring.ts'
 import { secretContext } from '../../core/secrets/secrets.ts'
 import { listPostponedTurns } from '../../core/turns/attention.ts'
+import { timestamp } from '../../lib/clock.ts'
 import { Directory } from '../../lib/files/directory.ts'
 import { chownTree } from '../../lib/files/directory-tree.ts'
 import { Refusal } from '../../lib/refusal.ts'
@@ -63,6 +65,8 @@ interface StoreContents {
   /** Number of worlds that were given a user of their own. */
   readonly worldCount: number
   readonly newestAuditAt: string | undefined
+  /** A removal of old rows that waits because the clock moved ahead. */
+  readonly heldRemoval: Awaited<ReturnType<typeof findHeldRemoval>>
   readonly secretsKey: string | undefined
   readonly nowMs: number
 }
@@ -74,11 +78,13 @@ const NEARLY_FULL = 0.8
 
 interface ReadOptions {
   readonly quotas: StorageQuotas
+  readonly keep: RetentionTimes
   readonly timeZone: string
   readonly nowMs: number
 }
 
-export async function readStoreContents(tx: Tx, { quotas, timeZone, nowMs }: ReadOptions): Promise<StoreRows> {
+export async function readStoreContents(tx: Tx, options: ReadOptions): Promise<StoreRows> {
+  const { quotas, keep, timeZone, nowMs } = options
   const [last] = (await audit.page(tx, { order: [['id', 'desc']], limit: 1 })).rows
   return {
     folders: new Set(
@@ -100,6 +106,7 @@ export async function readStoreContents(tx: Tx, { quotas, timeZone, nowMs }: Rea
     postponedTurns: await listPostponedTurns(tx, undefined),
     worldCount: await worldUsers.count(tx),
     newestAuditAt: last?.created_at,
+    heldRemoval: await findHeldRemoval(tx, nowMs, keep),
   }
 }
 
@@ -167,6 +174,7 @@ export async function checkStoreContents(contents: StoreContents): Promise<Docto
     checkSecrets(contents),
     checkStorage(contents),
     checkClock(contents),
+    checkRemovals(contents),
   ]
 }
 
@@ -430,4 +438,17 @@ function checkClock({ newestAuditAt, nowMs }: StoreContents): DoctorFinding {
   else if (newestAuditAt !== undefined && Date.parse(newestAuditAt) > nowMs + 60_000)
     faults.push(`the newest audit row is from ${newestAuditAt}, which is in the future`)
   return makeFinding('clock', faults, new Date(nowMs).toISOString(), 'timedatectl set-ntp true')
+}
+
+/** After a month without svc this is normal; after a jump of the clock it is the time to correct it. */
+function checkRemovals({ heldRemoval }: StoreContents): DoctorFinding {
+  if (!heldRemoval) return { check: 'removals', status: 'ok', detail: 'no row waits for its removal' }
+  const { believedMs, waitMs } = heldRemoval
+  const hours = Math.ceil(waitMs / 3_600_000)
+  return {
+    check: 'removals',
+    status: 'note',
+    detail: `old rows are removed as of ${timestamp(believedMs)}: the clock moved ahead, and counts after svc has run for ${hours} h more`,
+    next: 'if the clock is wrong, correct it before that: timedatectl',
+  }
 }

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { type TestContext, test } from 'node:test'
+import { fakeClock } from '../../../test/support/clock.ts'
 import { openConversationHost } from '../../../test/support/conversation-host.ts'
 import { isRefusal } from '../../../test/support/host.ts'
 import { until } from '../../../test/support/until.ts'
 import { groupDirs } from '../../core/layout.ts'
 import { messages } from '../../core/messages/messages.ts'
+import { clockChecks } from '../../core/messages/retention-clock.ts'
 import { turnLogFile } from '../../core/turns/turn-log-files.ts'
 import { turns } from '../../core/turns/turns.ts'
 import { readSettings, sourceOf } from '../../lib/settings.ts'
@@ -54,7 +56,7 @@ test('old messages and turns are removed with the logs of the runs', async (t) =
   const old = await on.turn()
   on.clock.advance(2 * KEEP_MS)
   const young = await on.turn()
-  await removeExpired(on.options, new AbortController().signal)
+  await removeExpired(on.options, new AbortController().signal, on.clock.now())
   assert.deepEqual(await on.left(), [0, 1])
   assert.deepEqual([existsSync(old), existsSync(young)], [false, true])
   assert.deepEqual(on.logged, [{ messages: 2, turns: 1 }])
@@ -69,10 +71,10 @@ test('audit rows are kept for 400 days unless KEEP_AUDIT says otherwise', async 
   const rows = await left()
   assert.ok(rows >= 5)
   on.clock.advance(KEEP_AUDIT_MS)
-  await removeExpired(on.options, new AbortController().signal)
+  await removeExpired(on.options, new AbortController().signal, on.clock.now())
   assert.equal(await left(), rows)
   on.clock.advance(1)
-  await removeExpired(on.options, new AbortController().signal)
+  await removeExpired(on.options, new AbortController().signal, on.clock.now())
   assert.equal(await left(), 0)
   assert.deepEqual(on.logged, [{ audit: rows }])
 })
@@ -89,12 +91,49 @@ test('runs periodically until it is stopped, and stops between two steps', async
     if (++steps === 2) stopping.abort()
     return transaction(work)
   }
-  await removeExpired(on.options, stopping.signal)
+  await removeExpired(on.options, stopping.signal, on.clock.now())
   assert.deepEqual([steps, await on.left()], [2, [3, 5]])
+  await on.write((tx) => clockChecks.append(tx, { wall_ms: on.clock.now(), ran_ms: 0 }))
   const stop = startRetention(on.options)
   t.after(stop)
   await until(async () => (await on.left()).join() === '0,0')
   await stop()
+})
+
+test('a clock that jumps ahead removes no row and no log before svc has run for a day', async (t) => {
+  const on = await opened(t)
+  const warned: unknown[] = []
+  const monotonic = fakeClock()
+  const start = (): (() => Promise<void>) =>
+    startRetention({
+      ...on.options,
+      monotonic,
+      firstMs: 0,
+      log: { info: () => {}, warn: (what: unknown) => void warned.push(what) },
+    })
+  const runs = () => on.read((tx) => clockChecks.count(tx))
+  /** One run of a process that starts now. */
+  const runOnce = async () => {
+    const before = await runs()
+    const stop = start()
+    await until(async () => (await runs()) > before)
+    await stop()
+  }
+  await on.turn()
+  const log = await on.turn()
+  on.clock.advance(-DAY_MS)
+  await on.write((tx) => clockChecks.append(tx, { wall_ms: on.clock.now(), ran_ms: 0 }))
+  await runOnce()
+  const kept = await on.left()
+  // The clock is wrong while svc runs and when it starts again, and is corrected later.
+  on.clock.advance(10 * 365 * DAY_MS)
+  await runOnce()
+  await runOnce()
+  assert.deepEqual([await on.left(), existsSync(log)], [kept, true])
+  assert.equal(warned.length, 2)
+  on.clock.advance(-10 * 365 * DAY_MS)
+  await runOnce()
+  assert.deepEqual([await on.left(), warned.length], [kept, 2])
 })
 
 test('nothing is removed unless a time is set', async (t) => {
@@ -102,7 +141,7 @@ test('nothing is removed unless a time is set', async (t) => {
   await on.turn()
   on.clock.advance(1000 * DAY_MS)
   await startRetention(on.options)()
-  await removeExpired(on.options, new AbortController().signal)
+  await removeExpired(on.options, new AbortController().signal, on.clock.now())
   assert.deepEqual(await on.left(), [1, 1])
 })
 

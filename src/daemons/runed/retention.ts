@@ -3,6 +3,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Layout } from '../../core/layout.ts'
 import { type RetentionProgress, removeMessages, removeSessions, removeTurns } from '../../core/messages/retention.ts'
+import { checkClock, findHeldRemoval, type RetentionTimes } from '../../core/messages/retention-clock.ts'
+import { type Clock, monotonicClock, timestamp } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log/log.ts'
 import { removeAudit } from '../../registry/audit-retention.ts'
 import type { InstanceHost } from '../../registry/context.ts'
@@ -14,7 +16,9 @@ export interface RetentionOptions {
   readonly layout: Layout
   readonly log: Pick<Log, 'info' | 'warn'>
   /** 0 means forever. Read at each run. */
-  readonly keep: Readonly<Record<'KEEP_MESSAGES' | 'KEEP_TURNS' | 'KEEP_AUDIT', number>>
+  readonly keep: RetentionTimes
+  /** A clock that nobody sets; default: that of the process. */
+  readonly monotonic?: Clock
   /** Rows per transaction. */
   readonly stepRows?: number
   readonly firstMs?: number
@@ -29,20 +33,41 @@ const PAUSE_FACTOR = 4
 const PAUSE_MIN_MS = 20
 
 export function startRetention(options: RetentionOptions): () => Promise<void> {
+  const readTime = believedTimeReader(options)
   return startPeriodicJob({
     firstMs: options.firstMs ?? FIRST_MS,
     everyMs: EVERY_MS,
-    run: (signal) => removeExpired(options, signal),
+    run: async (signal) => removeExpired(options, signal, await readTime()),
     onError: (error) => options.log.warn({ err: error }, 'cannot remove expired messages, turns and audit rows'),
   })
 }
 
-/** Removes all that is expired now; stops between two steps when aborted. */
-export async function removeExpired(options: RetentionOptions, signal: AbortSignal): Promise<void> {
+/** Returns a function that checks the clock and returns the time by which rows may be removed. Logs once if it is held back. */
+function believedTimeReader({ host, log, keep, monotonic = monotonicClock }: RetentionOptions): () => Promise<number> {
+  const { engine, clock } = host
+  let [checkedAt, isHeld] = [monotonic.now(), false]
+  return async () => {
+    const [now, at] = [clock.now(), monotonic.now()]
+    const [believed, held] = await engine.transaction(async (tx) => [
+      await checkClock(tx, now, at - checkedAt),
+      await findHeldRemoval(tx, now, keep),
+    ])
+    checkedAt = at
+    if (held && !isHeld)
+      log.warn(
+        { clock: timestamp(now), removes_as_of: timestamp(believed), wait_minutes: Math.ceil(held.waitMs / 60_000) },
+        'the clock has moved ahead: rows that are old only by the new time stay until svc has run for a day',
+      )
+    isHeld = held !== undefined
+    return believed
+  }
+}
+
+/** Removes all that is expired at `now`; stops between two steps when aborted. */
+export async function removeExpired(options: RetentionOptions, signal: AbortSignal, now: number): Promise<void> {
   const { host, layout, log, stepRows: limit = STEP_ROWS } = options
   const { KEEP_MESSAGES: keepMessagesMs, KEEP_TURNS: keepTurnsMs, KEEP_AUDIT: keepAuditMs } = options.keep
-  const { engine, clock } = host
-  const now = clock.now()
+  const { engine } = host
   const messages = await inSteps(signal, keepMessagesMs, 0, (after) =>
     engine.transaction((tx) => removeMessages(tx, engine.dialect, { before: now - keepMessagesMs, now, after, limit })),
   )

@@ -4,6 +4,7 @@ import { groups } from '../../core/groups/groups.ts'
 import { openHome } from '../../core/groups/workspace-home.ts'
 import { groupDirs, type Layout } from '../../core/layout.ts'
 import type { RemovedTurn } from '../../core/messages/retention.ts'
+import { believedTime } from '../../core/messages/retention-clock.ts'
 import { turnLogFile } from '../../core/turns/turn-log-files.ts'
 import { timestamp } from '../../lib/clock.ts'
 import { Directory } from '../../lib/files/directory.ts'
@@ -94,10 +95,11 @@ export function startTurnLogRetention(options: TurnLogRetentionOptions): () => P
 }
 
 async function pruneAll({ host, layout, log }: TurnLogRetentionOptions, signal: AbortSignal): Promise<void> {
-  let count = await pruneTurnLogs(layout, host.clock.now(), signal)
+  const now = await host.engine.read((tx) => believedTime(tx, host.clock.now()))
+  let count = await pruneTurnLogs(layout, now, signal)
   for (const { folder } of await host.engine.read((tx) => groups.list(tx))) {
     if (signal.aborted) break
-    count += await pruneLegacyLogs(layout, folder, host.clock.now())
+    count += await pruneLegacyLogs(layout, folder, now)
   }
   if (count > 0) log.debug({ count }, 'removed old turn logs')
 }

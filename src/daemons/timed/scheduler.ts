@@ -1,6 +1,7 @@
 // Fires due tasks. It sleeps until the next slot, at most a second: the clock may change, and other processes may schedule
 // tasks. Any number of schedulers may run; the store decides which one fires a task.
 
+import { believedTime } from '../../core/messages/retention-clock.ts'
 import { createSlotCorrection } from '../../core/schedule/slot-correction.ts'
 import {
   dueTasks,
@@ -13,7 +14,7 @@ import {
 import { removeUnusedRates } from '../../core/schedule/task-rates.ts'
 import { COMPLETED_RETENTION_MS, removeExpiredTasks } from '../../core/schedule/tasks.ts'
 import { writeContextOf } from '../../core/turns/rounds.ts'
-import { timestamp } from '../../lib/clock.ts'
+import { monotonicClock, timestamp } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log/log.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
@@ -108,11 +109,12 @@ export class Scheduler {
 
   async #cleanUp(): Promise<void> {
     const { engine, clock } = this.#options.host
+    const at = monotonicClock.now()
+    if (at - this.#cleanedAt < CLEANUP_MS) return
+    this.#cleanedAt = at
     const now = clock.now()
-    if (now - this.#cleanedAt < CLEANUP_MS) return
-    this.#cleanedAt = now
     await engine.transaction(async (tx) => {
-      await removeExpiredTasks(tx, timestamp(now - COMPLETED_RETENTION_MS))
+      await removeExpiredTasks(tx, timestamp((await believedTime(tx, now)) - COMPLETED_RETENTION_MS))
       await removeUnusedRates(tx, now)
     })
   }
