@@ -21,8 +21,8 @@ const FLAGS = {
 const resolvePath = (path) => fileURLToPath(new URL(path, import.meta.url))
 
 /**
- * `name` is the command and its script in this folder, `help` its help page in this folder, `entry` the module below dist or
- * src that runs it. `printsVersion` if there is no `version` command.
+ * `name` is the command and its script in this folder, `help` its help page in this folder, `entry` the module below src or
+ * dist that runs it. `printsVersion` if there is no `version` command.
  */
 export async function start({ name, help, entry, printsVersion = false }) {
   const args = process.argv.slice(2)
@@ -42,8 +42,9 @@ export async function start({ name, help, entry, printsVersion = false }) {
     const flags = FLAGS[`${name} ${first}`]
     if (flags) restartWith(flags, resolvePath(`${name}.js`), args)
     enableCompileCache(name)
-    const isBuilt = existsSync(resolvePath(`../dist/${entry}.js`))
-    const load = (path) => import(isBuilt ? `../dist/${path}.js` : `../src/${path}.ts`)
+    // A checkout may also have a dist/, of any age; an installed package has no sources.
+    const isCheckout = existsSync(resolvePath(`../src/${entry}.ts`))
+    const load = (path) => import(isCheckout ? `../src/${path}.ts` : `../dist/${path}.js`)
     if (flags && name === 'svc') {
       // The parent of a served instance loads nothing else.
       const { isSupervised, superviseProgram } = await load('supervisor/program')

@@ -1,8 +1,17 @@
 // `npm start` for a newcomer: the printed links and commands work as printed.
 import assert from 'node:assert/strict'
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync, readFileSync, readlinkSync, realpathSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { type TestContext, test } from 'node:test'
@@ -179,6 +188,27 @@ test('the curl examples of the README and the guide to links work as printed', n
   assert.match(followed, new RegExp(`^\\{"turn_id":"${ids[0]}","status":"success"`, 'm'))
   assert.match(followed, /^data: .*"content":"a line\\n"/m)
   await end(started)
+})
+
+test('a checkout runs its sources beside a dist of any age, and a package, which has no sources, its dist', (t) => {
+  const root = tempDir(t)
+  cpSync(join(ROOT, 'bin'), join(root, 'bin'), { recursive: true })
+  writeFileSync(join(root, 'package.json'), '{ "type": "module" }')
+  const writeProgram = (folder: string, file: string): void => {
+    const directory = join(root, folder, dirname(file))
+    mkdirSync(directory, { recursive: true })
+    writeFileSync(join(root, folder, file), `export const runProcess = () => console.log('${folder}')`)
+  }
+  const printed = (name: string): string =>
+    execFileSync(process.execPath, [join(root, 'bin', name), 'run'], { env: { HOME: root }, encoding: 'utf8' }).trim()
+  const programs = { 'svc.js': 'cli/io', 'egress-proxy.js': 'egress/io' }
+  for (const entry of Object.values(programs)) {
+    writeProgram('src', `${entry}.ts`)
+    writeProgram('dist', `${entry}.js`)
+  }
+  for (const name of Object.keys(programs)) assert.equal(printed(name), 'src', name)
+  rmSync(join(root, 'src'), { recursive: true })
+  for (const name of Object.keys(programs)) assert.equal(printed(name), 'dist', name)
 })
 
 function commandLineOf(pid: number | string): string[] {
