@@ -3,7 +3,7 @@
 // (`--long`) runs the long part, `npm run test:soak` (`--soak`) the soak part.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, globSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -90,6 +90,8 @@ interface Run {
 
 async function runTests({ files, flags, part, isSelection, address }: Run) {
   const folder = mkdtempSync(join(tmpdir(), 'svc-run-'))
+  // Tests that run as root start programs below it as another user.
+  chmodSync(folder, 0o711)
   const tap = join(folder, 'tap')
   const reporters = { spec: 'stdout', tap }
   const runner = spawn(

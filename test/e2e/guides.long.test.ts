@@ -1,14 +1,15 @@
-// Runs the commands of the README and the guides as printed.
+// Runs the commands of the README and the guides as printed, with the installed package and, where they need it, in the checkout.
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { suite, test } from 'node:test'
+import { before, suite, type TestContext, test } from 'node:test'
 import { svcCommands } from '../../src/cli/commands/index.ts'
 import { ALL_SETTINGS, isOpenIdKey } from '../../src/daemons/settings.ts'
 import { egressCommands as proxyCommands } from '../../src/egress/commands/index.ts'
 import { readSettings, sourceOf, unknownKeys } from '../../src/lib/settings.ts'
 import { parseDotenv } from '../../src/lib/text/dotenv.ts'
 import { commandsOf, type GuideOptions, runGuide, settingsOf } from '../support/guide.ts'
+import { type InstalledPackage, installPackage } from '../support/installed-package.ts'
 import { needs } from '../support/needs.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
@@ -35,7 +36,12 @@ const SKIPPED: Readonly<Record<string, string>> = {
   'docker build -t egress-proxy:latest .': 'needs a base image from a registry',
 }
 
+/** The test with systemd runs it. */
+const RUN_ELSEWHERE = ['docs/server.md']
+
 const withoutComment = (command: string): string => command.replace(/\s+# .*$/, '')
+const isSkipped = (command: string): boolean => withoutComment(command) in SKIPPED
+const isForCheckout = (command: string): boolean => /^npm /.test(command)
 
 const TEAM = 'svc group demo add sandbox:lobby team > /dev/null'
 const SERVED = ['export SVC_DATA_DIR=$PWD/data', 'svc create demo > /dev/null', 'svc serve demo']
@@ -44,8 +50,6 @@ until curl -s localhost:11434 > /dev/null; do sleep 0.1; done`
 const OPTIONS: Readonly<Record<string, Partial<GuideOptions>>> = {
   // Tests with a container engine and with systemd run that section.
   'README.md': { before: [], leftOutSection: '## Run it on a server' },
-  // The test with systemd runs it.
-  'docs/server.md': { before: [], leftOut: () => true },
   'docs/egress.md': { before: ['export EGRESS_ADMIN_SECRET='] },
   'docs/kubernetes.md': {
     // There is no cluster; a test of its own runs the pods.
@@ -64,16 +68,29 @@ const OPTIONS: Readonly<Record<string, Partial<GuideOptions>>> = {
   },
 }
 
-suite('the commands', needs('root', 'ip', 'curl', 'npm', 'bubblewrap'), () => {
-  for (const path of GUIDES)
-    if (commandsOf(read(path)).length > 0)
-      test(`of ${path} work as printed`, async (t) => {
-        await runGuide(t, path, {
-          before: SERVED,
-          leftOut: (command) => withoutComment(command) in SKIPPED,
-          ...OPTIONS[path],
-        })
-      })
+/** Those that differ with the installed package. */
+const PACKAGE_OPTIONS: Readonly<Record<string, Partial<GuideOptions>>> = {
+  // `npm start` runs `svc start`.
+  'README.md': { before: ['svc start'], leftOut: (command) => isSkipped(command) || isForCheckout(command) },
+}
+
+suite('the commands', needs('root', 'ip', 'curl', 'npm', 'git', 'bubblewrap', 'open checkout'), () => {
+  let installed: InstalledPackage
+  before(async () => {
+    installed = await installPackage()
+  })
+
+  const guides = GUIDES.filter((path) => !RUN_ELSEWHERE.includes(path) && commandsOf(read(path)).length > 0)
+  const runWith = (t: TestContext, path: string, more: Partial<GuideOptions>): Promise<void> =>
+    runGuide(t, path, { before: SERVED, leftOut: isSkipped, ...OPTIONS[path], ...more })
+
+  for (const path of guides)
+    test(`of ${path} work as printed for an ordinary user who installed the package`, (t) =>
+      runWith(t, path, { ...PACKAGE_OPTIONS[path], installed }))
+
+  // The other guides need no checkout.
+  for (const path of guides.filter((path) => commandsOf(read(path)).some(isForCheckout)))
+    test(`of ${path} work as printed for root in the checkout`, (t) => runWith(t, path, {}))
 })
 
 test('every skipped command is still in a guide', () => {

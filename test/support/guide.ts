@@ -1,10 +1,12 @@
 // Runs the commands of a guide in one shell, in order: all code blocks with the language `sh`, and the lines of `console` blocks
 // that start with `$ `.
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { text } from 'node:stream/consumers'
+import type { InstalledPackage } from './installed-package.ts'
+import { inNewNetwork } from './namespace.ts'
 import { type CleanupScope, tempDir } from './temp.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
@@ -48,31 +50,36 @@ export interface GuideOptions {
   readonly leftOutSection?: string
   /** Files of the working directory. */
   readonly files?: Readonly<Record<string, string>>
+  /** Runs the commands of this package, as the user who installed it and in a directory without the checkout. */
+  readonly installed?: InstalledPackage
 }
 
 /**
  * Runs the commands in a copy of the checkout and in a network of its own, so that the ports of the guide are free. `npm ci`
  * does nothing, because the modules exist. curl fails if the server refuses.
  */
-export async function runGuide(t: CleanupScope, path: string, options: GuideOptions): Promise<string> {
+export async function runGuide(t: CleanupScope, path: string, options: GuideOptions): Promise<void> {
+  const { installed } = options
   const place = tempDir(t)
-  const checkout = join(place, 'svc')
-  mkdirSync(checkout)
-  for (const name of COPIED) cpSync(join(ROOT, name), join(checkout, name), { recursive: true })
-  symlinkSync(join(ROOT, 'node_modules'), join(checkout, 'node_modules'))
-  for (const [name, content] of Object.entries(options.files ?? {})) writeFileSync(join(checkout, name), content)
+  const directory = join(place, 'svc')
+  mkdirSync(directory)
+  if (!installed) copyCheckout(directory)
+  for (const [name, content] of Object.entries(options.files ?? {})) writeFileSync(join(directory, name), content)
+  const programs = [writePrograms(place, installed ? undefined : directory), ...(installed ? [installed.bin] : [])]
+  const { uid, gid } = installed?.identity ?? {}
+  if (uid !== undefined) execFileSync('chown', ['-R', `${uid}:${gid}`, place])
   const markdown = readFileSync(join(ROOT, path), 'utf8')
   const { leftOutSection } = options
   const commands = commandsOf(leftOutSection ? markdown.replace(sectionOf(markdown, leftOutSection), '') : markdown)
   const ran = [...(options.before ?? []), ...commands.filter((command) => !options.leftOut(command))]
-  const script = ['set -aeuo pipefail', 'set -m', 'ip link set lo up', STOP, 'trap end EXIT', ...ran.map(stepOf)].join(
-    '\n',
-  )
-  const child = spawn('unshare', ['--net', 'bash', '-c', script], {
-    cwd: checkout,
+  const script = ['set -aeuo pipefail', 'set -m', STOP, 'trap end EXIT', ...ran.map(stepOf)].join('\n')
+  const [program = '', ...args] = inNewNetwork(['bash', '-c', script], installed?.identity)
+  const child = spawn(program, args, {
+    cwd: directory,
     env: {
       ...process.env,
-      PATH: [programsIn(place, checkout), process.env.PATH].join(delimiter),
+      ...installed?.environment,
+      PATH: [...programs, process.env.PATH].join(delimiter),
       NO_COLOR: '1',
       HOME: place,
       // The directory of `npm install -g`.
@@ -83,7 +90,6 @@ export async function runGuide(t: CleanupScope, path: string, options: GuideOpti
   const [output, errors] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')])
   if (child.exitCode !== 0)
     throw new Error(`a command of ${path} fails:\n${output.slice(-2000)}\n${errors.slice(-2000)}`)
-  return output
 }
 
 const STOP = `server= others=()
@@ -106,15 +112,22 @@ function quoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`
 }
 
-function programsIn(place: string, checkout: string): string {
+function copyCheckout(to: string): void {
+  for (const name of COPIED) cpSync(join(ROOT, name), join(to, name), { recursive: true })
+  symlinkSync(join(ROOT, 'node_modules'), join(to, 'node_modules'))
+}
+
+/** Returns a directory for the PATH. */
+function writePrograms(place: string, checkout: string | undefined): string {
   const folder = join(place, 'programs')
   mkdirSync(folder)
   const program = (name: string, script: string): void => {
     writeFileSync(join(folder, name), `#!/bin/sh\n${script}\n`)
     chmodSync(join(folder, name), 0o755)
   }
-  program('svc', `exec ${process.execPath} ${checkout}/bin/svc.js "$@"`)
-  program('egress-proxy', `exec ${process.execPath} ${checkout}/bin/egress-proxy.js "$@"`)
   program('curl', 'exec /usr/bin/curl --fail-with-body "$@"')
+  if (checkout)
+    for (const name of ['svc', 'egress-proxy'])
+      program(name, `exec ${process.execPath} ${checkout}/bin/${name}.js "$@"`)
   return folder
 }

@@ -12,6 +12,15 @@ import type { CleanupScope } from './temp.ts'
 const CHILD = join(import.meta.dirname, 'namespace-child.ts')
 const run = promisify(execFile)
 
+/** A command that runs another in a network of its own, where all ports are free, and as this user. */
+export function inNewNetwork(
+  command: readonly string[],
+  { uid, gid }: { readonly uid?: number; readonly gid?: number } = {},
+): string[] {
+  const user = uid === undefined ? [] : ['setpriv', `--reuid=${uid}`, `--regid=${gid}`, '--clear-groups']
+  return ['unshare', '--net', 'sh', '-c', 'ip link set lo up && exec "$@"', 'sh', ...user, ...command]
+}
+
 export class Namespace {
   readonly #child: ChildProcess
   readonly #waiting = new Map<number, (outcome: Outcome, handle: unknown) => void>()

@@ -1,8 +1,7 @@
 // The image of the Dockerfile, built once for a whole test run. No registry can be reached, so its base images are made of Debian
 // packages: mmdebstrap makes the base, and the builder is the base with Node and npm.
-import { execFile, spawn } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { hash } from 'node:crypto'
-import { once } from 'node:events'
 import {
   cpSync,
   existsSync,
@@ -14,11 +13,10 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
+import { buildOnce, sharedFolder } from './built-once.ts'
 import { type ContainerEngine, openContainerEngine } from './container-engine.ts'
-import { SHARED_FOLDER } from './temp.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const run = promisify(execFile)
@@ -49,42 +47,15 @@ export async function loadSvcImage(engine: ContainerEngine): Promise<void> {
 
 /** Builds the image, or waits for a process that builds it. */
 export async function buildSvcImage(): Promise<BuiltImage> {
-  const shared = process.env[KEPT_FOLDER] ?? process.env[SHARED_FOLDER]
-  const folder = shared ? join(shared, 'svc-image') : mkdtempSync(join(tmpdir(), 'svc-image-'))
-  if (!shared) process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
-  mkdirSync(folder, { recursive: true })
+  const folder = sharedFolder('svc-image', process.env[KEPT_FOLDER])
   const image = { archive: join(folder, 'image.tar'), dataRoot: join(folder, 'data') }
-  const unlock = await lock(join(folder, 'lock'))
-  try {
-    const key = join(folder, 'inputs')
-    const inputs = hashInputs()
-    if (existsSync(key) && readFileSync(key, 'utf8') === inputs) return image
-    rmSync(key, { force: true })
-    await build(folder, image)
-    writeFileSync(key, inputs)
-  } finally {
-    await unlock()
-  }
+  await buildOnce(folder, hashInputs(), () => build(folder, image))
   return image
-}
-
-/** Exclusive among processes; the kernel releases it if this process is killed. */
-async function lock(path: string): Promise<() => Promise<void>> {
-  const holder = spawn('flock', [path, 'sh', '-c', 'echo locked; cat'], { stdio: ['pipe', 'pipe', 'inherit'] })
-  const ended = once(holder, 'exit')
-  await Promise.race([
-    once(holder.stdout, 'data'),
-    ended.then(([code]) => Promise.reject(new Error(`flock ended with ${code}`))),
-  ])
-  return async () => {
-    holder.stdin.end()
-    await ended
-  }
 }
 
 /** Of everything that .dockerignore lets into a build. */
 function hashInputs(): string {
-  const files = ['Dockerfile', '.dockerignore', 'package*.json', 'tsconfig*.json', '{src,bin,products}/**/*.*']
+  const files = ['Dockerfile', '.dockerignore', 'package*.json', 'tsconfig*.json', '{src,bin,packages,products}/**/*.*']
   const lines = globSync(files, { cwd: ROOT })
     .filter((path) => !path.endsWith('.test.ts'))
     .sort()
