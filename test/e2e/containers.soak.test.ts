@@ -11,6 +11,8 @@ import { DAEMON_NAMES } from '../../src/daemons/settings.ts'
 import { parseDotenv } from '../../src/lib/text/dotenv.ts'
 import { packageVersion } from '../../src/lib/version.ts'
 import { type ContainerEngine, openContainerEngine } from '../support/container-engine.ts'
+import { EVERY_COMMAND_HINT, EVERY_COMMAND_RAN, everyCommandScript } from '../support/every-command.ts'
+import { writeFakeCompose } from '../support/fake-compose.ts'
 import { commandsOf, sectionOf } from '../support/guide.ts'
 import { needs } from '../support/needs.ts'
 import { packageDir } from '../support/package-files.ts'
@@ -21,6 +23,7 @@ import { until } from '../support/until.ts'
 const ROOT = join(import.meta.dirname, '..', '..')
 const README = readFileSync(join(ROOT, 'README.md'), 'utf8')
 const COMMANDS = commandsOf(sectionOf(README, '### In containers'))
+const GUIDE = readFileSync(join(ROOT, 'docs', 'containers.md'), 'utf8')
 const SERVICES = [...DAEMON_NAMES, 'egress-proxy', 'gate']
 const STRANGER = 65534
 /** Answers with a file of the package and a setting of the instance. Its program comes from the image that is there. */
@@ -173,6 +176,20 @@ suite('svc in containers', needs('root', 'engine', 'compose', 'mmdebstrap', 'npm
       )
     })
 
+    test('in which every command of svc help runs', async () => {
+      const fakes = join(folder, 'fakes')
+      writeFakeCompose(fakes)
+      writeFileSync(join(fakes, 'commands.sh'), everyCommandScript(await inImage('svc help')))
+      // This container may not create cells; with compose, agents get containers of their own.
+      const settings = { SANDBOX: 'none', FAKE: '/tmp', PATH: '/fakes:/usr/local/bin:/usr/bin:/bin' }
+      const printed = await inImage(
+        'cd /tmp && sh /fakes/commands.sh || true',
+        ...Object.entries(settings).map(([name, value]) => `--env=${name}=${value}`),
+        ...[`--volume=${fakes}:/fakes:ro`, '--tmpfs=/data:uid=60000,mode=700', '--tmpfs=/tmp'],
+      )
+      assert.equal(printed, EVERY_COMMAND_RAN, `${printed}\n${EVERY_COMMAND_HINT}`)
+    })
+
     test('of at most 250 MB', async () => {
       const size = Number(await engine.docker('image', 'inspect', '--format', '{{.Size}}', SVC_IMAGE))
       assert.ok(size < 250e6, `${size}`)
@@ -267,6 +284,18 @@ suite('svc in containers', needs('root', 'engine', 'compose', 'mmdebstrap', 'npm
     test('which name the image of this version', () => {
       assert.equal(SVC_IMAGE, `svc-host:${packageVersion()}`)
       assert.ok(COMMANDS.some((command) => command.includes(`-t ${SVC_IMAGE} `)))
+    })
+
+    test('and those of the guide to containers, which starts it in the same way', async () => {
+      const plain = (command: string): string => command.replace(/ +# .*/, '')
+      const [block = ''] = /(?<=^```text\n)docker build .*?(?=^```)/ms.exec(GUIDE) ?? []
+      const commands = block.trim().split('\n').map(plain)
+      assert.equal(commands.length, 3)
+      assert.deepEqual(
+        commands.filter((command) => !COMMANDS.map(plain).includes(command)),
+        [],
+      )
+      for (const command of commandsOf(GUIDE)) await shell(command.replace(' demo', ' acme'))
     })
 
     test('and a chat link answers through the front door', async () => {

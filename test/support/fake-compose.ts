@@ -65,13 +65,18 @@ export interface FakeCompose {
   run(args: readonly string[], options?: FakeRunOptions): RunningSvc['ended']
 }
 
+/** For the PATH of programs that get the directory of the records as `FAKE`. */
+export function writeFakeCompose(path: string): void {
+  mkdirSync(path)
+  writeFileSync(join(path, 'docker'), DOCKER, { mode: 0o755 })
+  writeFileSync(join(path, 'docker-compose'), COMPOSE, { mode: 0o755 })
+}
+
 /** `dataDir` is the directory of the instances. */
 export function fakeCompose(t: CleanupScope, dataDir: string): FakeCompose {
   const folder = tempDir(t)
   const path = join(folder, 'bin')
-  mkdirSync(path)
-  writeFileSync(join(path, 'docker'), DOCKER, { mode: 0o755 })
-  writeFileSync(join(path, 'docker-compose'), COMPOSE, { mode: 0o755 })
+  writeFakeCompose(path)
   const start: FakeCompose['start'] = (args, { env = {}, input = '' } = {}) => {
     const child = spawn(process.execPath, [BIN, ...args], {
       env: { PATH: path, HOME: folder, FAKE: folder, SVC_DATA_DIR: dataDir, ...env },
