@@ -100,6 +100,7 @@ suite('egress-proxy run with a real engine', needs('root', 'engine'), () => {
       is('address by the interface', failed)
       assert.deepEqual(paths(), ['/through'])
     })
+    test('has no default route', () => is('default routes', 'none'))
     test('is denied an address through the proxy', () => is('address through the proxy', /only host names.* 403$/))
     test('reaches no metadata service', () => {
       is('metadata', failed)

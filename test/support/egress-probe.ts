@@ -73,6 +73,10 @@ const attempts: Record<string, Promise<string> | string> = {
   'admin through the proxy': curl('http://127.0.0.1:3129/health'),
   'admin by its name': curl('--noproxy', '', 'http://localhost:3129/health'),
   IPv6: curl(...DIRECT, '--globoff', 'http://[2001:db8::80]/around'),
+  'default routes':
+    readFileSync('/proc/net/route', 'utf8')
+      .match(/^\w+\t00000000\t.*/gm)
+      ?.join() ?? 'none',
   'addresses of IPv6': readFileSync('/proc/net/if_inet6', 'utf8').trim(),
   name: lookUp('leak.test'),
   packet: send(world, 'udp4'),

@@ -30,6 +30,7 @@ list() { ls "$FAKE/$1" | grep -F -e "$tag" || true; }
 made="$FAKE/containers/$last"
 case "$1 $2" in
 '--version '*) echo "\${VERSION:-Docker version 28.0.0}" ;;
+'version --format') echo "\${SERVER:-28.0.0}" ;;
 'network ls')
   case "$*" in *--filter*) list networks ;; *) echo one ;; esac ;;
 'ps --all') list containers ;;
@@ -54,12 +55,16 @@ case "$1 $2" in
 'kill --signal') echo "$3" >>"$FAKE/signals"; [ "$3" = "$DEAF" ] || : >"$made.killed" ;;
 'container inspect')
   case "$*" in
-  *Networks*) echo "\${NETWORKS:-\${last%workload}net }" ;;
+  *Networks*) echo "\${NETWORKS:-\${last%-*}-net }" ;;
   *Config*) echo "\${CONFIG:-"" null}" ;;
   *) echo "\${STATUS:-exited \${CODE:-0}}" ;;
   esac ;;
 'start --attach')
   case "$last" in
+  *-holder)
+    [ -z "$ROUTED" ] || { echo 'the default route of the private network cannot be removed' >&2; exit 1; }
+    echo ready
+    while [ -e "$made" ]; do sleep 0.02; done ;;
   *-proxy)
     [ -z "$DUMB" ] || { echo '{"level":50,"msg":"the port is taken"}' >&2; exit 1; }
     echo 'forward 10.88.0.2:3128'; echo ready

@@ -2,6 +2,7 @@
 // the internal one only.
 import { archiveOf } from './archive.ts'
 import type { ContainerEngine } from './engine.ts'
+import { ROUTE_REMOVER } from './route-remover.ts'
 import { PREFIX } from './run-tag.ts'
 import { addressAt, type Subnet, showSubnet } from './subnet.ts'
 
@@ -13,6 +14,8 @@ export interface Run {
   /** Network through which the proxy reaches the world; the engine's default if absent. */
   readonly network: string | undefined
   readonly denyPrivate: boolean
+  /** See `addsDefaultRoute`. A container of its own then holds the network of the workload, without that route. */
+  readonly hasHolder: boolean
 }
 
 export interface Workload {
@@ -40,7 +43,7 @@ const FOLDER = 'egress-run'
 const PROXY_OFFSET = 2
 const WORKLOAD_OFFSET = 3
 
-type RunComponent = 'net' | 'proxy' | 'workload'
+type RunComponent = 'net' | 'holder' | 'proxy' | 'workload'
 
 export function componentName({ tag }: Pick<Run, 'tag'>, part: RunComponent): string {
   return `${PREFIX}${tag}-${part}`
@@ -81,6 +84,16 @@ export function proxyArgs(run: Run, subnet: Subnet): string[] {
   ]
 }
 
+/** In the proxy's image, because the workload's may have no Node. */
+export function holderArgs(run: Run, subnet: Subnet, workload: Workload): string[] {
+  return [
+    ...createArgs(run, 'holder'),
+    ...privateNetworkArgs(run, subnet, workload),
+    ...['--user', '0:0', '--cap-drop', 'ALL', '--cap-add', 'NET_ADMIN'],
+    ...['--entrypoint', 'node', run.image, '--disable-warning=ExperimentalWarning', '--eval', ROUTE_REMOVER],
+  ]
+}
+
 export function connectArgs(run: Run, subnet: Subnet): string[] {
   const address = addressAt(subnet, PROXY_OFFSET)
   return ['network', 'connect', '--ip', address, componentName(run, 'net'), componentName(run, 'proxy')]
@@ -102,26 +115,38 @@ export function seedArchive({ denyPrivate }: Run, subnet: Subnet, { id, allowlis
 }
 
 /**
+ * The only network of the workload. The name server is the proxy's address, where nothing answers: docker's own forwards queries to
+ * the world even from an internal network.
+ */
+function privateNetworkArgs(run: Run, subnet: Subnet, { hasIPv6 }: Workload): string[] {
+  const noIPv6 = ['all', 'default'].flatMap((name) => ['--sysctl', `net.ipv6.conf.${name}.disable_ipv6=1`])
+  return [
+    ...['--network', componentName(run, 'net'), '--ip', workloadAddress(subnet)],
+    ...['--dns', addressAt(subnet, PROXY_OFFSET), '--dns-search', '.'],
+    // Make lookups fail fast.
+    ...['--dns-option', 'timeout:1', '--dns-option', 'attempts:1'],
+    ...(hasIPv6 ? noIPv6 : []),
+  ]
+}
+
+/**
  * An init process starts the command, because the kernel drops unhandled signals to the first process of a container. Drops the
- * capabilities to spoof addresses or change routes. The name server is the proxy's address, where nothing answers: docker's own
- * forwards queries to the world even from an internal network.
+ * capabilities to spoof addresses or change routes.
  */
 export function workloadArgs(run: Run, subnet: Subnet, workload: Workload): string[] {
-  const { image, command, isTerminal, hasIPv6, seccompPath } = workload
+  const { image, command, isTerminal, seccompPath } = workload
   const [program = '', ...rest] = command
-  const noIPv6 = ['all', 'default'].flatMap((name) => ['--sysctl', `net.ipv6.conf.${name}.disable_ipv6=1`])
+  const network = run.hasHolder
+    ? ['--network', `container:${componentName(run, 'holder')}`]
+    : privateNetworkArgs(run, subnet, workload)
   return [
     ...createArgs(run, 'workload'),
     '--init',
     ...['--interactive', ...(isTerminal ? ['--tty'] : [])],
     ...(hasOwnHosts(run) ? ['--no-hosts', '--hostname', HOSTNAME] : []),
     ...(seccompPath === undefined ? [] : ['--security-opt', `seccomp=${seccompPath}`]),
-    ...['--network', componentName(run, 'net'), '--ip', workloadAddress(subnet)],
-    ...['--dns', addressAt(subnet, PROXY_OFFSET), '--dns-search', '.'],
-    // Make lookups fail fast.
-    ...['--dns-option', 'timeout:1', '--dns-option', 'attempts:1'],
+    ...network,
     ...['NET_RAW', 'NET_ADMIN', 'MKNOD'].flatMap((name) => ['--cap-drop', name]),
-    ...(hasIPv6 ? noIPv6 : []),
     ...Object.entries(proxyVariables(subnet)).flatMap(([name, value]) => ['--env', `${name}=${value}`]),
     ...[`--entrypoint=${program}`, image, ...rest],
   ]

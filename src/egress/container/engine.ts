@@ -38,6 +38,16 @@ export async function findEngine(): Promise<ContainerEngine> {
   return refuse('unavailable', 'run needs docker or podman: install one and put it on the PATH')
 }
 
+const FIRST_WITHOUT_ROUTE = 25
+
+/** Docker before 25 gives containers of an internal network a default route, to a gateway that does not answer. */
+export async function addsDefaultRoute(engine: ContainerEngine): Promise<boolean> {
+  if (engine.kind === 'podman') return false
+  const version = await runEngine(engine, ['version', '--format', '{{.Server.Version}}'])
+  // A version that is not a number may be anything.
+  return !(Number.parseInt(version, 10) >= FIRST_WITHOUT_ROUTE)
+}
+
 /** Returns stdout. A failed call is refused with the last line of its output. */
 export async function runEngine(
   engine: ContainerEngine,

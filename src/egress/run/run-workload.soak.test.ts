@@ -13,7 +13,7 @@ const ALLOW = ['--allow', 'example.com,pypi.org']
 /** A call in short: its words and its component. */
 function brief(call: readonly string[]): string {
   const name = call[0] === 'create' ? call[2] : call.findLast((arg) => arg.startsWith('egress-proxy-'))
-  const part = /-(net|proxy|workload)(?::\/.*)?$/.exec(name ?? '')?.[1]
+  const part = /-(net|holder|proxy|workload)(?::\/.*)?$/.exec(name ?? '')?.[1]
   const words = call.slice(0, call[0] === 'network' || call[1] === 'inspect' ? 2 : 1)
   return [...words, ...(part ? [part] : [])].join(' ')
 }
@@ -81,6 +81,7 @@ suite('engine calls of egress-proxy run', () => {
   test('puts the workload on the private network only, without raw packets, routes or IPv6', () => {
     const workload = find(docker, 'create workload')
     assert.equal(valuesOf(workload, '--network').length, 1)
+    assert.ok(!docker.calls().some((call) => brief(call) === 'create holder'), 'this docker adds no default route')
     assert.match(valuesOf(workload, '--network')[0] ?? '', /^egress-proxy-.*-net$/)
     assert.deepEqual(valuesOf(workload, '--ip'), ['10.88.0.3'])
     assert.deepEqual(valuesOf(workload, '--cap-drop'), ['NET_RAW', 'NET_ADMIN', 'MKNOD'])
@@ -347,6 +348,42 @@ suite('egress-proxy run before anything is created', { concurrency: 3 }, () => {
 })
 
 suite('the engine and the subnet of a run', { concurrency: 3 }, () => {
+  test('removes the default route that docker before 25 adds, before the workload starts', async (t) => {
+    const docker = fakeDocker(t)
+    const { code } = await docker.run([...ALLOW, '--', 'true'], { SERVER: '20.10.24+dfsg1', CODE: '3' }).ended
+    assert.equal(code, 3)
+    const made = docker.calls().map(brief)
+    const [created, started] = ['create', 'start'].map((word) => made.filter((call) => call.startsWith(`${word} `)))
+    assert.deepEqual(created, ['create holder', 'create workload', 'create proxy'])
+    assert.deepEqual(
+      [started?.toSorted(), started?.at(-1)],
+      [['start holder', 'start proxy', 'start workload'], 'start workload'],
+    )
+    const [holder, workload] = [find(docker, 'create holder'), find(docker, 'create workload')]
+    assert.deepEqual([valuesOf(holder, '--cap-drop'), valuesOf(holder, '--cap-add')], [['ALL'], ['NET_ADMIN']])
+    assert.deepEqual([valuesOf(holder, '--ip'), valuesOf(holder, '--dns')], [['10.88.0.3'], ['10.88.0.2']])
+    assert.ok(holder.includes('egress-proxy:latest'))
+    assert.deepEqual(valuesOf(workload, '--network'), [`container:${holder[2]}`])
+    assert.deepEqual(valuesOf(workload, '--cap-drop'), ['NET_RAW', 'NET_ADMIN', 'MKNOD'])
+    // The engine refuses these for a network of another container.
+    for (const flag of ['--ip', '--dns', '--sysctl']) assert.deepEqual(valuesOf(workload, flag), [])
+    assert.deepEqual(docker.left(), [])
+  })
+
+  test('runs nothing if the default route cannot be removed, or other networks are added', async (t) => {
+    for (const [settings, sentence] of [
+      [{ ROUTED: 'yes' }, /^egress-proxy: the private network did not start: the default route .* cannot be removed$/m],
+      [{ NETWORKS: 'bridge egress-proxy-x-net' }, /other networks too: bridge/],
+    ] as const) {
+      const docker = fakeDocker(t)
+      const ended = await docker.run([...ALLOW, '--', 'true'], { SERVER: '24.0.7', ...settings }).ended
+      assert.equal(ended.code, 125)
+      assert.match(ended.stderr, sentence)
+      assert.deepEqual(docker.left(), [])
+      assert.ok(!docker.calls().some((call) => brief(call) === 'start workload'))
+    }
+  })
+
   test('uses podman without docker, with its own options', async (t) => {
     const docker = fakeDocker(t, ['podman'])
     assert.equal((await docker.run([...ALLOW, '--', 'true'], { VERSION: 'podman version 4.3.1' }).ended).code, 0)

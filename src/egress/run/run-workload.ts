@@ -9,11 +9,12 @@ import { Refusal } from '../../lib/refusal.ts'
 import { readSettings } from '../../lib/settings.ts'
 import type { EgressIo } from '../cli/command.ts'
 import { CommandNotRunnableError, checkCommandRunnable } from '../container/command-check.ts'
-import { findEngine, runEngine } from '../container/engine.ts'
+import { addsDefaultRoute, findEngine, runEngine } from '../container/engine.ts'
 import {
   componentName,
   connectArgs,
   hasOwnHosts,
+  holderArgs,
   hostsArchive,
   proxyArgs,
   type Run,
@@ -27,6 +28,7 @@ import { writeSeccompProfile } from '../container/seccomp.ts'
 import type { Subnet } from '../container/subnet.ts'
 import { readRegistration } from '../policy/registration.ts'
 import { type CleanupWatcher, startCleanupWatcher } from './cleanup-watcher.ts'
+import { startComponent } from './component-start.ts'
 import { Interrupted, Interrupts } from './interrupts.ts'
 import { makeNetwork } from './network.ts'
 import { type ProxyContainer, startProxyContainer } from './proxy-container.ts'
@@ -104,6 +106,7 @@ async function runParts(
     image: settings.EGRESS_IMAGE,
     network: settings.EGRESS_NETWORK,
     denyPrivate: options.denyPrivate,
+    hasHolder: await addsDefaultRoute(engine),
   }
   // Remains of earlier runs; if they cannot be removed, the run starts anyway.
   const swept = removeOrphanedRuns(engine).catch(() => undefined)
@@ -143,6 +146,10 @@ async function setUp(run: Run, context: SetupContext): Promise<ProxyContainer> {
   const subnet = await makeNetwork(run, settings.EGRESS_SUBNET, watch)
   teardown.push(() => removeNetwork(engine, componentName(run, 'net')))
   interrupts.check()
+  if (run.hasHolder) {
+    await runEngine(engine, holderArgs(run, subnet, workload), { hold })
+    teardown.push(() => removeContainer(engine, componentName(run, 'holder')))
+  }
   await makeWorkload(run, subnet, context)
   teardown.push(() => removeContainer(engine, componentName(run, 'workload')))
   await checkSingleNetwork(run)
@@ -157,7 +164,10 @@ async function setUp(run: Run, context: SetupContext): Promise<ProxyContainer> {
   const seed = { id: options.id ?? DEFAULT_ID, allowlist: options.allow, secret: randomBytes(32).toString('hex') }
   await runEngine(engine, ['cp', '-', `${componentName(run, 'proxy')}:/`], { input: seedArchive(run, subnet, seed) })
   interrupts.check()
-  const proxy = await startProxyContainer(run)
+  const [proxy] = await Promise.all([
+    startProxyContainer(run),
+    run.hasHolder ? startComponent(run, 'holder', { label: 'the private network' }) : undefined,
+  ])
   interrupts.check()
   return proxy
 }

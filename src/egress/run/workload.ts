@@ -21,8 +21,9 @@ const START_FAILED = 125
 
 /** Only on our network: the engine's configuration may add others. */
 export async function checkSingleNetwork(run: Run): Promise<void> {
+  const part = run.hasHolder ? 'holder' : 'workload'
   const format = ['--format', '{{range $name, $_ := .NetworkSettings.Networks}}{{$name}} {{end}}']
-  const output = await runEngine(run.engine, ['container', 'inspect', ...format, componentName(run, 'workload')])
+  const output = await runEngine(run.engine, ['container', 'inspect', ...format, componentName(run, part)])
   if (output === componentName(run, 'net')) return
   refuse('unavailable', `${run.engine.command} attached the workload to other networks too: ${output || 'none'}`)
 }
