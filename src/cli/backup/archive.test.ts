@@ -14,7 +14,7 @@ import {
 
 const HEADER = makeArchiveHeader({
   ...{ svc: '1', instance: 'demo', created_at: '2026-01-01T00:00:00.000Z', engine: 'sqlite', has_keys: false },
-  ...{ left_out: [], steps: [], tables: [], counters: {} },
+  ...{ left_out: [], missing_workspaces: [], steps: [], tables: [], counters: {} },
 })
 
 async function pack(...entries: ArchiveEntry[]): Promise<Buffer> {

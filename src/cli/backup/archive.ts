@@ -30,6 +30,8 @@ const Header = z.object({
   has_keys: z.boolean(),
   /** Secret settings that the backup does not contain. */
   left_out: z.array(z.string()),
+  /** Folders whose workspaces were not in this data directory. Archives of earlier versions do not say it. */
+  missing_workspaces: z.array(z.string()).default([]),
   steps: z.array(z.tuple([z.string(), z.int()])),
   tables: z.array(z.object({ name: z.string(), columns: z.array(z.string()) })),
   counters: z.record(z.string(), z.int()),

@@ -91,6 +91,29 @@ onEveryEngine('a backup', (engine) => {
     assert.deepEqual(fs.readdirSync(copy.dir), ['svc_demo'])
   })
 
+  test('without the workspaces of another machine says so: in its output, exit code and header, and when it is restored', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    for (const folder of ['here', 'there', 'there/too']) await cli.ok(`group demo add sandbox:${folder} ${folder}`)
+    // The other machine has it.
+    fs.rmSync(join(cli.root, 'groups', 'there'), { recursive: true })
+    const [file, missing] = [join(tempDir(t), 'b'), ['there', 'there/too']]
+    const made = await cli.run(['backup', 'demo', file, '--with-keys', '--json'])
+    assert.equal(made.code, 1)
+    assert.deepEqual(JSON.parse(made.stdout).missing_workspaces, missing)
+    assert.match(made.stderr, /not complete: the workspaces of there, there\/too are not in this data directory/)
+    assert.match(
+      zstdDecompressSync(fs.readFileSync(file)).toString('latin1'),
+      /"missing_workspaces":\["there","there\/too"\]/,
+    )
+    assert.equal(fs.existsSync(join(cli.root, 'store', 'last-backup')), false)
+    const [store, copy] = [await emptyStore(t, engine), testCli(t)]
+    const flags = 'url' in store ? ['--database', store.url] : []
+    const restored = await copy.run(['restore', file, 'demo', ...flags, '--json'])
+    assert.equal(restored.code, 0, restored.stderr)
+    assert.deepEqual(JSON.parse(restored.stdout).missing_workspaces, missing)
+    assert.match(restored.stderr, /the workspaces of there, there\/too are not in the backup: messages wait until/)
+  })
+
   test('of one engine can be restored to the other', async (t) => {
     const cli = await demoCliOn(t, engine)
     await fillInstance(cli)
@@ -495,7 +518,7 @@ suite('svc restore', () => {
 async function makeArchive(entries: readonly ArchiveEntry[], header: object = {}): Promise<Buffer> {
   const about = makeArchiveHeader({
     ...{ svc: '1', instance: 'x', created_at: '2026-01-01T00:00:00.000Z', engine: 'sqlite', has_keys: false },
-    ...{ left_out: [], steps: [], tables: [], counters: {} },
+    ...{ left_out: [], missing_workspaces: [], steps: [], tables: [], counters: {} },
   })
   const chunks: Uint8Array[] = []
   const all = (async function* () {

@@ -25,20 +25,42 @@ export const backupCommands = [
       const nowMs = svc.io.clock.now()
       const options = { file, output, hasKeys: withKeys, isForced: force, nowMs, onProgress: progress.show }
       const result = await backup(configured, options).finally(progress.end)
-      await recordBackup(configured.layout, nowMs)
+      const { missingWorkspaces } = result
+      if (missingWorkspaces.length === 0) await recordBackup(configured.layout, nowMs)
       const { stderr, environment } = svc.io
       const { json } = svc.print
       // If the archive goes to stdout, the result goes to stderr.
       const print = output ? printer({ stdout: stderr, stderr, plain: isPlainText(environment), json }) : svc.print
       const { engine, rows, files, bytes, leftOut, notes } = result
       for (const note of notes) print.warn(note)
+      if (missingWorkspaces.length > 0)
+        print.warn(
+          `the backup is not complete: ${describeFolders(missingWorkspaces)} not in this data directory; copy groups/<folder>/ from the machines that have them`,
+        )
       print.record(
         { file, bytes, store: `${rows} rows of ${engine}`, files, keys: describeKeys(result) },
-        { instance, file, bytes, engine, rows, files, has_keys: withKeys, left_out: leftOut, notes },
+        {
+          instance,
+          file,
+          bytes,
+          engine,
+          rows,
+          files,
+          has_keys: withKeys,
+          left_out: leftOut,
+          missing_workspaces: missingWorkspaces,
+          notes,
+        },
       )
+      return missingWorkspaces.length === 0 ? 0 : 1
     },
   }),
 ]
+
+/** For a sentence that ends with what is wrong with the workspaces. */
+function describeFolders(folders: readonly string[]): string {
+  return folders.length === 1 ? `the workspace of ${folders[0]} is` : `the workspaces of ${folders.join(', ')} are`
+}
 
 /** The archive is complete, whether or not its time can be noted. */
 async function recordBackup({ lastBackup }: Layout, nowMs: number): Promise<void> {
@@ -91,11 +113,15 @@ function showRestored(
   instance: string,
   { header, root, engine, rows, files, missing }: Awaited<ReturnType<typeof import('../backup/restore.ts').restore>>,
 ): void {
-  const { instance: of, created_at } = header
+  const { instance: of, created_at, missing_workspaces } = header
   print.record(
     { instance, root, backup: `of ${of}, ${created_at}`, store: `${rows} rows into ${engine}`, files },
-    { instance, root, of, created_at, engine, rows, files, missing },
+    { instance, root, of, created_at, engine, rows, files, missing, missing_workspaces },
   )
   if (missing.length > 0) print.warn(`left out of the backup; add them to ${root}/.env: ${missing.join(', ')}`)
+  if (missing_workspaces.length > 0)
+    print.warn(
+      `${describeFolders(missing_workspaces)} not in the backup: messages wait until you copy them from the machines that have them to ${root}/groups/`,
+    )
   if (!print.json) print.say(`next: svc doctor ${instance}, then svc serve ${instance}`)
 }
