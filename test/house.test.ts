@@ -80,6 +80,7 @@ const MAY_WRITE_FILES: Record<string, string> = {
   'src/lib/files/atomic-file.ts': '.env, manifests and egress state',
   'src/core/delivery/staged-files.ts': 'copies of files to send, in <data>/outbox',
   'src/store/sqlite/store-file.ts': 'the store',
+  'src/store/sqlite/loss-watch.ts': 'notes beside the store how far it is',
   'src/store/sqlite/wal-sync.ts': 'syncs the log of the store',
   'src/store/sqlite/snapshot.ts': 'the private copy of the store for a backup',
   'src/store/sqlite/load.ts': 'the store that a restore writes',

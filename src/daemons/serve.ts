@@ -26,6 +26,7 @@ import {
   openRunnerProcess,
   shareWriteLock,
 } from './process/runner-process.ts'
+import { warnAboutSecrets, watchForLosses } from './process/start-warnings.ts'
 import { storeHealthCheck } from './process/store-health.ts'
 import { SuspectHandling } from './process/suspect-handling.ts'
 import { withTracing } from './process/tracing.ts'
@@ -68,6 +69,8 @@ export async function serve(given: ServeOptions): Promise<RunningInstance> {
   try {
     if (given.host.layout) await securePrivateDirectories(given.host.layout)
     const options = { ...given, host: await withTracing({ ...given, daemons: selectDaemons(given.daemons) }, opened) }
+    opened.defer(await watchForLosses(options.host, options.log))
+    await warnAboutSecrets(options.host, options.log)
     const running = await openDaemons(options, opened, stop.signal)
     const listeners = await listen(running, options)
     // Aborts running searches, so that their requests do not delay the listeners.

@@ -85,6 +85,16 @@ export interface WriteLock {
   giveWay(): void
 }
 
+/** Notices that commits are missing which were on the disk before. */
+export interface LossWatch {
+  /** What was lost, a sentence for each time. Changes nothing. */
+  find(): Promise<readonly string[]>
+  /** Notes what is missing now, then how far the store is while there are commits. Returns a function that stops it. */
+  start(now: number): Promise<() => Promise<void>>
+  /** For an operator who knows of the losses. Also works when the engine is closed. */
+  forget(): Promise<void>
+}
+
 export interface Engine {
   readonly dialect: Dialect
   /** Runs `work` on a read-only snapshot; never waits for a writer. */
@@ -100,6 +110,8 @@ export interface Engine {
   readonly failed: Promise<unknown>
   /** Only where processes wait for each other's transactions. */
   readonly writeLock?: WriteLock
+  /** Only where the store is a file, whose log can be lost without an error. */
+  readonly lossWatch?: LossWatch
   /** Copies the whole store next to it and returns the path. Only where the store is a file. */
   copy?(label: string): Promise<string>
   /** Waits for running operations and refuses new ones. */

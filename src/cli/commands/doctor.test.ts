@@ -3,6 +3,7 @@ import { chmodSync, chownSync, mkdirSync, readdirSync, readFileSync, rmSync, sta
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { suite, test } from 'node:test'
+import { crc32 } from 'node:zlib'
 import { chatEndpoint, replyError, replyWhole } from '../../../test/support/chat-endpoint.ts'
 import { type Cli, demoCli, demoCliOn, testCli } from '../../../test/support/cli.ts'
 import { fakeClock } from '../../../test/support/clock.ts'
@@ -470,6 +471,20 @@ suite('svc doctor finds', () => {
       /unknown key WEB_HOTS; did you mean WEB_HOST/,
     )
   })
+})
+
+test('svc doctor finds rows that a lost log had, and --fix forgets the loss', async (t) => {
+  const cli = await demoCli(t)
+  const json = JSON.stringify({ messages: 30 })
+  writeFileSync(join(cli.root, 'store/svc.db-mark'), `${crc32(json).toString(16).padStart(8, '0')} ${json}`)
+  const { code, wrong } = await runDoctor(cli)
+  assert.equal(code, 1)
+  assert.deepEqual(
+    wrong.map(({ check, detail }) => [check, detail]),
+    [['lost rows', 'messages ends at number 0, but had reached 30']],
+  )
+  assert.match(await cli.ok('doctor demo --fix --yes'), /fixed: forget that rows were lost/)
+  assert.match(await cli.ok('doctor demo'), /lost rows: no commit is missing that was on the disk/)
 })
 
 test('svc doctor changes nothing, and uses colours only on a terminal without NO_COLOR', async (t) => {

@@ -3,6 +3,7 @@
 import { access, constants, stat } from 'node:fs/promises'
 import { checkAgents } from '../../daemons/doctor/agent-check.ts'
 import { type DoctorFinding, makeFinding, runCheck } from '../../daemons/doctor/findings.ts'
+import { checkLosses } from '../../daemons/doctor/loss-check.ts'
 import { checkProcesses } from '../../daemons/doctor/process-check.ts'
 import { checkStoreContents, readStoreContents } from '../../daemons/doctor/store-checks.ts'
 import { servingProcesses } from '../../daemons/process/presence.ts'
@@ -191,8 +192,9 @@ async function runStoreChecks(configured: ConfiguredInstance, nowMs: number): Pr
   )
   if (!engine) return findings
   try {
-    if (!hasFault(findings)) findings.push(...(await runRowChecks(engine, configured, nowMs)))
-    return findings
+    if (hasFault(findings)) return findings
+    const losses = await checkLosses(engine, configured.name)
+    return [...findings, ...losses, ...(await runRowChecks(engine, configured, nowMs))]
   } finally {
     await engine.close()
   }

@@ -17,6 +17,8 @@ interface Key {
 }
 
 export interface Keyring {
+  /** False without SECRETS_KEY. */
+  readonly hasKey: boolean
   /** `context` names the row (scope, owner, key): sealed bytes do not open under another context. */
   seal(plain: Uint8Array | string, context: string): Uint8Array
   open(sealed: Uint8Array, context: string): Buffer
@@ -30,6 +32,7 @@ export function openKeyring(secretsKey: string | undefined, random: Random = sys
   const keys = entries.map(toKey)
   const firstKey = () => keys[0] ?? refuseKeyless()
   return {
+    hasKey: keys.length > 0,
     seal(plain, context) {
       const { id, secret } = firstKey()
       const nonce = random.bytes(NONCE_BYTES)

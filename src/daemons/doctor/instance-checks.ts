@@ -13,6 +13,7 @@ import { listSettingsInForce } from '../settings-in-force.ts'
 import { type AdapterState, checkAdapters } from './adapter-check.ts'
 import { checkAgents } from './agent-check.ts'
 import { asNote, type DoctorFinding, makeFinding, runCheck } from './findings.ts'
+import { checkLosses } from './loss-check.ts'
 import { checkModels, checkPrices } from './model-checks.ts'
 import { checkProcesses } from './process-check.ts'
 import { checkStoreContents, readStoreContents } from './store-checks.ts'
@@ -52,6 +53,7 @@ function checksOf(options: InstanceCheckOptions): readonly Check[] {
   const { layout, instance, engine, clock } = host
   return [
     ['store', one('store', () => checkHealth(health))],
+    ['lost rows', () => checkLosses(engine, instance)],
     ['processes', async () => checkProcesses(options.processes)],
     ['settings', one('settings', async () => checkSettings(sources, current))],
     [

@@ -12,7 +12,6 @@ import { worldUsers } from '../../core/groups/world-users.ts'
 import { groupDirs, type Layout } from '../../core/layout.ts'
 import { proxydRoutes } from '../../core/links/proxyd-routes.ts'
 import { isReservedFromFolders, isReservedFromRoutes } from '../../core/links/reserved-paths.ts'
-import { verifyContext } from '../../core/links/route-tokens.ts'
 import { findNearlyFull, QUOTA_SETTINGS, type StorageQuotas } from '../../core/links/storage-use.ts'
 import { webRoutes } from '../../core/links/web-routes.ts'
 import { findHeldRemoval, type RetentionTimes } from '../../core/messages/retention-clock.ts'
@@ -21,17 +20,16 @@ import { findRouteOverlaps, type RouteOverlaps } from '../../core/routing/route-
 import { parseRouteTarget, routes } from '../../core/routing/routes.ts'
 import { listSlotsAhead } from '../../core/schedule/slot-correction.ts'
 import { scheduledTasks } from '../../core/schedule/tasks.ts'
-import { type Keyring, openKeyring } from '../../core/secrets/keyring.ts'
-import { secretContext } from '../../core/secrets/secrets.ts'
+import { openKeyring } from '../../core/secrets/keyring.ts'
+import { findUnreadable, listSealedRows, type SealedRow } from '../../core/secrets/sealed-rows.ts'
 import { listPostponedTurns } from '../../core/turns/attention.ts'
 import { timestamp } from '../../lib/clock.ts'
 import { Directory } from '../../lib/files/directory.ts'
 import { chownTree } from '../../lib/files/directory-tree.ts'
-import { Refusal } from '../../lib/refusal.ts'
 import { audit } from '../../registry/audit.ts'
-import { secretsResource } from '../../resources/secrets.ts'
 import type { Tx } from '../../store/engine.ts'
-import { bytes, integer, optional, query, text } from '../../store/statement.ts'
+import { integer, optional, query, text } from '../../store/statement.ts'
+import { NO_SECRETS_KEY } from '../process/start-warnings.ts'
 import { asNote, type DoctorFinding, makeFinding } from './findings.ts'
 
 interface StoreContents {
@@ -50,9 +48,7 @@ interface StoreContents {
   readonly orphanedTasks: readonly { readonly id: string; readonly owner: string }[]
   /** Recurring tasks that run later than their schedule says. */
   readonly slotsAhead: Awaited<ReturnType<typeof listSlotsAhead>>
-  readonly secrets: Awaited<ReturnType<typeof secretsResource.table.list>>
-  /** Links that accept only signed requests. */
-  readonly signedLinks: Awaited<ReturnType<typeof readSignedLinks>>
+  readonly sealedRows: readonly SealedRow[]
   /** Chats of links and folders whose storage is full or nearly full. */
   readonly nearlyFull: Awaited<ReturnType<typeof findNearlyFull>>
   readonly leftovers: Awaited<ReturnType<typeof findOrphanedReferences>>
@@ -98,8 +94,7 @@ export async function readStoreContents(tx: Tx, options: ReadOptions): Promise<S
     taskCount: await scheduledTasks.count(tx),
     orphanedTasks: await listOrphanedTasks(tx),
     slotsAhead: await listSlotsAhead(tx, nowMs, timeZone),
-    secrets: await secretsResource.table.list(tx),
-    signedLinks: await readSignedLinks(tx),
+    sealedRows: await listSealedRows(tx),
     nearlyFull: await findNearlyFull(tx, quotas, NEARLY_FULL),
     leftovers: await findOrphanedReferences(tx),
     unfinishedCounts: await countUnfinished(tx),
@@ -145,15 +140,6 @@ async function countUnfinished(tx: Tx): Promise<ReadonlyMap<string, number>> {
        union all select folder, message_count as count from turns where state <> 'done') as each_one group by folder`,
   )
   return new Map(rows.map(({ folder, open }) => [folder, open]))
-}
-
-async function readSignedLinks(tx: Tx) {
-  const rows = await query(
-    tx,
-    { jid: text, token_hash: bytes, verify_secret: optional(bytes) },
-    'select jid, token_hash, verify_secret from route_tokens where verify is not null',
-  )
-  return rows.map(({ jid, token_hash, verify_secret: secret = new Uint8Array() }) => ({ jid, token_hash, secret }))
 }
 
 export async function checkStoreContents(contents: StoreContents): Promise<DoctorFinding[]> {
@@ -379,38 +365,14 @@ async function isDirectory(path: string): Promise<boolean> {
   )
 }
 
-function checkSecrets({ secrets, signedLinks, secretsKey, instance }: StoreContents): DoctorFinding {
-  const keyring = openKeyring(secretsKey)
-  const count = secrets.length + signedLinks.length
-  if (secretsKey === undefined && count === 0)
-    return {
-      check: 'secrets',
-      status: 'note',
-      detail: 'SECRETS_KEY is not set: secrets cannot be stored and bearers cannot be issued',
-    }
-  const faults = [
-    ...secrets.flatMap(({ scope_kind, owner, key, value }) =>
-      openFault(keyring, value, secretContext({ scope_kind, owner, key })).map(
-        (fault) => `${key} of ${scope_kind} ${owner}: ${fault}`,
-      ),
-    ),
-    ...signedLinks.flatMap(({ jid, token_hash, secret }) =>
-      openFault(keyring, secret, verifyContext(token_hash)).map((fault) => `signing secret of ${jid}: ${fault}`),
-    ),
-  ]
-  const again = secrets.length > 0 ? `svc secret ${instance} set …` : `svc token ${instance} issue webhook …`
+function checkSecrets({ sealedRows, secretsKey, instance }: StoreContents): DoctorFinding {
+  const count = sealedRows.length
+  if (secretsKey === undefined && count === 0) return { check: 'secrets', status: 'note', detail: NO_SECRETS_KEY }
+  const faults = findUnreadable(sealedRows, openKeyring(secretsKey))
+  const hasSecrets = sealedRows.some(({ kind }) => kind === 'secret')
+  const again = hasSecrets ? `svc secret ${instance} set …` : `svc token ${instance} issue webhook …`
   const next = `add the former key to SECRETS_KEY after a comma, or set them again: ${again}`
   return makeFinding('secrets', faults, `all can be decrypted (${count})`, next)
-}
-
-function openFault(keyring: Keyring, sealed: Uint8Array, context: string): string[] {
-  try {
-    keyring.open(sealed, context)
-    return []
-  } catch (error) {
-    if (!(error instanceof Refusal)) throw error
-    return [error.message]
-  }
 }
 
 /** Full storage refuses messages and is a fault; nearly full storage is a note. */

@@ -35,11 +35,15 @@ export const TASKS_OVERDUE = defineGauge('svc_tasks_overdue', 'Active tasks that
 export const SESSIONS_ACTIVE = defineGauge('svc_sessions_active', 'Sessions of people, 1000 if more')
 export const STORE_BYTES = defineGauge('svc_store_bytes', 'Size of the store')
 export const BACKUP_AGE = defineGauge('svc_backup_age_seconds', 'Time since the last complete backup')
+export const STORE_LOSSES = defineGauge(
+  'svc_store_losses',
+  'Times that a SQLite store lacked commits that were on disk',
+)
 export const STORE_FREE_BYTES = defineGauge('svc_store_free_bytes', 'Free space on the disk of a SQLite store')
 
 export const STORE_GAUGES = [
   ...[QUEUE_MESSAGES, QUEUE_OLDEST, CONVERSATIONS_WAITING, TURNS_OPEN, FOLDERS_PAUSED, TASKS_OVERDUE],
-  ...[SESSIONS_ACTIVE, STORE_BYTES, STORE_FREE_BYTES, BACKUP_AGE],
+  ...[SESSIONS_ACTIVE, STORE_BYTES, STORE_FREE_BYTES, STORE_LOSSES, BACKUP_AGE],
 ]
 
 /** Scrapes of several collectors share a reading. */
@@ -68,7 +72,12 @@ async function readGauges(host: InstanceHost): Promise<readonly GaugeReading[]> 
     reading(TASKS_OVERDUE, {}, await countRows(tx, OVERDUE_TASKS, [timestamp(now - OVERDUE_MS)])),
     reading(SESSIONS_ACTIVE, {}, await countRows(tx, ACTIVE_SESSIONS, [timestamp(now)])),
   ]
-  return [...(await host.engine.read(read)), ...(await readSizes(host)), ...(await readBackupAge(host))]
+  return [
+    ...(await host.engine.read(read)),
+    ...(await readSizes(host)),
+    ...(await readBackupAge(host)),
+    ...(await readLosses(host)),
+  ]
 }
 
 interface Queue {
@@ -160,6 +169,11 @@ async function readBackupAge({ layout, clock }: InstanceHost): Promise<GaugeRead
   const mark = await readText(layout.lastBackup, MARK_BYTES_MAX).catch(() => '')
   const time = Date.parse(mark.trim())
   return Number.isNaN(time) ? [] : [reading(BACKUP_AGE, {}, Math.max(0, clock.now() - time) / 1000)]
+}
+
+/** Absent for a database server, which guards its own log. */
+async function readLosses({ engine }: InstanceHost): Promise<GaugeReading[]> {
+  return engine.lossWatch ? [reading(STORE_LOSSES, {}, (await engine.lossWatch.find()).length)] : []
 }
 
 /** A database server reports its size; its disk is not ours to measure. */

@@ -14,6 +14,7 @@ import { openSqliteConnection, type SqliteConnection } from './connection.ts'
 import { DataVersionWatcher } from './data-version-watcher.ts'
 import { sqliteDialect } from './dialect.ts'
 import { translateSqliteError } from './errors.ts'
+import { SqliteLossWatch } from './loss-watch.ts'
 import { copyStore, createStore, requireStore } from './store-file.ts'
 import { WalCheckpointer } from './wal-checkpointer.ts'
 import { WalSync } from './wal-sync.ts'
@@ -58,6 +59,7 @@ class SqliteEngine implements Engine {
     onWait: (listener) => void this.#waitListeners.push(guard(this.#onFault, listener)),
     giveWay: () => this.#writer.giveWay(),
   }
+  readonly lossWatch: SqliteLossWatch
   readonly #busyListeners: (() => void)[] = []
   readonly #waitListeners: ((seconds: number) => void)[] = []
   readonly #path: string
@@ -90,6 +92,7 @@ class SqliteEngine implements Engine {
     this.#probe.makeReadOnly()
     this.#sync = new WalSync(connection.path, { position: () => this.#dataVersion(), sync: options.sync })
     this.#checkpointer = new WalCheckpointer(connection, (error) => this.#fail(error))
+    this.lossWatch = new SqliteLossWatch({ path: connection.path, engine: this, onFault: options.onFault })
     connection.disableCommitSync()
     connection.setCacheSize(CACHE_KIB)
     this.#writer = new Writer(connection, {

@@ -127,6 +127,12 @@ suite('refuses and does not change', () => {
     }
   })
 
+  test('a store whose beginning was overwritten, without claiming that it is truncated', async (t) => {
+    const path = await createFilledStore(t)
+    writeFileSync(path, readFileSync(path).fill(0x5a, 110, 900))
+    assertRefused(path, 'is damaged: it is truncated, or its first pages were overwritten')
+  })
+
   test('a database of another program', (t) => {
     for (const mode of ['delete', 'wal']) {
       const path = join(tempDir(t), 'svc.db')

@@ -14,6 +14,8 @@ import { createDiskFullError, createNotAStoreError, translateSqliteError } from 
 /** "svc" and a format number, in the header of the file. */
 const APPLICATION_ID = 0x73766301
 const CHECK_MS = 5000
+/** Suffixes of the files of loss-watch.ts. */
+export const MARK_SUFFIXES = ['-mark', '-losses'] as const
 /** A message changes little on many pages, and commits write whole pages: small ones write a third of the bytes. */
 const PAGE_BYTES = 1024
 
@@ -28,6 +30,8 @@ export function createStore(path: string): void {
     } finally {
       connection.close()
     }
+    // They belong to a store that had this path before.
+    if (!existsSync(path)) for (const suffix of MARK_SUFFIXES) rmSync(path + suffix, { force: true })
     if (!tryLink(temporary, path) && !existsSync(path)) refuse('unavailable', `the store at ${path} cannot be created`)
   })
 }
@@ -93,18 +97,21 @@ export function requireStore(path: string): void {
   } catch (error) {
     throw translateFileError(path, error)
   }
-  if (isComplete(path)) return
+  if (findDamage(path) === undefined) return
   // The file is shorter than in its header: truncated, or another process is checkpointing the log, which SQLite can tell.
   // Without a log, that process has just finished or there is none.
-  if (existsSync(`${path}-wal`) ? isSound(path) : isComplete(path)) return
-  refuse('unavailable', `the store at ${path} is damaged: it is truncated`, 'restore it from a backup')
+  const hasLog = existsSync(`${path}-wal`)
+  if (hasLog && isSound(path)) return
+  const damage = findDamage(path) ?? (hasLog ? 'its content is not valid' : undefined)
+  if (damage !== undefined)
+    refuse('unavailable', `the store at ${path} is damaged: ${damage}`, 'restore it from a backup')
 }
 
 /**
- * Reads the file as it is: "immutable" takes no lock and creates no other files. `openSync` cannot be used: closing the file
+ * What is wrong with the file, as far as its header tells; undefined if nothing is. Reads the file as it is: "immutable" takes no lock and creates no other files. `openSync` cannot be used: closing the file
  * would drop the locks of other connections in this process.
  */
-function isComplete(path: string): boolean {
+function findDamage(path: string): string | undefined {
   const url = pathToFileURL(path)
   url.search = '?immutable=1'
   const expectedBytes = inspect(path, url, (pragma) => {
@@ -113,7 +120,9 @@ function isComplete(path: string): boolean {
     requireApplicationId(path, pragma('application_id'))
     return pages * Number(pragma('page_size'))
   })
-  return expectedBytes !== undefined && statSync(path).size >= expectedBytes
+  // SQLite reports both alike.
+  if (expectedBytes === undefined) return 'it is truncated, or its first pages were overwritten'
+  return statSync(path).size < expectedBytes ? 'it is truncated' : undefined
 }
 
 function isSound(path: string): boolean {
