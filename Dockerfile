@@ -47,7 +47,7 @@ ENV SVC_DATA_DIR=/data
 # The owner of an instance's files, see AGENT_UID; never root.
 USER 60000:60000
 EXPOSE 8080
-HEALTHCHECK --interval=30s --timeout=5s --start-period=15s \
-  CMD ["node", "-e", "require('http').get('http://127.0.0.1:8080/health', (response) => process.exit(response.statusCode === 200 ? 0 : 1)).on('error', () => process.exit(1))"]
+HEALTHCHECK --interval=30s --timeout=10s --start-period=15s \
+  CMD ["curl", "-fsS", "--noproxy", "*", "-o", "/dev/null", "http://127.0.0.1:8080/health"]
 ENTRYPOINT ["svc"]
 CMD ["help"]

@@ -77,6 +77,19 @@ suite('what pages of the dashboard suggest', () => {
     assert.deepEqual(faults, [])
   })
 
+  test('is for operators: people without a shell see none', async (t) => {
+    const dash = await serveDashboard(t, { daemons: ['proxyd', 'authd', 'dashd'] })
+    const named: string[] = []
+    const views = folderViews.map(({ name }) => folderPath('team', name))
+    const shown = pages.flatMap(({ path, nav }) => (nav === undefined ? [] : [path]))
+    for (const path of [...shown, ...views]) {
+      const response = await dash.admin.get(path)
+      const text = await response.text()
+      if (/(?<![\w/.-])svc [a-z]/.test(text)) named.push(path)
+    }
+    assert.deepEqual(named, [])
+  })
+
   test('is there on every empty list', async (t) => {
     const dash = await serveDashboard(t, { daemons: ['proxyd', 'authd', 'dashd'] })
     const silent: string[] = []

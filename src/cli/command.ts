@@ -16,6 +16,7 @@ import type { SettingSource } from '../lib/settings.ts'
 import type { NamedVerb } from '../registry/resource.ts'
 import type { ProcessLine } from '../supervisor/process-line.ts'
 import type { ConfiguredInstance } from './instance/instance.ts'
+import { type CommandWriter, commandWriter, type TypedProgram, writeCommandsTo } from './output/shown-commands.ts'
 import type { RemoteInstance } from './remote/remote-instance.ts'
 
 /** The process as a command sees it; tests pass their own. */
@@ -35,6 +36,8 @@ export interface SvcIo {
   stopped(): Promise<void>
   /** The channel to its parent; undefined unless the supervisor has started this process. */
   readonly line?: ProcessLine | undefined
+  /** How svc was started, for the commands that it names; absent: as `svc`. */
+  readonly typed?: () => TypedProgram
   /** Calls `log` with an exception that nothing caught, and then exits with `FAULT_EXIT_CODE`. */
   onUncaught?(log: (error: unknown) => void): void
 }
@@ -55,7 +58,10 @@ export interface OpenedInstance extends ConfiguredInstance {
 export interface SvcContext {
   readonly io: SvcIo
   readonly commands: SvcCommands
+  /** Messages on stderr name commands of svc as they can be typed here. */
   readonly print: Printer
+  /** The same for data on stdout. */
+  readonly showCommands: CommandWriter
   /** Reads the settings of the instance and prints their warnings, without opening the store. */
   findInstance(): Promise<ConfiguredInstance>
   /** Opens the store on the first call. It is closed after the command. */
@@ -83,7 +89,10 @@ export function openSvcContext(
   commands: SvcCommands,
   args: { instance?: unknown; json?: unknown },
 ): OpenSvcContext {
-  const print = printer({ ...io, plain: isPlainText(io.environment), json: args.json === true })
+  const { stdout, environment } = io
+  const showCommands = commandWriter(Object.keys(commands), io.typed)
+  const stderr = writeCommandsTo(io.stderr, showCommands)
+  const print = printer({ stdout, stderr, plain: isPlainText(environment), json: args.json === true })
   let opened: Promise<OpenedInstance> | undefined
   let remote: Promise<RemoteInstance | undefined> | undefined
   const findRemote = (): Promise<RemoteInstance | undefined> => {
@@ -124,6 +133,7 @@ export function openSvcContext(
     io,
     commands,
     print,
+    showCommands,
     findInstance,
     open,
     isRemote: async () => (await findRemote()) !== undefined,

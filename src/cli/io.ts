@@ -8,6 +8,7 @@ import { lazy } from '../lib/lazy.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { SvcIo } from './command.ts'
 import { runSvc } from './main.ts'
+import { programHere } from './output/shown-commands.ts'
 
 export async function runProcess(): Promise<void> {
   // Exits at once after an error: after a disk failure, an open store must not be closed.
@@ -29,6 +30,7 @@ async function processIo(): Promise<SvcIo> {
       }),
     ...(isatty(0) ? terminalPrompts() : {}),
     environment: environment(),
+    typed: () => programHere(environment()),
     clock: systemClock,
     stopped: () =>
       new Promise((resolve) => {

@@ -2,6 +2,7 @@
 import { hash } from 'node:crypto'
 import { join, resolve } from 'node:path'
 import { refuse } from '../lib/refusal.ts'
+import { shellQuote } from '../lib/text/shell-quote.ts'
 import { worldOf } from './access/tiers.ts'
 import { type AgentUsers, WORKSPACES } from './agent-user.ts'
 import { folderFault } from './values.ts'
@@ -26,6 +27,11 @@ export interface DataRootVariables {
 
 export function dataRoot({ SVC_DATA_DIR, PREFIX }: DataRootVariables): string {
   return resolve(SVC_DATA_DIR || join(PREFIX || '/srv', 'data'))
+}
+
+/** Before svc in a shell that may lack SVC_DATA_DIR; empty for the default directory. */
+export function dataDirVariable(root: string): string {
+  return root === dataRoot({}) ? '' : `SVC_DATA_DIR=${shellQuote(root)} `
 }
 
 export function dataDir(name: string, variables: DataRootVariables): string {

@@ -61,6 +61,11 @@ export const INSTANCE_SETTINGS = {
       'encrypts secrets; for rotation a comma-separated list: the first key encrypts, all decrypt',
     ),
     DATABASE_URL: setting(UrlSetting, undefined, 'PostgreSQL database to use instead of the SQLite file'),
+    SVC_COMMAND: setting(
+      TextSetting,
+      undefined,
+      'what operators type for svc, in commands on pages and in chats; by default the way in which svc was started',
+    ),
     SETTINGS_FIXED: setting(TextSetting, '', 'comma-separated names of settings that cannot be set in the store'),
   }),
   TZ: setting(EnvValue, undefined, 'time zone of schedules; UTC by default'),

@@ -52,12 +52,18 @@ export async function findCompose(): Promise<ComposeCommand> {
 }
 
 /** Refuses if the engine does not run or this user may not use it. */
-export async function mustReachEngine({ engine }: ComposeCommand): Promise<void> {
+export async function mustReachEngine({ engine, words }: ComposeCommand): Promise<void> {
   const args = engine.kind === 'podman' ? ['info'] : ['version', '--format', '{{.Server.Version}}']
   try {
     await runEngine(engine, args)
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
+    if (error.code === 'not_found')
+      refuse(
+        'unavailable',
+        `${words.join(' ')} is on the PATH, but ${engine.command}, which it needs, is not`,
+        `install it: apt install ${engine.kind === 'podman' ? 'podman' : 'docker.io'}`,
+      )
     if (/permission denied/i.test(error.message))
       refuse(
         'forbidden',

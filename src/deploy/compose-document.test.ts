@@ -22,6 +22,7 @@ function input(changes: Partial<ComposeInput> = {}): ComposeInput {
     user: { uid: 60_000, gid: 60_001 },
     envFiles: envFiles as ComposeInput['envFiles'],
     stateFile: '/srv/data/svc_demo/env/egress-0.json',
+    egressConfig: '/srv/data/svc_demo/env/egress-admin-0.txt',
     published: { proxyd: '0.0.0.0:80', routd: '127.0.0.1:81' },
     hasOutsideDatabase: false,
     engineSocket: { path: '/run/engine.sock', gid: 999 },

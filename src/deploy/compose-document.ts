@@ -1,4 +1,5 @@
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
+import { dataDirVariable } from '../core/layout.ts'
 import { DAEMON_NAMES, type DaemonName } from '../daemons/settings.ts'
 import { NETWORK_NAMES, type NetworkName, pairedAddress } from './container-networks.ts'
 import {
@@ -17,6 +18,7 @@ import { stampText } from './stamped-file.ts'
 const EGRESS_PORT = 3128
 const EGRESS_ADMIN_PORT = 3129
 const EGRESS_STATE = '/run/egress/state.json'
+const EGRESS_CONFIG = '/etc/egress-proxy.toml'
 
 export interface ComposeInput extends ContainerSite {
   readonly user: { readonly uid: number; readonly gid: number }
@@ -24,6 +26,8 @@ export interface ComposeInput extends ContainerSite {
   readonly envFiles: Readonly<Record<DaemonName, string>>
   /** Of egress-proxy. */
   readonly stateFile: string
+  /** Its configuration file, with the secret of its admin listener. */
+  readonly egressConfig: string
   /** As compose publishes them: `127.0.0.1:8080`. */
   readonly published: { readonly proxyd: string; readonly routd: string }
   readonly postgres?: { readonly image: string; readonly passwordFile: string } | undefined
@@ -132,11 +136,10 @@ const bind = (source: string, target: string, isReadOnly: boolean) => ({
   ...(isReadOnly ? { read_only: true } : {}),
 })
 
-/** By address: `localhost` may mean ::1. */
+/** By address: `localhost` may mean ::1. With curl, because on a busy machine a Node in each container starts too slowly. */
 function healthCheck(port: number): object {
-  const url = `http://127.0.0.1:${port}/health`
-  const script = `fetch('${url}').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))`
-  return { test: ['CMD', 'node', '-e', script], interval: '15s', timeout: '5s', retries: 3, start_period: '30s' }
+  const test = ['CMD', 'curl', '-fsS', '--noproxy', '*', '-o', '/dev/null', `http://127.0.0.1:${port}/health`]
+  return { test, interval: '15s', timeout: '10s', retries: 3, start_period: '30s' }
 }
 
 function daemonService(daemon: DaemonName, input: ComposeInput): object {
@@ -158,7 +161,12 @@ function daemonService(daemon: DaemonName, input: ComposeInput): object {
     command: ['serve', instance, daemon],
     user: userOf(input),
     ...(socket?.gid === undefined ? {} : { group_add: [String(socket.gid)] }),
-    environment: { SVC_DATA_DIR: CONTAINER_DATA_ROOT, HOME: '/tmp' },
+    // Operators type commands on this machine; a value in .env takes precedence.
+    environment: {
+      SVC_DATA_DIR: CONTAINER_DATA_ROOT,
+      HOME: '/tmp',
+      SVC_COMMAND: `${dataDirVariable(dirname(root))}svc`,
+    },
     ...CONFINED,
     read_only: true,
     tmpfs: ['/tmp'],
@@ -196,7 +204,7 @@ function egressService(input: ComposeInput): object {
     ...CONFINED,
     read_only: true,
     tmpfs: ['/tmp'],
-    volumes: [bind(input.stateFile, EGRESS_STATE, true)],
+    volumes: [bind(input.stateFile, EGRESS_STATE, true), bind(input.egressConfig, EGRESS_CONFIG, true)],
     networks: { packages: { ipv4_address: input.networks.egressProxy }, outbound: {} },
     healthcheck: healthCheck(EGRESS_ADMIN_PORT),
     stop_grace_period: '15s',

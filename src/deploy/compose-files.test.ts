@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
+import { once } from 'node:events'
 import {
   chmodSync,
   existsSync,
@@ -11,15 +12,19 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
+import { createServer } from 'node:http'
 import { dirname, join } from 'node:path'
 import { suite, test } from 'node:test'
 import { promisify } from 'node:util'
 import { parse } from 'yaml'
+import { z } from 'zod'
 import { needs } from '../../test/support/needs.ts'
 import { fillUp, onSmallDisk } from '../../test/support/small-disk.ts'
 import { type CleanupScope, tempDir } from '../../test/support/temp.ts'
 import { layout } from '../core/layout.ts'
+import { readServeSettings } from '../egress/settings/serve-settings.ts'
 import { Refusal } from '../lib/refusal.ts'
+import { sourceOf } from '../lib/settings.ts'
 import { findContainerOwner, type GeneratedCompose, type GenerateOptions, generateCompose } from './compose-files.ts'
 
 const ENTRIES = { SECRETS_KEY: 'a key of the tests', CHANNEL_SECRET: 'shared', WEB_LISTEN: '127.0.0.1:8080' }
@@ -94,6 +99,55 @@ suite('svc generate', () => {
     assert.doesNotMatch(files()['timed.env'] ?? '', /a key of the tests|shared|provider/)
     for (const name of ['store', 'groups', 'chats', 'logs', 'ipc', 'web', 'outbox', 'speech'])
       assert.ok(existsSync(join(root, name)), name)
+  })
+
+  test('tells containers where links lead and how operators start svc on this machine', async (t) => {
+    const { root, compose, generate, files } = site(t)
+    await generate({ WEB_LISTEN: '127.0.0.1:9001', WEB_HOST: 'localhost:8080' })
+    assert.match(files()['dashd.env'] ?? '', /^WEB_HOST='?localhost:9001'?$/m)
+    assert.ok(readFileSync(compose, 'utf8').includes(`SVC_COMMAND: "SVC_DATA_DIR=${dirname(root)} svc"`))
+    await generate({ WEB_HOST: 'chat.example' })
+    assert.match(files()['dashd.env'] ?? '', /^WEB_HOST='?chat\.example'?$/m)
+  })
+
+  test('gives egress-proxy a secret for its admin listener, which accepts it without a warning', async (t) => {
+    const { root, compose, generate, files } = site(t)
+    await generate()
+    const config = files()['egress-admin.txt'] ?? ''
+    const [, secret = ''] = /^secret = "([0-9a-f]{64})"$/m.exec(config) ?? []
+    assert.ok(secret !== '' && !readFileSync(compose, 'utf8').includes(secret))
+    const path = join(root, 'egress-proxy.toml')
+    writeFileSync(path, config, { mode: 0o600 })
+    const { environment } = parse(readFileSync(compose, 'utf8')).services['egress-proxy']
+    const variables = sourceOf('the environment', new Map(Object.entries<string>(environment)))
+    const { settings, warnings } = await readServeSettings({}, { config: path }, variables)
+    assert.deepEqual([settings.secret, warnings], [secret, []])
+  })
+
+  test('probes the health of containers without starting Node', async (t) => {
+    const { compose, generate } = site(t)
+    await generate()
+    const { services } = parse(readFileSync(compose, 'utf8'))
+    for (const [name, { healthcheck }] of Object.entries<{ healthcheck: { test: string[] } }>(services))
+      assert.deepEqual(healthcheck.test.slice(0, 2), ['CMD', 'curl'], name)
+    const server = createServer((request, response) => {
+      response.writeHead(request.url === '/health' ? status : 404).end()
+    })
+    let status = 200
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    t.after(() => void server.close())
+    const { port } = z.object({ port: z.int() }).parse(server.address())
+    const [, program = '', ...args]: string[] = services.webd.healthcheck.test
+    const at = args.map((word) => word.replace(':8080/', `:${port}/`))
+    const probe = (): Promise<number> =>
+      promisify(execFile)(program, at).then(
+        () => 0,
+        ({ code }) => code,
+      )
+    assert.equal(await probe(), 0)
+    status = 503
+    assert.notEqual(await probe(), 0)
   })
 
   test('writes the same again, and after a change only the files that changed', async (t) => {

@@ -4,7 +4,7 @@ import { createHmac } from 'node:crypto'
 import { chown, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Layout } from '../core/layout.ts'
-import { listenAddressOf } from '../daemons/process/listen-addresses.ts'
+import { listenAddressOf, webHostOf } from '../daemons/process/listen-addresses.ts'
 import { readProviderSettings } from '../daemons/provider-settings.ts'
 import { ALL_SETTINGS, CONTAINER_SETTINGS, DAEMON_NAMES, type DaemonName } from '../daemons/settings.ts'
 import { refuseDisk, writeAtomic } from '../lib/files/atomic-file.ts'
@@ -127,7 +127,9 @@ interface FilePlan {
 }
 
 async function planFiles(options: GenerateOptions, source: SettingSource, user: FileOwner): Promise<FilePlan> {
-  const { instance, layout, entries } = options
+  const { instance, layout } = options
+  // Inside a container proxyd listens at another port than the one that is published.
+  const entries = new Map([...options.entries, ['WEB_HOST', webHostOf([source])]])
   const settings = readSettings(CONTAINER_SETTINGS, [source])
   const password = settings.POSTGRES_PASSWORD || undefined
   const site: ContainerSite = {
@@ -171,6 +173,7 @@ async function planFiles(options: GenerateOptions, source: SettingSource, user: 
     user,
     envFiles,
     stateFile: add('egress', 'json', egressState({ networks: site.networks, fragments })),
+    egressConfig: add('egress-admin', 'txt', `[admin]\nsecret = "${keyedHash(entries, 'admin of egress-proxy')}"\n`),
     published: publishedAddresses(source),
     postgres:
       password === undefined
@@ -187,8 +190,12 @@ async function planFiles(options: GenerateOptions, source: SettingSource, user: 
 
 /** Keyed, so that the name in the readable compose file tells nothing about a short secret. */
 function contentHash(entries: ReadonlyMap<string, string>, text: string): string {
+  return keyedHash(entries, text).slice(0, 16)
+}
+
+function keyedHash(entries: ReadonlyMap<string, string>, text: string): string {
   const key = entries.get('SECRETS_KEY') ?? entries.get('CHANNEL_SECRET') ?? ''
-  return createHmac('sha256', key).update(text).digest('hex').slice(0, 16)
+  return createHmac('sha256', key).update(text).digest('hex')
 }
 
 function serviceSettings(

@@ -68,6 +68,7 @@ export const SHARED_KEYS: readonly string[] = [
     'TRUSTED_PROXIES',
     'REST_CALLS_PER_SECOND',
     'SETTINGS_FIXED',
+    'SVC_COMMAND',
   ],
 ]
 

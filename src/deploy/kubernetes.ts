@@ -251,6 +251,12 @@ const ENVIRONMENT: readonly EnvVar[] = [
 
 const dataDirectory = ({ instance }: KubernetesInput): string => `${DATA_ROOT}/svc_${instance}`
 
+/** Operators type commands in the pod with the files. */
+function commandInPod({ instance }: KubernetesInput): string {
+  const name = kubernetesName(instance)
+  return `kubectl -n ${name} exec -it ${name}-${FILES}-0 -c gated -- svc`
+}
+
 function daemonContainer(input: KubernetesInput, pod: PodName, daemon: DaemonName): Container {
   const { instance, image, hasCells } = input
   const http = (path: string): HTTPGetAction => ({ path, port: daemon })
@@ -261,6 +267,7 @@ function daemonContainer(input: KubernetesInput, pod: PodName, daemon: DaemonNam
     args: ['serve', instance, daemon],
     env: [
       ...ENVIRONMENT,
+      { name: 'SVC_COMMAND', value: commandInPod(input) },
       { name: `${daemon.toUpperCase()}_LISTEN`, value: `0.0.0.0:${portOf(daemon)}` },
       ...DAEMON_NEEDS[daemon].peers.map(
         (peer): EnvVar => ({

@@ -23,7 +23,10 @@ async function runCommand({ host }: Agents, text: string): Promise<string> {
     assert.ok(directive.kind === 'command', text)
     const context = {
       writeContext: { dialect: host.engine.dialect, clock: host.clock, random: host.random },
-      ...{ rules: host.rules, policy: await host.policies.read(tx), routes: compileRoutes([]), instance: 'test' },
+      rules: host.rules,
+      policy: await host.policies.read(tx),
+      routes: compileRoutes([]),
+      ...{ instance: 'test', showCommands: host.showCommands },
     }
     const message = {
       jid: 'telegram:9',

@@ -63,6 +63,8 @@ export interface InstanceHost extends InstanceEnvironment {
   readonly turnCosts: Map<string, TurnCost>
   /** Counts and logs errors of work that no caller waits for. */
   readonly faults: FaultBoundary
+  /** Replaces `svc` in commands by what operators type on the machine of this instance. */
+  showCommands(text: string): string
 }
 
 /** A request before it has a transaction. The face creates it. */

@@ -114,6 +114,9 @@ test('npm start prints a link that signs the operator in at localhost, once', as
   const first = await start(t, dir)
   const { origin, hostname, port } = new URL(first.signIn)
   assert.deepEqual([hostname, port], ['localhost', new URL(first.chat).port])
+  // One host name for all: cookies of the sign-in are valid in the chat, too.
+  for (const link of [first.chat, first.hook]) assert.equal(new URL(link).origin, origin)
+  assert.match(first.printed, /chat in a browser\. Its agent has every tool/)
   const redeem = (): Promise<Response> =>
     fetch(first.signIn, {
       method: 'POST',

@@ -27,7 +27,7 @@ interface ApplyArguments {
 }
 
 async function apply(svc: SvcContext, { instance, file, force, dryRun }: ApplyArguments): Promise<number> {
-  const { call, io, print } = svc
+  const { call, io, print, showCommands } = svc
   const [{ manifestVerbs }, { MANIFEST_MAX_BYTES }, { resources }] = await Promise.all([
     import('../../faces/manifest/manifest-verbs.ts'),
     import('../../faces/manifest/decoder.ts'),
@@ -52,7 +52,7 @@ async function apply(svc: SvcContext, { instance, file, force, dryRun }: ApplyAr
   ])
   for (const line of lines) print.line(cell(line))
   for (const effect of outcome.effects) {
-    for (const line of effectLines(instance, effect)) print.line(cell(line))
+    for (const line of effectLines(instance, effect)) print.line(cell(showCommands(line)))
     const { folder, without_group: rows } = effect
     if (rows !== undefined)
       print.warn(cell(`${folder} is not a group: ${rows}; svc group ${instance} rm ${folder} --purge deletes them`))

@@ -5,23 +5,26 @@ import { connect } from 'node:net'
 import { constants } from 'node:os'
 import { ROOT_FOLDER } from '../../core/access/tiers.ts'
 import { groupDirs } from '../../core/layout.ts'
+import { startCommand } from '../../deploy/start-command.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { readSettings } from '../../lib/settings.ts'
 import { writeMcpConfigFile } from '../../runtimes/mcp-config.ts'
 import { RUNTIME_SETTINGS } from '../../runtimes/settings.ts'
 import { resolveSocketPath } from '../../runtimes/socket-client.ts'
 import { defineSvcCommand } from '../command.ts'
+import type { InstanceLocation } from '../instance/instance.ts'
 
 export const chatCommands = [
   defineSvcCommand({
     usage: 'chat <instance>',
-    about: 'start the agent client set in AGENT_CLI with the tools of the root agent; needs a running svc serve',
+    about: 'start the agent client set in AGENT_CLI with the tools of the root agent; the instance must be running',
     example: 'chat demo',
-    run: async (svc, { instance }) => {
-      const { layout, sources } = await svc.findInstance()
+    run: async (svc) => {
+      const configured = await svc.findInstance()
+      const { layout, sources } = configured
       const { AGENT_CLI } = readSettings({ AGENT_CLI: RUNTIME_SETTINGS.AGENT_CLI }, sources)
       const { socket, home } = groupDirs(layout, ROOT_FOLDER)
-      await mustListen(socket, instance)
+      await mustListen(socket, configured)
       const bridge = await writeMcpConfigFile(socket)
       try {
         return await runInForeground(AGENT_CLI, ['--mcp-config', bridge.path, '--strict-mcp-config'], home)
@@ -32,15 +35,15 @@ export const chatCommands = [
   }),
 ]
 
-async function mustListen(path: string, instance: string): Promise<void> {
+async function mustListen(path: string, { name, layout }: InstanceLocation): Promise<void> {
   const socket = connect(await resolveSocketPath(path))
   try {
     await once(socket, 'connect')
   } catch {
     refuse(
       'unavailable',
-      `${instance} is not being served: no server listens at ${path}`,
-      `svc serve ${instance} starts it`,
+      `${name} is not being served: no server listens at ${path}`,
+      `${await startCommand({ name, layout })} starts it`,
     )
   } finally {
     socket.destroy()

@@ -48,10 +48,13 @@ function showProduct({ print }: SvcContext, { configured, product }: CreatedInst
   }
 }
 
-function showNext({ print }: SvcContext, instance: string): void {
+function showNext({ print, showCommands }: SvcContext, instance: string): void {
   print.line('\nnext:')
-  print.line(`  svc group ${instance} grant <provider>:<id> '**'   # make yourself an operator`)
-  print.line(`  svc model ${instance}                              # set a real model instead of the built-in demo`)
-  print.line(`  svc token ${instance} issue chat main              # mint a link to talk to it`)
-  print.line(`  svc serve ${instance}                              # run it`)
+  for (const line of [
+    `svc group ${instance} grant <provider>:<id> '**'   # make yourself an operator`,
+    `svc model ${instance}                              # set a real model instead of the built-in demo`,
+    `svc token ${instance} issue chat main              # mint a link to talk to it`,
+    `svc serve ${instance}                              # run it`,
+  ])
+    print.line(`  ${showCommands(line)}`)
 }

@@ -428,7 +428,7 @@ suite('svc doctor finds', () => {
       },
       'secrets',
       /signing secret of hook:main\/ci: cannot open a stored secret/,
-      /or set them again: svc token demo issue webhook …/,
+      /or set them again: svc token demo issue webhook <folder> <source>/,
     ],
   }
   for (const [what, [damage, check, detail, next]] of Object.entries(faults))

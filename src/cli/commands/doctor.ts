@@ -56,14 +56,14 @@ async function fixAll(svc: SvcContext, location: InstanceLocation, isConfirmed: 
   return applyFixes(svc, await runChecks(svc, location, false), isConfirmed)
 }
 
-function showFindings({ print }: SvcContext, findings: readonly DoctorFinding[]): void {
-  if (print.json)
-    print.record(
-      {},
-      findings.map(({ fix: _fix, ...shown }) => shown),
-    )
+function showFindings({ print, showCommands }: SvcContext, findings: readonly DoctorFinding[]): void {
+  const shown = findings.map(({ fix: _fix, next, ...finding }) => ({
+    ...finding,
+    ...(next === undefined ? {} : { next: showCommands(next) }),
+  }))
+  if (print.json) print.record({}, shown)
   else
-    for (const { check, status, detail, next } of findings) {
+    for (const { check, status, detail, next } of shown) {
       const [mark, colour] = MARKS[status]
       print.line(`${print.paint(colour, mark)} ${check}: ${detail}`)
       if (next !== undefined) print.line(`    → ${next}`)

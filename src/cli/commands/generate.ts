@@ -33,7 +33,7 @@ async function writeSystemdUnit(svc: SvcContext, instance: string): Promise<void
     await Promise.all([
       import('../../deploy/systemd.ts'),
       import('../instance/instance.ts'),
-      import('../output/text-format.ts'),
+      import('../../lib/text/shell-quote.ts'),
     ])
   await svc.mustBeLocal()
   const location = locateInstance(instance, io.environment)
@@ -118,7 +118,7 @@ async function writeKubernetes(svc: SvcContext, instance: string, isForced: bool
   const [{ addKubernetesKeys, generateKubernetes }, { openEnvFile }, { shellQuote }] = await Promise.all([
     import('../../deploy/kubernetes-files.ts'),
     import('../instance/env-file.ts'),
-    import('../output/text-format.ts'),
+    import('../../lib/text/shell-quote.ts'),
   ])
   await svc.mustBeLocal()
   const { layout } = await svc.findInstance()

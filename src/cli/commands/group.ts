@@ -153,7 +153,10 @@ async function remove(svc: SvcContext, { instance, folder, purge, yes }: RemoveG
   if (ends.length > 0) svc.print.line(`removed with it: ${describeReferences(ends)}`)
   if (stays.length === 0) return
   if (purge) svc.print.line(`removed: ${describeReferences(stays)}`)
-  else svc.print.line(`kept: ${describeReferences(stays)}; svc group ${instance} rm ${folder} --purge removes them`)
+  else {
+    const command = svc.showCommands(`svc group ${instance} rm ${folder} --purge`)
+    svc.print.line(`kept: ${describeReferences(stays)}; ${command} removes them`)
+  }
 }
 
 /** Lists what would be deleted and refuses unless the operator confirms. */

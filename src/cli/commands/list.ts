@@ -63,7 +63,7 @@ async function configuredAddress(
   svc: SvcContext,
   read: () => Promise<ConfiguredInstance>,
 ): Promise<string | undefined> {
-  const { formatListenAddress } = await import('../input/port-flag.ts')
+  const { formatListenAddress } = await import('../../daemons/process/listen-addresses.ts')
   const configured = await withoutRefusal(svc, read)
   return configured && `http://${formatListenAddress(configured.settings.WEB_LISTEN)}`
 }

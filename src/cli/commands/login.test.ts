@@ -34,11 +34,11 @@ onEveryEngine('svc login with a person', (engine) => {
 })
 
 suite('svc login', () => {
-  test('prints localhost for an instance whose links have an IP address', async (t) => {
+  test('prints the host name that all links have, also if that is an IP address', async (t) => {
     const cli = await demoCli(t)
     const env = join(cli.root, '.env')
     writeFileSync(env, readFileSync(env, 'utf8').replace(/^WEB_HOST=.*$/m, 'WEB_HOST=http://127.0.0.1:9000'))
-    assert.match(await cli.ok('login demo local:ada'), /^http:\/\/localhost:9000\/auth\/link\//)
+    assert.match(await cli.ok('login demo local:ada'), /^http:\/\/127\.0\.0\.1:9000\/auth\/link\//)
   })
 
   const WRONG: Record<string, string> = {

@@ -2,9 +2,9 @@
 
 import { throwUsageError } from '../../lib/command-line/program.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
+import { shellQuote } from '../../lib/text/shell-quote.ts'
 import { sessionsResource } from '../../resources/sessions.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
-import { shellQuote } from '../output/text-format.ts'
 
 /** As long as the server keeps a request open. */
 const SIGN_IN_TIMEOUT_MS = 10 * 60_000
@@ -63,21 +63,21 @@ export const logoutCommands = [
 
 async function printLink(svc: SvcContext, instance: string, sub: string): Promise<void> {
   const { path, has_grant, has_dashboard } = await svc.call(sessionsResource.verbs.create_link, { sub })
-  const [{ host, layout }, { localhostUrl }, { servingProcesses }] = await Promise.all([
+  const [{ host, layout }, { servingProcesses }] = await Promise.all([
     svc.open(),
-    import('../link/localhost-url.ts'),
     import('../../daemons/process/presence.ts'),
   ])
   const { print } = svc
-  print.line(`${localhostUrl(host.webBase)}${path}`)
+  print.line(`${host.webBase}${path}`)
   print.say(`valid for 15 minutes, once; it leads to the ${has_dashboard ? 'dashboard' : 'account page'}`)
   const quoted = shellQuote(sub)
   if (!has_grant)
     print.warn(
       `${sub} may do nothing yet: svc group ${instance} grant ${quoted} <folder> lets them administer a folder`,
     )
-  if ((await servingProcesses(layout))?.length === 0)
-    print.say(`${instance} is not being served on this machine: svc serve ${instance}`)
+  if ((await servingProcesses(layout))?.length !== 0) return
+  const { startCommand } = await import('../../deploy/start-command.ts')
+  print.say(`${instance} is not being served on this machine: ${await startCommand({ name: instance, layout })}`)
 }
 
 interface RemoteLogin {

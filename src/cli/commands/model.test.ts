@@ -56,7 +56,7 @@ onEveryEngine('svc model', (engine) => {
       output,
       new RegExp(`^small at ${url} answered in \\d+\\.\\d s: Hello!\nset small at ${url} for the instance: `),
     )
-    assert.match(output, /A running svc serve uses it from the next turn on\.\n$/)
+    assert.match(output, /A running instance uses it from the next turn on\.\n$/)
     const [call] = asked
     assert.deepEqual(
       [call?.url, call?.body.model, call?.headers.authorization],

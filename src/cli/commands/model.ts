@@ -101,7 +101,7 @@ async function setModel(
     svc.print.warn(
       `no price is known for ${describeModel(after)}, so its turns count no cost and no cap limits them; ${suggestPriceCommand(host.instance, folder)}`,
     )
-  svc.print.line('A running svc serve uses it from the next turn on.')
+  svc.print.line('A running instance uses it from the next turn on.')
 }
 
 /** Prints a notice on a terminal, because a server may have to load the model first. */

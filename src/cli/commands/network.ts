@@ -89,7 +89,8 @@ export const networkCommands = [
           COUNT: (denial) => denial.count,
           LAST: (denial) => denial.last_at,
           'ALLOW WITH': (denial) =>
-            unallowableReason(denial) ?? `svc network ${instance} allow ${denial.folder} ${deniedHost(denial)}`,
+            unallowableReason(denial) ??
+            svc.showCommands(`svc network ${instance} allow ${denial.folder} ${deniedHost(denial)}`),
         },
         empty: 'no refused hosts',
       }),

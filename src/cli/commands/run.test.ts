@@ -1,6 +1,6 @@
 // `svc run`, `svc status` and `svc pair` with a fake engine.
 import assert from 'node:assert/strict'
-import { readFileSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
@@ -8,7 +8,7 @@ import { parse } from 'yaml'
 import { demoCli } from '../../../test/support/cli.ts'
 import { fakeCompose } from '../../../test/support/fake-compose.ts'
 import { freePort } from '../../../test/support/free-port.ts'
-import type { CleanupScope } from '../../../test/support/temp.ts'
+import { type CleanupScope, tempDir } from '../../../test/support/temp.ts'
 import { until } from '../../../test/support/until.ts'
 import { parseJson } from '../../lib/text/json.ts'
 
@@ -79,6 +79,15 @@ suite('svc run', () => {
     await fails(/there is no image svc-host:\S+\nhint: build it .*docker build -t svc-host:/, {
       DOCKER_FAIL: 'image inspect*',
     })
+    const onlyCompose = join(tempDir(t), 'bin')
+    mkdirSync(onlyCompose)
+    writeFileSync(join(onlyCompose, 'docker-compose'), '#!/bin/sh\n', { mode: 0o755 })
+    await fails(
+      /docker-compose is on the PATH, but docker, which it needs, is not\nhint: install it: apt install docker\.io/,
+      {
+        PATH: onlyCompose,
+      },
+    )
     const server = createServer().listen(web, '127.0.0.1')
     t.after(() => void server.close())
     await fails(

@@ -110,13 +110,15 @@ async function postToRoom(svc: SvcContext, post: PostAction): Promise<SandboxRec
 
 /** Returns the exit code. */
 async function waitForAnswer(svc: SvcContext, posted: SandboxReceipt): Promise<number> {
-  const { host, name } = await svc.open()
+  const { host, name, layout } = await svc.open()
+  const { startCommand } = await import('../../deploy/start-command.ts')
+  const start = await startCommand({ name, layout })
   const answers: object[] = []
   const { signal, show } = followOptions(svc)
   const end = await followAnswer(host, posted, {
     signal,
     show: (entry) => (svc.print.json ? void answers.push(toEntryRecord(entry)) : show(entry)),
-    onIdle: () => svc.print.say(`… the message has not been routed yet; svc serve ${name} starts the server`),
+    onIdle: () => svc.print.say(`… the message has not been routed yet; ${start} starts the server`),
   })
   if (!end) {
     svc.print.say(`stopped waiting; svc sandbox ${name} show ${posted.entry.jid} prints later answers`)

@@ -23,7 +23,7 @@ export const sendCommands = [
       const content = await readContent(svc, message, stdin)
       const [{ linkBaseUrl }, { atServedPort }, { operatorLinkProof }, { LinkClient, TransportError }] =
         await Promise.all([
-          import('../instance/instance.ts'),
+          import('../../daemons/process/listen-addresses.ts'),
           import('../instance/served-port.ts'),
           import('../link/operator-link.ts'),
           import('../link/link-client.ts'),
@@ -32,7 +32,7 @@ export const sendCommands = [
       const link = await operatorLinkProof(configured, folder)
       const stop = new AbortController()
       if (wait || stream) void svc.io.stopped().then(() => stop.abort())
-      const client = new LinkClient(linkBaseUrl(configured), link, stop.signal)
+      const client = new LinkClient(linkBaseUrl(configured.sources), link, stop.signal)
       let turn_id: string | undefined
       const describeRunning = (): string =>
         `round ${turn_id} continues on the server; svc token ${instance} issue chat ${folder} mints a link that shows it`
@@ -62,9 +62,10 @@ export const sendCommands = [
 
 /** Either no server is running, or it listens on another address than links point to. */
 async function describeUnreachable({ name, layout }: ConfiguredInstance): Promise<string> {
+  const { startCommand } = await import('../../deploy/start-command.ts')
   const { urlOfProcess, servingProcesses } = await import('../../daemons/process/presence.ts')
   const address = (await servingProcesses(layout))?.map(urlOfProcess).find((known) => known !== undefined)
-  if (address === undefined) return `svc serve ${name} starts the server`
+  if (address === undefined) return `${await startCommand({ name, layout })} starts the server`
   return `${name} is being served at ${address}, but links point to WEB_HOST in ${layout.env}`
 }
 

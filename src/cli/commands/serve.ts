@@ -1,4 +1,5 @@
 // Runs the daemons of an instance until a termination signal.
+import { dirname } from 'node:path'
 import type { OpenHost } from '../../daemons/process/host.ts'
 import type { ServingProcess } from '../../daemons/process/presence.ts'
 import type { RunningInstance } from '../../daemons/serve.ts'
@@ -7,6 +8,7 @@ import type { Log } from '../../lib/log/log.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
 import type { ConfiguredInstance } from '../instance/instance.ts'
+import { commandWriter, programAnywhere } from '../output/shown-commands.ts'
 
 export const serveCommands = [
   defineSvcCommand({
@@ -62,7 +64,7 @@ interface RunDaemonsOptions {
 }
 
 export async function runDaemons(
-  { io, print }: SvcContext,
+  { io, print, commands }: SvcContext,
   configured: ConfiguredInstance,
   options: RunDaemonsOptions,
 ): Promise<void> {
@@ -79,7 +81,11 @@ export async function runDaemons(
   // A refusal is a failure of disk or store; any other error is a bug and needs its stack.
   const onBackgroundError = (error: unknown, place: FaultPlace): void =>
     error instanceof Refusal ? log.error({ place }, error.message) : log.error({ place, err: error }, 'internal error')
-  const host = await openInstance(configured, { clock: io.clock, onBackgroundError })
+  const { SVC_COMMAND: program } = configured.settings
+  const showCommands = commandWriter(Object.keys(commands), () =>
+    program ? { program, asRoot: program } : programAnywhere(dirname(configured.layout.root)),
+  )
+  const host = await openInstance(configured, { clock: io.clock, showCommands, onBackgroundError })
   io.onUncaught?.((error) => {
     host.faults.count('process')
     logUncaught(log, error)

@@ -1,12 +1,12 @@
 // The command behind `npm start`: creates a demo instance once and serves it, without a key, an account or a container.
-import { join, sep } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { join } from 'node:path'
 import { INSTANCE_SETTINGS } from '../../daemons/settings.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { SettingSource } from '../../lib/settings.ts'
+import { shellQuote } from '../../lib/text/shell-quote.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
 import type { StartLinks } from '../link/start-links.ts'
-import { shellQuote } from '../output/text-format.ts'
+import { isInstalled, PACKAGE_ROOT } from '../output/shown-commands.ts'
 import { runDaemons } from './serve.ts'
 
 const INSTANCE = 'demo'
@@ -58,12 +58,6 @@ function demoRoot(): string {
   return join(isInstalled() ? process.cwd() : PACKAGE_ROOT, '.svc')
 }
 
-const PACKAGE_ROOT = fileURLToPath(new URL('../../..', import.meta.url))
-
-function isInstalled(): boolean {
-  return PACKAGE_ROOT.includes(`${sep}node_modules${sep}`)
-}
-
 /** `createInstance` writes the port to the .env of a new instance; an existing .env is not changed. */
 function overrideEnvironment(root: string, port: number | undefined, source: SettingSource): SettingSource {
   const { get } = source
@@ -74,14 +68,11 @@ function overrideEnvironment(root: string, port: number | undefined, source: Set
   return { ...source, get: (key) => (key === 'SVC_DATA_DIR' ? root : key === 'WEB_LISTEN' ? listen() : get(key)) }
 }
 
-function showNext({ print }: SvcContext, root: string, { chat, hook, signIn }: StartLinks): void {
-  // npx finds the command only in a checkout; elsewhere it would install another package.
-  const [svc, where] = isInstalled()
-    ? ['svc', '']
-    : ['npx svc', ' (npx in this folder; npm install -g . puts svc on the PATH)']
+function showNext({ print, showCommands }: SvcContext, root: string, { chat, hook, signIn }: StartLinks): void {
+  const where = showCommands('svc help').startsWith('npx ') ? ' (npx in this folder)' : ''
   const lines = [
     '',
-    'Open the chat in a browser:',
+    'Open the chat in a browser. Its agent has every tool, as an operator does, so keep this link to yourself:',
     '',
     `  ${chat}`,
     '',
@@ -101,13 +92,13 @@ function showNext({ print }: SvcContext, root: string, { chat, hook, signIn }: S
     `A real model instead of the built-in demo, and links of your own${where}:`,
     '',
     `  export SVC_DATA_DIR=${shellQuote(root)}`,
-    `  ${svc} model ${INSTANCE}`,
-    `  ${svc} token ${INSTANCE} issue chat main`,
-    `  ${svc} send ${INSTANCE} main 'What can you do?' --wait`,
-    `  ${svc} login ${INSTANCE} local:operator`,
-    `  ${svc} help`,
+    `  svc model ${INSTANCE}`,
+    `  svc token ${INSTANCE} issue chat main`,
+    `  svc send ${INSTANCE} main 'What can you do?' --wait`,
+    `  svc login ${INSTANCE} local:operator`,
+    '  svc help',
     '',
     'Ctrl-C stops it. Messages are kept, and the links to the chat and the hook stay the same after a restart.',
   ]
-  for (const line of lines) print.line(line)
+  for (const line of lines) print.line(showCommands(line))
 }

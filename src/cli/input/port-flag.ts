@@ -1,8 +1,8 @@
 // The flag `--port`: the port of proxyd, which overrides .env. The other daemons listen on the ports after it.
-import { listenAddressOf } from '../../daemons/process/listen-addresses.ts'
+import { formatListenAddress, listenAddressOf } from '../../daemons/process/listen-addresses.ts'
 import { INSTANCE_SETTINGS } from '../../daemons/settings.ts'
 import { refuse } from '../../lib/refusal.ts'
-import { type ListenEndpoint, readSettings, type SettingSource, sourceOf } from '../../lib/settings.ts'
+import { readSettings, type SettingSource, sourceOf } from '../../lib/settings.ts'
 import type { ConfiguredInstance } from '../instance/instance.ts'
 import { parseInteger } from './integer-argument.ts'
 
@@ -27,10 +27,6 @@ export function withPort(
   if (host !== undefined) entries.set('WEB_HOST', host)
   const overridden: SettingSource[] = [sourceOf(origin, entries), ...sources]
   return { ...configured, sources: overridden, settings: readSettings(INSTANCE_SETTINGS, overridden) }
-}
-
-export function formatListenAddress({ host, port }: ListenEndpoint): string {
-  return `${host.includes(':') ? `[${host}]` : host}:${port}`
 }
 
 /** WEB_HOST with the new port if it points to the port of .env on this machine. A public host belongs to a proxy. */

@@ -196,6 +196,24 @@ suite('the .env of an instance', () => {
     assert.equal(minted.exec(await cli.ok('token demo issue chat main', { env }))?.[1], 'https://shell.example')
     assert.equal(minted.exec(await cli.ok('token demo issue chat main'))?.[1], 'http://localhost:8080')
   })
+  test('decides with WEB_LISTEN where links lead, unless WEB_HOST names another place', async (t) => {
+    const listens: Record<string, string> = {
+      '127.0.0.1:9001': 'http://localhost:9001',
+      '0.0.0.0:9001': 'http://localhost:9001',
+      '192.0.2.7:9001': 'http://192.0.2.7:9001',
+      '127.0.0.1:0': 'http://localhost:8080',
+    }
+    const cli = await demoCli(t)
+    const path = join(cli.root, '.env')
+    const created = readFileSync(path, 'utf8')
+    for (const [listen, origin] of Object.entries(listens)) {
+      writeFileSync(path, created.replace(/^WEB_LISTEN=.*$/m, `WEB_LISTEN=${listen}`))
+      assert.equal(minted.exec(await cli.ok('token demo issue chat main'))?.[1], origin)
+      assert.ok((await cli.ok('login demo local:ada')).startsWith(`${origin}/auth/link/`))
+    }
+    writeFileSync(path, created.replace(/^WEB_HOST=.*$/m, 'WEB_HOST=localhost:8443'))
+    assert.equal(minted.exec(await cli.ok('token demo issue chat main'))?.[1], 'http://localhost:8443')
+  })
   test('causes a warning about an unknown key, with the closest known one', async (t) => {
     const cli = await withEnv(
       t,

@@ -8,6 +8,7 @@ import { agentUsers } from '../../core/agent-user.ts'
 import type { SpeechSynthesizer } from '../../core/delivery/speech.ts'
 import { type DataRootVariables, dataDir, dataRoot, instanceNameOf, type Layout, layout } from '../../core/layout.ts'
 import { type HostSettings, type OpenHost, openHost } from '../../daemons/process/host.ts'
+import { linkBaseUrl } from '../../daemons/process/listen-addresses.ts'
 import { parseFixedSettings } from '../../daemons/setting-rules.ts'
 import {
   ALL_SETTINGS,
@@ -18,7 +19,6 @@ import {
   readAgentLimits,
   readTurnRules,
   SPEECH_SETTINGS,
-  webBaseUrl,
 } from '../../daemons/settings.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { FaultPlace } from '../../lib/fault-boundary.ts'
@@ -28,8 +28,8 @@ import { refuse } from '../../lib/refusal.ts'
 import { readSettings, type SettingSource, sourceOf, unknownKeys } from '../../lib/settings.ts'
 import { parseDotenv } from '../../lib/text/dotenv.ts'
 import { nearest } from '../../lib/text/nearest-word.ts'
+import { shellQuote } from '../../lib/text/shell-quote.ts'
 import type { StoreAddress } from '../../store/index.ts'
-import { shellQuote } from '../output/text-format.ts'
 
 const READABLE_BY_OTHERS = 0o004
 
@@ -186,15 +186,11 @@ export function storeAddress({ layout, settings }: ConfiguredInstance): StoreAdd
   return settings.DATABASE_URL === undefined ? { path: layout.store } : { url: settings.DATABASE_URL }
 }
 
-/** Scheme and host of minted links. */
-export function linkBaseUrl({ settings }: ConfiguredInstance): string {
-  return webBaseUrl(settings.WEB_HOST || INSTANCE_SETTINGS.WEB_HOST.initial)
-}
-
 interface OpenInstanceOptions {
   readonly clock: Clock
   /** Defaults to the store in the settings, which must exist. */
   readonly store?: StoreAddress
+  showCommands?(text: string): string
   onBackgroundError?(error: unknown, place: FaultPlace): void
 }
 
@@ -205,7 +201,7 @@ export async function openInstance(configured: ConfiguredInstance, options: Open
     layout,
     store: storeAddress(configured),
     secretsKey: settings.SECRETS_KEY,
-    webBase: linkBaseUrl(configured),
+    webBase: linkBaseUrl(configured.sources),
     fixedSettings: parseFixedSettings(settings.SETTINGS_FIXED),
     configure: (stored) => readHostSettings(layout, [stored, ...configured.sources]),
     ...options,

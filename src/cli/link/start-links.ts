@@ -26,8 +26,9 @@ export interface StartLinks {
 
 const OPERATOR = 'local:operator'
 
-/** `origin` is the address of proxyd, which may differ from WEB_HOST. */
-export async function mintStartLinks(host: OpenHost, origin: string): Promise<StartLinks> {
+/** `address` is the one of proxyd, which may differ from WEB_HOST. */
+export async function mintStartLinks(host: OpenHost, address: string): Promise<StartLinks> {
+  const origin = localhostUrl(address)
   const context = { host, caller: hostCaller(), face: 'cli' as const }
   const { issue_chat, issue_hook } = routeTokensResource.verbs
   const mint = { target_folder: FOLDER, jid_suffix: SUFFIX }
@@ -41,7 +42,7 @@ export async function mintStartLinks(host: OpenHost, origin: string): Promise<St
   return {
     chat: `${origin}/chat/${chat}/`,
     hook: `${origin}/hook/${hook}`,
-    signIn: `${localhostUrl(origin)}${await createOperatorLink(context)}`,
+    signIn: `${origin}${await createOperatorLink(context)}`,
   }
 }
 

@@ -39,6 +39,7 @@ async function open(t: TestContext, engine: EngineName): Promise<CommandTest> {
           policy: await host.policies.read(tx),
           routes: compileRoutes([]),
           instance: 'test',
+          showCommands: host.showCommands,
         }
         const placement = { topic, chat_topic: '', verb: 'message' }
         const origin = { jid: JID, sender, folder: 'team', placement, conversationFor: conversationName }

@@ -1,6 +1,7 @@
 // Step 6 of routing: runs a chat command such as /new or /status. Most are answered immediately, without a turn. Commands
 // that concern the instance need an operator, identified by the platform. See docs/decisions.md#injected-messages.
 import { timestamp } from '../../lib/clock.ts'
+import { shellQuote } from '../../lib/text/shell-quote.ts'
 import type { Tx } from '../../store/engine.ts'
 import { integer, queryOne } from '../../store/statement.ts'
 import { decideHeldCall, listHeldCalls } from '../access/approvals.ts'
@@ -151,14 +152,14 @@ async function decideApproval(
 }
 
 /** Does not create the invite: everyone in the chat could use its link to become an administrator. */
-function describeInvite({ instance }: RoutingContext, folder: string, rest: string): string {
+function describeInvite({ instance, showCommands }: RoutingContext, folder: string, rest: string): string {
   if (!/^([1-9]\d{0,5})?$/.test(rest)) return 'The number of uses must be between 1 and 999999. Usage: /invite [n]'
-  const uses = rest === '' ? '' : ` -n ${rest}`
-  return `An invite is a secret and cannot be shown in a chat. Create it with: svc invite ${instance} create '${folder}/**'${uses}`
+  const command = showCommands(`svc invite ${instance} create '${folder}/**' -n ${rest || 1}`)
+  return `An invite is a secret and cannot be shown in a chat. Create it with: ${command}`
 }
 
 /** Gates are changed only on the command line, which is audited. */
-async function describeGates(tx: Tx, { instance }: RoutingContext, rest: string): Promise<string> {
+async function describeGates(tx: Tx, { instance, showCommands }: RoutingContext, rest: string): Promise<string> {
   const [action = 'list', ...more] = rest.split(/\s+/).filter(Boolean)
   if (action === 'list') {
     const rows = await onboardingGates.list(tx)
@@ -168,5 +169,6 @@ async function describeGates(tx: Tx, { instance }: RoutingContext, rest: string)
       .join('\n')
   }
   if (!['add', 'rm', 'enable', 'disable'].includes(action)) return 'Usage: /gate list|add|rm|enable|disable'
-  return `Change gates on the command line: svc gate ${instance} ${[action, ...more].join(' ')}`
+  const words = [action, ...more].map(shellQuote).join(' ')
+  return `Change gates on the command line: ${showCommands(`svc gate ${instance} ${words}`)}`
 }

@@ -43,6 +43,7 @@ async function open(t: TestContext, engine: EngineName): Promise<RoutingTest> {
       policy: await host.policies.read(tx),
       routes: compileRoutes(await routes.list(tx)),
       instance: 'test',
+      showCommands: host.showCommands,
       assistantName: 'bot',
     }))
   return {

@@ -15,6 +15,8 @@ export interface RoutingContext {
   readonly policy: Policy
   readonly routes: RouteTable
   readonly instance: string
+  /** Replaces `svc` in commands by what operators type. */
+  showCommands(text: string): string
   /** The agent's name in chats. */
   readonly assistantName?: string | undefined
   /** Greets a chat without a route; absent: the default text. */

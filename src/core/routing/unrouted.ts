@@ -1,5 +1,6 @@
 // Step 7 of routing: messages of platform chats without an owner. Their route leads to a daemon, a built-in handler or a
 // missing folder, or no route matches and the chat waits for onboarding.
+import { shellQuote } from '../../lib/text/shell-quote.ts'
 import type { Tx } from '../../store/engine.ts'
 import { parentFolderOf } from '../access/tiers.ts'
 import { decodeContent, type Message } from '../messages/messages.ts'
@@ -34,7 +35,7 @@ function runBuiltin(placement: MessagePlacement, name: string, { content }: Mess
 
 async function handleMissingFolder(
   tx: Tx,
-  { instance }: RoutingContext,
+  { instance, showCommands }: RoutingContext,
   placement: MessagePlacement,
   { route, target: { name, fragment } }: MatchedRoute,
   jid: string,
@@ -44,7 +45,8 @@ async function handleMissingFolder(
   const problem = isPersonal
     ? 'You do not have a folder here yet.'
     : `This chat is routed to the folder ${name}, which does not exist.`
-  const reply = `${problem} An operator can create it with: svc group ${instance} add ${jid} ${name}`
+  const command = showCommands(`svc group ${instance} add ${shellQuote(jid)} ${name}`)
+  const reply = `${problem} An operator can create it with: ${command}`
   const reason = `route ${route.id} leads to the folder ${name}, which does not exist`
   // In an observed room every message would get this reply.
   return { ...placement, kind: 'end', outcome: 'failed', reason, ...(fragment === 'observe' ? {} : { reply }) }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { Refusal } from '../../lib/refusal.ts'
 import type { FormField } from '../../web/dash/form.ts'
-import { placeFaults } from './field-faults.ts'
+import { placeFaults, withoutCommands } from './field-faults.ts'
 
 const TARGET: FormField = { name: 'target_folder', label: 'Delivers to' }
 const SUFFIX: FormField = { name: 'jid_suffix', label: 'Suffix' }
@@ -73,4 +73,14 @@ suite('faults of a form are placed', () => {
       assert.deepEqual(placed.rest, rest)
       assert.equal(placed.text, [...Object.values(ofFields), ...rest].join(' '))
     })
+})
+
+test('a hint with a command is for people with a shell; others are for everybody', () => {
+  const refusal = new Refusal('not_found', 'there is no group a', 'svc group demo list shows them')
+  assert.equal(withoutCommands(refusal).hint, undefined)
+  assert.equal(withoutCommands(refusal).message, refusal.message)
+  const shown = withoutCommands(refusal, (text) => text.replace('svc', 'npx svc'))
+  assert.equal(shown.hint, 'npx svc group demo list shows them')
+  const plain = new Refusal('invalid', 'no', 'choose another name in /srv/svc')
+  assert.equal(withoutCommands(plain), plain)
 })

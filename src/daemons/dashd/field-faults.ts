@@ -1,5 +1,5 @@
 // Puts the sentences of a refusal next to the fields that they are about, under the labels of the form.
-import type { Refusal } from '../../lib/refusal.ts'
+import { Refusal } from '../../lib/refusal.ts'
 import type { FormField } from '../../web/dash/form.ts'
 import { toSentence } from '../../web/text/wording.ts'
 import { labelOf } from './form-fields.ts'
@@ -39,6 +39,13 @@ export function placeFaults(refusal: Refusal, fields: readonly FormField[], type
     ofFields.set(name, `${ofFields.get(name)} ${toSentence(hint)}`)
   else if (hint !== undefined) rest.push(toSentence(hint))
   return { ofFields, rest, text: [...ofFields.values(), ...rest].join(' ') }
+}
+
+/** Without a hint that names a command, or with `showCommands` with the command as it can be typed. */
+export function withoutCommands(refusal: Refusal, showCommands?: (text: string) => string): Refusal {
+  const { code, message, hint } = refusal
+  if (hint === undefined || !/(?<![\w/.-])svc [a-z]/.test(hint)) return refusal
+  return new Refusal(code, message, showCommands?.(hint))
 }
 
 /** Refusals for lack of a right begin with the name of a verb or tool, which is nowhere on the page. */

@@ -140,7 +140,7 @@ async function showRefusedForm(
 ): Promise<Response> {
   const { problem } = problemOf(form.refusal)
   // A button has no place for a fault, so it is always at the top, too.
-  let text = faultText(form.refusal)
+  let text: string | undefined
   const refused = {
     ...form,
     onShown: (inForm: string) => {
@@ -154,7 +154,7 @@ async function showRefusedForm(
   } catch (error) {
     return gonePage(context, view, new Map(Object.entries(form.values)), error)
   }
-  const shown = { ...content, isLive: false, top: html`${notice('fault', text)}${content.top ?? EMPTY_HTML}` }
+  const shown = { ...content, isLive: false, top: html`${notice('fault', text ?? faultText(view.explain(form.refusal)))}${content.top ?? EMPTY_HTML}` }
   return sendPage(c, { ...renderDashPage(context, view, page, shown), status: problem.status })
 }
 

@@ -8,7 +8,7 @@ import { PRICES_DATE } from '../../runtimes/price-table.ts'
 import { ANTHROPIC_PUBLIC_URL, OPENAI_PUBLIC_URL } from '../../runtimes/settings.ts'
 import { renderDetails } from '../../web/dash/detail-pane.ts'
 import type { FormField } from '../../web/dash/form.ts'
-import { badge, copyText, link, notice, section, visibleText } from '../../web/dash/parts.ts'
+import { badge, link, notice, section, visibleText } from '../../web/dash/parts.ts'
 import { EMPTY_HTML, type Html, html } from '../../web/html.ts'
 import type { FormFields } from '../http/form-request.ts'
 import { LOCAL_SERVERS, type ModelTestResult } from '../models/model-api.ts'
@@ -194,13 +194,13 @@ export async function renderModelSection(view: PageView): Promise<Html> {
   )
   const isTestable = config.runtime !== 'demo' && canTest(view)
   const test = isTestable ? view.button({ action: 'test_model', text: 'Test' }) : EMPTY_HTML
-  const command = copyText(`svc model ${view.host.instance}${folder === undefined ? '' : ` ${folder}`}`)
+  const command = view.inTerminal(`svc model ${view.host.instance}${folder === undefined ? '' : ` ${folder}`}`)
   const change = await renderChange(view, config)
   const introduction =
     config.runtime === 'demo'
       ? html`<p>Agents answer with the built-in demo. Connect a model to get real answers.</p>`
       : EMPTY_HTML
-  return html`${section('model', folder === undefined ? 'Current model' : 'Model', html`${introduction}${missing}${state}`, test)}${change}<p class="hint">In a terminal: ${command}</p>`
+  return html`${section('model', folder === undefined ? 'Current model' : 'Model', html`${introduction}${missing}${state}`, test)}${change}${command}`
 }
 
 /** Says that caps do not work for a model without a price. */

@@ -1,6 +1,7 @@
 // What a page of the dashboard is: it reads and writes through verbs, with the rights of the person who opens it.
 import type { Context } from 'hono'
 import type { z } from 'zod'
+import type { Refusal } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import type { NamedVerb } from '../../registry/resource.ts'
 import type { FormField } from '../../web/dash/form.ts'
@@ -70,6 +71,12 @@ export interface PageView {
   /** The lists so far, by their id. */
   readonly lists: ReadonlyMap<string, TableData<never>>
   button(button: ViewButton): Html
+  /** The refusal as this person can use it: a hint with a command is for operators. */
+  explain(refusal: Refusal): Refusal
+  /** A command to copy. Empty for people who are no operators: they have no shell on the machine of this instance. */
+  command(text: string): Html
+  /** The same as a hint below a list or a form. */
+  inTerminal(text: string, label?: string): Html
   /** The URL of this page with changed parameters of its query. */
   url(changes?: Readonly<Record<string, string | undefined>>): string
 }

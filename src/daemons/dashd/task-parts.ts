@@ -142,7 +142,9 @@ export async function taskTable(
           ? 'There are no tasks.'
           : `${folder} has no tasks. A task sends a prompt to the agent at set times.`,
       next: mayCreate ? html`<p>${buttonLink('#new-task', 'Create a task')}</p>` : undefined,
-      command: `svc task ${instance} add ${folder ?? 'main'} 'Summarize yesterday.' --cron '0 9 * * *'`,
+      command: view.inTerminal(
+        `svc task ${instance} add ${folder ?? 'main'} 'Summarize yesterday.' --cron '0 9 * * *'`,
+      ),
     },
     next,
   }
@@ -226,7 +228,7 @@ export async function taskDetails(
       { label: 'Seconds', cell: ({ duration_ms }) => (duration_ms / 1000).toFixed(1), isNumber: true },
       { label: 'Text', cell: ({ id: run, result, error }) => textBlock(`run-${run}`, error ?? result ?? '') },
     ],
-    empty: { text: 'It has not run yet.', command: `svc task ${view.host.instance} run ${id}` },
+    empty: { text: 'It has not run yet.', command: view.inTerminal(`svc task ${view.host.instance} run ${id}`) },
   }
   const shown = renderDetails({
     Folder: link(folderPath(task.owner, 'tasks'), task.owner),

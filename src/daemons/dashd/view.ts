@@ -9,14 +9,14 @@ import { callVerb, checkCalls } from '../../registry/call.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { withQuery } from '../../web/dash/filter-bar.ts'
 import { type FormField, renderButton, renderForm } from '../../web/dash/form.ts'
-import { notice } from '../../web/dash/parts.ts'
+import { copyText, notice } from '../../web/dash/parts.ts'
 import { renderTable, renderTableLinks, type TableData } from '../../web/dash/table.ts'
 import { EMPTY_HTML, html } from '../../web/html.ts'
 import { toSentence } from '../../web/text/wording.ts'
 import type { DaemonContext } from '../daemon.ts'
 import { readCookie } from '../http/session-cookie.ts'
 import type { SignedIn } from '../http/signed-in.ts'
-import { placeFaults, withoutVerb } from './field-faults.ts'
+import { placeFaults, withoutCommands, withoutVerb } from './field-faults.ts'
 import { formNameOf } from './form-fields.ts'
 import type { PageView } from './page.ts'
 
@@ -62,6 +62,9 @@ export async function createView(options: ViewOptions): Promise<PageView> {
     return data.rows.length === 0 ? EMPTY_HTML : renderTableLinks({ csv: linkTo('csv'), json: linkTo('json') })
   }
   const rights = await readRights(host, person)
+  const command: PageView['command'] = (text) => (rights.isOperator ? copyText(host.showCommands(text)) : EMPTY_HTML)
+  const explain: PageView['explain'] = (refusal) =>
+    withoutCommands(refusal, rights.isOperator ? host.showCommands : undefined)
   const hidden = (action: string, form: string, fixed: Readonly<Record<string, string>>): Record<string, string> => ({
     ...fixed,
     csrf: person.csrf,
@@ -101,7 +104,7 @@ export async function createView(options: ViewOptions): Promise<PageView> {
         isDangerous,
       }
       if (refused?.form !== id) return renderForm(form)
-      const { ofFields, rest, text } = placeFaults(refused.refusal, fields, refused.values)
+      const { ofFields, rest, text } = placeFaults(explain(refused.refusal), fields, refused.values)
       refused.onShown(text)
       return renderForm({
         ...form,
@@ -112,6 +115,10 @@ export async function createView(options: ViewOptions): Promise<PageView> {
     },
     button: ({ action, fixed = {}, ...button }) =>
       renderButton({ ...button, to: withQuery(path, query), hidden: hidden(action, action, fixed) }),
+    explain,
+    command,
+    inTerminal: (text, label = 'In a terminal') =>
+      rights.isOperator ? html`<p class="hint">${label}: ${command(text)}</p>` : EMPTY_HTML,
     lists,
     list: (table) => html`${renderTable(table)}${downloads(table)}`,
     downloads,

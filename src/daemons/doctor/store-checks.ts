@@ -370,7 +370,9 @@ function checkSecrets({ sealedRows, secretsKey, instance }: StoreContents): Doct
   if (secretsKey === undefined && count === 0) return { check: 'secrets', status: 'note', detail: NO_SECRETS_KEY }
   const faults = findUnreadable(sealedRows, openKeyring(secretsKey))
   const hasSecrets = sealedRows.some(({ kind }) => kind === 'secret')
-  const again = hasSecrets ? `svc secret ${instance} set …` : `svc token ${instance} issue webhook …`
+  const again = hasSecrets
+    ? `svc secret ${instance} set <folder> <KEY>`
+    : `svc token ${instance} issue webhook <folder> <source>`
   const next = `add the former key to SECRETS_KEY after a comma, or set them again: ${again}`
   return makeFinding('secrets', faults, `all can be decrypted (${count})`, next)
 }

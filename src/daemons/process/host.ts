@@ -39,6 +39,8 @@ export interface HostOptions extends HostSettings {
   secretsKey?: string | undefined
   webBase: string
   layout?: Layout | undefined
+  /** Default: commands begin with `svc`. */
+  showCommands?(text: string): string
   /** Names of settings that the store does not have. */
   fixedSettings?: readonly string[]
   /** Reads the settings that the store may override, and replaces the members above. */
@@ -60,6 +62,7 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     secretsKey,
     webBase,
     layout,
+    showCommands = (text) => text,
     fixedSettings = [],
     clock = systemClock,
     random = systemRandom,
@@ -115,6 +118,7 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     random,
     keyring,
     webBase,
+    showCommands,
     timeZone: timeZoneOf(settings.timeZone),
     ...(layout && search ? { layout, search } : {}),
     ...(speech ? { speech } : {}),

@@ -8,7 +8,7 @@ import {
   setting,
   UrlSetting,
 } from '../../lib/settings.ts'
-import { DAEMON_NAMES, type DaemonName, INSTANCE_SETTINGS } from '../settings.ts'
+import { DAEMON_NAMES, type DaemonName, INSTANCE_SETTINGS, webBaseUrl } from '../settings.ts'
 
 export interface ListenAddress {
   readonly listen: ListenEndpoint
@@ -42,4 +42,25 @@ export function daemonUrls(sources: readonly SettingSource[]): ReadonlyMap<Daemo
       return url === undefined ? [] : [[name, url]]
     }),
   )
+}
+
+/** Scheme and host of printed links. */
+export function linkBaseUrl(sources: readonly SettingSource[]): string {
+  return webBaseUrl(webHostOf(sources))
+}
+
+/** WEB_HOST. Its default, which `svc create` writes, means this machine at the port where proxyd listens. */
+export function webHostOf(sources: readonly SettingSource[]): string {
+  const { WEB_HOST } = readSettings({ WEB_HOST: INSTANCE_SETTINGS.WEB_HOST }, sources)
+  const { initial } = INSTANCE_SETTINGS.WEB_HOST
+  const { host, port } = listenAddressOf('proxyd', sources).listen
+  if ((WEB_HOST !== '' && WEB_HOST !== initial) || port === 0) return WEB_HOST || initial
+  const isLocal = LOOPBACK.test(host) || EVERY_ADDRESS.includes(host)
+  return isLocal ? `localhost:${port}` : `http://${formatListenAddress({ host, port })}`
+}
+
+const EVERY_ADDRESS: readonly string[] = ['0.0.0.0', '::']
+
+export function formatListenAddress({ host, port }: ListenEndpoint): string {
+  return `${host.includes(':') ? `[${host}]` : host}:${port}`
 }

@@ -364,6 +364,7 @@ class RoutingBatch {
       policy: await host.policies.read(this.#tx),
       routes: await host.routes.read(this.#tx),
       instance: host.instance,
+      showCommands: host.showCommands,
       assistantName,
       greeting,
     }

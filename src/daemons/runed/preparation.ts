@@ -66,7 +66,7 @@ export function turnPreparation(options: PreparationOptions): (claimed: ClaimedT
     const dirs = groupDirs(layout, folder)
     const files = workspaceFiles(layout, folder)
     // Root gives workspaces to their agents above.
-    if (!user) mustBeUsable(dirs.home, { folder, instance, isWritten: reach === 'all' })
+    if (!user) mustBeUsable(dirs.home, { folder, isWritten: reach === 'all', repair: host.showCommands(`sudo svc doctor ${instance} --fix`) })
     const now = clock.now()
     const gather = async (tx: Tx) => {
       const promptContext = { instance, now, timeZone, rules, routes: await host.routes.read(tx), assistantName, files }
@@ -240,7 +240,7 @@ function validSession(id: string | undefined, warn: (message: string) => void): 
 /** A workspace of another user, as commands of root left it in earlier versions: its agent could not work in it. */
 function mustBeUsable(
   home: string,
-  { folder, instance, isWritten }: { readonly folder: string; readonly instance: string; readonly isWritten: boolean },
+  { folder, isWritten, repair }: { readonly folder: string; readonly isWritten: boolean; readonly repair: string },
 ): void {
   try {
     accessSync(home, constants.R_OK | constants.X_OK | (isWritten ? constants.W_OK : 0))
@@ -251,7 +251,7 @@ function mustBeUsable(
     const verb = isWritten ? 'written' : 'read'
     throw new RunFault(
       'unavailable',
-      `the workspace of ${folder} cannot be ${verb}: it belongs to uid ${uid}, and svc runs as uid ${process.getuid?.()}; sudo svc doctor ${instance} --fix repairs it`,
+      `the workspace of ${folder} cannot be ${verb}: it belongs to uid ${uid}, and svc runs as uid ${process.getuid?.()}; ${repair} repairs it`,
     )
   }
 }

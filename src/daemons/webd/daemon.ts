@@ -67,7 +67,7 @@ export const webd = defineDaemon({
       onQuotaExceeded: ({ scope, name, bytes, quota, setting }) =>
         log.warn(
           { [scope]: name, bytes, quota },
-          `storage is full, messages are refused: raise it with svc settings ${host.instance} set ${setting}`,
+          `storage is full, messages are refused: raise it with ${host.showCommands(`svc settings ${host.instance} set ${setting} <bytes>`)}`,
         ),
     })
     defer(() => links.close())

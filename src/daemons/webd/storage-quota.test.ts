@@ -107,7 +107,7 @@ onEveryEngine('a link whose storage is full', (engine) => {
       warnings.map(({ msg, chat, bytes, quota }) => ({ msg, chat, bytes, quota })),
       [
         {
-          msg: 'storage is full, messages are refused: raise it with svc settings test set LINK_QUOTA',
+          msg: 'storage is full, messages are refused: raise it with svc settings test set LINK_QUOTA <bytes>',
           chat: link.jid,
           bytes: 0,
           quota: MESSAGE_OVERHEAD_BYTES,

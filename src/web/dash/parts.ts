@@ -73,12 +73,11 @@ export interface EmptyState {
   /** What to do next. */
   readonly next?: Html | undefined
   /** The same on the command line. */
-  readonly command?: string | undefined
+  readonly command?: Html | undefined
 }
 
-export function emptyState({ text, next = EMPTY_HTML, command }: EmptyState): Html {
-  const typed = command === undefined ? EMPTY_HTML : html`<p class="hint">In a terminal: ${copyText(command)}</p>`
-  return html`<div class="empty"><p>${text}</p>${next}${typed}</div>`
+export function emptyState({ text, next = EMPTY_HTML, command = EMPTY_HTML }: EmptyState): Html {
+  return html`<div class="empty"><p>${text}</p>${next}${command}</div>`
 }
 
 export interface Tab {

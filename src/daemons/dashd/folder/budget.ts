@@ -4,7 +4,7 @@ import { costLogResource } from '../../../resources/cost-log.ts'
 import { groupsResource } from '../../../resources/groups.ts'
 import { renderChart } from '../../../web/dash/chart.ts'
 import { renderDetails } from '../../../web/dash/detail-pane.ts'
-import { badge, copyText, money, renderMeter, section, type Tone } from '../../../web/dash/parts.ts'
+import { badge, money, renderMeter, section, type Tone } from '../../../web/dash/parts.ts'
 import { type Html, html } from '../../../web/html.ts'
 import { uncountedNotices } from '../cost-parts.ts'
 import type { PageView } from '../page.ts'
@@ -82,9 +82,10 @@ function capForm(view: PageView, folder: string, cap: number | undefined): Html 
       hint: '0 removes the cap. It also limits the folders below. When more is spent, no turn starts until 00:00 UTC.',
     },
   ]
-  const command = copyText(`svc budget ${view.host.instance} set folder ${folder} --daily ${cap ?? 500}`)
+  const typed = `svc budget ${view.host.instance} set folder ${folder} --daily ${cap ?? 500}`
+  const command = view.inTerminal(typed, 'In a terminal, in cents')
   const form = view.form({ action: 'set_budget', fields, submit: 'Set cap' })
-  return section('cap', 'Daily cap', html`${form}<p class="hint">In a terminal, in cents: ${command}</p>`)
+  return section('cap', 'Daily cap', html`${form}${command}`)
 }
 
 function readCents(text: string): number {

@@ -140,7 +140,7 @@ function grantTable(
     empty: {
       text: `Only operators have rights on ${folder}.`,
       next: mayGrant ? html`<p>${buttonLink('#new-grant', 'Grant a right')}</p>` : undefined,
-      command: `svc group ${view.host.instance} grant <sub> '${folder}/**'`,
+      command: view.inTerminal(`svc group ${view.host.instance} grant <sub> '${folder}/**'`),
     },
   }
 }

@@ -149,7 +149,7 @@ async function linkTable(view: PageView, folder: string, { rows, next, may }: Li
     empty: {
       text: `${folder} has no links. With a chat link anyone can talk to it; through a webhook other systems report to it.`,
       next: html`<p>${may.chat ? buttonLink('#new-chat', 'Create a chat link') : EMPTY_HTML} ${may.webhook ? buttonLink('#new-webhook', 'Create a webhook') : EMPTY_HTML}</p>`,
-      command: `svc token ${view.host.instance} issue chat ${folder}`,
+      command: view.inTerminal(`svc token ${view.host.instance} issue chat ${folder}`),
     },
     next,
   }
@@ -226,7 +226,10 @@ async function showDeliveries(view: PageView, jid: string): Promise<Html> {
       may[deliveries.indexOf(row)]
         ? view.button({ action: 'replay', fixed: { id: row.id }, text: 'Replay', label: `Replay message ${row.id}` })
         : EMPTY_HTML,
-    empty: { text: 'Nothing has arrived through this link.', command: `svc token ${view.host.instance} test ${jid}` },
+    empty: {
+      text: 'Nothing has arrived through this link.',
+      command: view.inTerminal(`svc token ${view.host.instance} test ${jid}`),
+    },
   }
   return view.list(table)
 }

@@ -141,7 +141,7 @@ function ruleTable(
     empty: {
       text: `${folder} has no rules of its own.`,
       next: mayAllow ? html`<p>${buttonLink('#new-rule', 'Allow a host')}</p>` : undefined,
-      command: `svc network ${view.host.instance} allow ${folder} api.example.com`,
+      command: view.inTerminal(`svc network ${view.host.instance} allow ${folder} api.example.com`),
     },
     next,
   }

@@ -1,11 +1,13 @@
 // A folder at a glance, and the settings that its administrators may change.
+
 import { GROUP_KEYS, type GroupKey, settingOf } from '../../../core/groups/group-settings.ts'
 import { refuse } from '../../../lib/refusal.ts'
+import { shellQuote } from '../../../lib/text/shell-quote.ts'
 import { groupsResource } from '../../../resources/groups.ts'
 import { routeTokensResource } from '../../../resources/route-tokens.ts'
 import { renderDetails } from '../../../web/dash/detail-pane.ts'
 import type { FormField } from '../../../web/dash/form.ts'
-import { copyText, link, money, section, timeOf } from '../../../web/dash/parts.ts'
+import { link, money, section, timeOf } from '../../../web/dash/parts.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import { folderStateBadge, messageCountText } from '../folder-table.ts'
 import { folderPath, type PageView } from '../page.ts'
@@ -105,6 +107,6 @@ async function settings(view: PageView, group: GroupRow): Promise<Html> {
       return view.form({ action: 'set', id: `set-${key}`, fields: [field], submit: 'Save', fixed: { key } })
     })
   if (forms.length === 0) return EMPTY_HTML
-  const command = copyText(`svc group ${view.host.instance} set ${folder} name ${JSON.stringify(group.name)}`)
-  return section('settings', 'Settings', html`${forms}<p class="hint">In a terminal: ${command}</p>`)
+  const command = view.inTerminal(`svc group ${view.host.instance} set ${folder} name ${shellQuote(group.name)}`)
+  return section('settings', 'Settings', html`${forms}${command}`)
 }

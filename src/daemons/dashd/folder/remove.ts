@@ -2,7 +2,7 @@
 
 import { refuse } from '../../../lib/refusal.ts'
 import { groupsResource } from '../../../resources/groups.ts'
-import { copyText, notice, section } from '../../../web/dash/parts.ts'
+import { notice, section } from '../../../web/dash/parts.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import { defineFolderView } from './view.ts'
 
@@ -37,10 +37,10 @@ export const removeView = defineFolderView({
       { name: 'typed', label: `Type ${folder} to confirm`, isRequired: true, maxLength: 255 },
     ] as const
     const form = view.form({ action: 'remove', fields, submit: 'Remove folder', isDangerous: true })
-    const command = copyText(`svc group ${view.host.instance} rm ${folder}`)
+    const command = view.inTerminal(`svc group ${view.host.instance} rm ${folder}`)
     return {
       main: html`${references('ends', 'Removed with the folder', ends, 'Only the folder itself.')}${references('stays', 'Stays without a folder', stays, 'Nothing.')}`,
-      bottom: section('remove', 'Remove this folder', html`${form}<p class="hint">In a terminal: ${command}</p>`),
+      bottom: section('remove', 'Remove this folder', html`${form}${command}`),
     }
   },
 })

@@ -102,7 +102,7 @@ function routeTable(
     empty: {
       text: `No chat is routed to ${folder}. It still gets messages through its links.`,
       next: mayAdd ? html`<p>${buttonLink('#new-route', 'Add a route')}</p>` : undefined,
-      command: `svc route ${view.host.instance} add 'room=<room>' ${folder}`,
+      command: view.inTerminal(`svc route ${view.host.instance} add 'room=<room>' ${folder}`),
     },
   }
 }

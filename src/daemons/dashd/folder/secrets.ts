@@ -90,7 +90,7 @@ export const secretsView = defineFolderView({
         empty: {
           text: `${folder} has no secrets. A secret is an environment variable of its agent.`,
           next: maySet ? html`<p>${buttonLink('#new-secret', 'Set a secret')}</p>` : undefined,
-          command: `svc secret ${view.host.instance} set ${folder} API_TOKEN`,
+          command: view.inTerminal(`svc secret ${view.host.instance} set ${folder} API_TOKEN`),
         },
         next,
       }),

@@ -26,7 +26,7 @@ export const accessPage = definePage({
         ? {
             main: emptyState({
               text: 'Name a folder to see who may use it.',
-              command: `svc access ${view.host.instance} who main`,
+              command: view.inTerminal(`svc access ${view.host.instance} who main`),
             }),
           }
         : principal
@@ -85,7 +85,7 @@ async function listFolderPeople(view: PageView, folder: string): Promise<Omit<Pa
       empty: {
         text: `No person may use ${folder}.`,
         next: link(withQuery('/dash/invites', { folder }), 'Invite someone'),
-        command: `svc access ${view.host.instance} who ${folder}`,
+        command: view.inTerminal(`svc access ${view.host.instance} who ${folder}`),
       },
     }),
   }

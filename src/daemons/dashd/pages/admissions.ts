@@ -122,7 +122,7 @@ function requestTable(
     ],
     empty: {
       text: 'No chat and no person waits for a folder.',
-      command: `svc onboarding ${view.host.instance} list`,
+      command: view.inTerminal(`svc onboarding ${view.host.instance} list`),
     },
   }
 }
@@ -185,7 +185,7 @@ async function showGates(view: PageView): Promise<Omit<PageContent, 'title'>> {
       ],
       empty: {
         text: 'No gates: an operator decides on every request.',
-        command: `svc gate ${view.host.instance} add 'guests/*' 10/day`,
+        command: view.inTerminal(`svc gate ${view.host.instance} add 'guests/*' 10/day`),
       },
     }),
   }

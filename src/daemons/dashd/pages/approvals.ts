@@ -39,7 +39,7 @@ export const approvalsPage = definePage({
         rowActions: isDecider ? (call) => decisionButtons(view, call) : undefined,
         empty: {
           text: 'No tool call waits for an approval. A row with the action hold:mcp:<tool> makes calls of that tool wait.',
-          command: `svc approvals ${view.host.instance} list`,
+          command: view.inTerminal(`svc approvals ${view.host.instance} list`),
         },
       }),
       bottom: section('decided', 'Last decisions', decisions(view, decided)),

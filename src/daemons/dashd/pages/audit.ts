@@ -100,7 +100,7 @@ function auditTable(view: PageView, rows: readonly AuditRow[], next: string | un
         value: ({ turn_id }) => turn_id,
       },
     ],
-    empty: { text: 'No entries match.', command: `svc audit ${view.host.instance}` },
+    empty: { text: 'No entries match.', command: view.inTerminal(`svc audit ${view.host.instance}`) },
     next,
   })
 }

@@ -105,7 +105,7 @@ function renderAdapters(view: PageView, adapters: readonly Adapter[]): Html {
     ],
     empty: {
       text: 'No adapter is registered. An adapter connects a chat platform, such as Telegram or Slack.',
-      command: `svc packages ${host.instance} list`,
+      command: view.inTerminal(`svc packages ${host.instance} list`),
     },
   })
 }
@@ -134,7 +134,7 @@ function renderPlatforms(view: PageView, platforms: readonly Platform[]): Html {
     ],
     empty: {
       text: 'No platform has an adapter, a secret or messages that wait.',
-      command: `svc channel ${view.host.instance} status`,
+      command: view.inTerminal(`svc channel ${view.host.instance} status`),
     },
   })
 }
@@ -164,7 +164,7 @@ function renderSecrets(view: PageView, listed: readonly Secret[]): Html {
     rowActions: ({ name }) => (name === undefined ? EMPTY_HTML : secretButtons(view, name)),
     empty: {
       text: 'No adapter has its own secret.',
-      command: `svc channel ${view.host.instance} add <name> -p <platforms>`,
+      command: view.inTerminal(`svc channel ${view.host.instance} add <name> -p <platforms>`),
     },
   })
 }
@@ -192,7 +192,7 @@ function newSecretForm(view: PageView): Html {
 }
 
 function secretPage(
-  { host }: PageView,
+  view: PageView,
   created: { name: string; platforms: readonly string[]; secret: string; ended: readonly string[] },
 ): PageContent {
   const ended =
@@ -201,7 +201,7 @@ function secretPage(
       : html`<p>The registration of ${created.ended.join(', ')} has ended: configure the adapter with the new secret.</p>`
   return {
     title: `Secret of ${created.name}`,
-    main: html`${notice('warn', 'This secret is shown only now. It is stored as a hash.')}<p>${copyText(created.secret)}</p><p>The adapter registers with it instead of CHANNEL_SECRET, and alone may use ${created.platforms.join(', ')}.</p>${ended}<p>${link('/dash/channels', 'Back to the channels')}</p><p class="hint">In a terminal: ${copyText(`svc channel ${host.instance} rotate ${created.name}`)}</p>`,
+    main: html`${notice('warn', 'This secret is shown only now. It is stored as a hash.')}<p>${copyText(created.secret)}</p><p>The adapter registers with it instead of CHANNEL_SECRET, and alone may use ${created.platforms.join(', ')}.</p>${ended}<p>${link('/dash/channels', 'Back to the channels')}</p>${view.inTerminal(`svc channel ${view.host.instance} rotate ${created.name}`)}`,
   }
 }
 
@@ -253,8 +253,8 @@ function undeliveredTable(
       kind === 'waiting'
         ? {
             text: 'No message waits for another attempt.',
-            command: `svc channel ${host.instance} undelivered --waiting`,
+            command: view.inTerminal(`svc channel ${host.instance} undelivered --waiting`),
           }
-        : { text: 'No message failed.', command: `svc channel ${host.instance} undelivered` },
+        : { text: 'No message failed.', command: view.inTerminal(`svc channel ${host.instance} undelivered`) },
   })
 }

@@ -129,7 +129,7 @@ function spendTable(view: PageView, by: Group, spend: readonly Spend[]) {
     ],
     empty: {
       text: 'No costs were reported. The built-in demo costs nothing; connect a model to see its costs here.',
-      command: `svc model ${view.host.instance}`,
+      command: view.inTerminal(`svc model ${view.host.instance}`),
     },
   })
 }

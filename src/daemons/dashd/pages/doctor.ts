@@ -1,6 +1,6 @@
 // /dash/doctor: checks of this instance, each with the command that corrects what it found.
 import { channelRegistrationsResource } from '../../../resources/channel-registrations.ts'
-import { badge, buttonLink, copyText, type Tone } from '../../../web/dash/parts.ts'
+import { badge, buttonLink, type Tone } from '../../../web/dash/parts.ts'
 import { defineTable } from '../../../web/dash/table.ts'
 import { html } from '../../../web/html.ts'
 import type { DoctorFinding } from '../../doctor/findings.ts'
@@ -63,13 +63,14 @@ export const doctorPage = definePage({
           { label: 'Finding', cell: ({ detail }) => detail },
           {
             label: 'What to do',
-            cell: ({ next = '' }) => (COMMAND.test(next) && !SENTENCE.test(next) ? copyText(next) : next),
-            value: ({ next }) => next,
+            cell: ({ next = '' }) =>
+              COMMAND.test(next) && !SENTENCE.test(next) ? view.command(next) : host.showCommands(next),
+            value: ({ next }) => next && host.showCommands(next),
           },
         ],
         empty: { text: 'No check has run.' },
       }),
-      bottom: html`<p class="hint">The command also checks files, modes and the deployment, and calls each model: ${copyText(`svc doctor ${host.instance} --online`)}</p>`,
+      bottom: html`<p class="hint">The command also checks files, modes and the deployment, and calls each model: ${view.command(`svc doctor ${host.instance} --online`)}</p>`,
     }
   },
 })

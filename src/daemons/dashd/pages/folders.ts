@@ -48,7 +48,7 @@ export const foldersPage = definePage({
                 next: parent === undefined ? EMPTY_HTML : link('#new-folder', 'Create one'),
               }
             : { text: 'No folder matches.', next: link(view.path, 'All folders') }),
-          command: `svc group ${view.host.instance} list`,
+          command: view.inTerminal(`svc group ${view.host.instance} list`),
         },
       }),
       bottom: form,

@@ -105,7 +105,7 @@ async function renderAttention(view: PageView, attention: Attention): Promise<Ht
     return emptyState({
       text: 'Nothing needs your attention.',
       next: html`<p>${link('/dash/messages', 'See the last messages')}</p>`,
-      command: `svc status ${view.host.instance}`,
+      command: view.inTerminal(`svc doctor ${view.host.instance}`),
     })
   return html`<ul class="list">${items.map((item) => renderItem(view, item))}</ul>${downloads}`
 }
@@ -266,7 +266,7 @@ function renderLive(view: PageView, turns: readonly LiveTurn[]): Html {
     return emptyState({
       text: 'No agent is running.',
       next: html`<p>Send a message to a folder, and its agent starts.</p>`,
-      command: `svc send ${view.host.instance} main 'hello'`,
+      command: view.inTerminal(`svc send ${view.host.instance} main 'hello'`),
     })
   const items = turns.map(
     (turn) =>

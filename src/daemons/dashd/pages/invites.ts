@@ -113,7 +113,10 @@ export const invitesPage = definePage({
             value: ({ expires_at }) => expires_at,
           },
         ],
-        empty: { text: 'No invites yet.', command: `svc invite ${view.host.instance} create 'team/**' --expires 72h` },
+        empty: {
+          text: 'No invites yet.',
+          command: view.inTerminal(`svc invite ${view.host.instance} create 'team/**' --expires 72h`),
+        },
       }),
       isLive: true,
     }

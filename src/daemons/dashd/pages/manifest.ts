@@ -6,7 +6,7 @@ import type { PlannedRow } from '../../../faces/manifest/planned-rows.ts'
 import { refuse } from '../../../lib/refusal.ts'
 import { groupsResource } from '../../../resources/groups.ts'
 import { resources } from '../../../resources/index.ts'
-import { badge, buttonLink, copyText, notice, section, type Tone, visibleText } from '../../../web/dash/parts.ts'
+import { badge, buttonLink, notice, section, type Tone, visibleText } from '../../../web/dash/parts.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import type { DaemonContext } from '../../daemon.ts'
 import type { FormFields } from '../../http/form-request.ts'
@@ -44,7 +44,7 @@ export const manifestPage = definePage({
       top: html`${section(
         'export',
         'Export',
-        html`<p>The configuration as one YAML document: groups, routes, grants, tasks, network rules. Secrets and tokens are never in it.</p><p>${buttonLink(DOWNLOAD_PATH, 'Download YAML')}</p><p class="hint">In a terminal: ${copyText(`svc export ${instance} config.yaml`)}</p>`,
+        html`<p>The configuration as one YAML document: groups, routes, grants, tasks, network rules. Secrets and tokens are never in it.</p><p>${buttonLink(DOWNLOAD_PATH, 'Download YAML')}</p>${view.inTerminal(`svc export ${instance} config.yaml`)}`,
       )}${section('apply', 'Apply', form)}`,
     }
   },
@@ -71,7 +71,7 @@ function planForm(view: PageView): Html {
         },
       ],
     },
-  )}<p class="hint">In a terminal: ${copyText(`svc apply ${view.host.instance} config.yaml --dry-run`)}</p>`
+  )}${view.inTerminal(`svc apply ${view.host.instance} config.yaml --dry-run`)}`
 }
 
 /** Browsers send line breaks as CR LF. */

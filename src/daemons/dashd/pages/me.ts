@@ -1,4 +1,5 @@
 // The signed-in person: their secrets, sessions, bearers and passkeys. Accounts and passkeys are changed on the account pages.
+import { shellQuote } from '../../../lib/text/shell-quote.ts'
 import type { SecretName } from '../../../core/secrets/secrets.ts'
 import { refuse } from '../../../lib/refusal.ts'
 import { accountsResource } from '../../../resources/accounts.ts'
@@ -118,7 +119,10 @@ ${section('own-costs', 'Costs', renderOwnCosts(costs))}
           { label: 'Name', cell: ({ key }) => html`<code>${key}</code>`, value: ({ key }) => key },
           { label: 'Saved', cell: (row) => timeOf(row.created_at, view.nowMs), value: ({ created_at }) => created_at },
         ],
-        empty: { text: 'You have no secrets.', command: `svc user-secret ${view.host.instance} set ${sub} API_KEY` },
+        empty: {
+          text: 'You have no secrets.',
+          command: view.inTerminal(`svc user-secret ${view.host.instance} set ${shellQuote(sub)} API_KEY`),
+        },
       }),
       bottom: html`${section(
         'new-secret',

@@ -220,12 +220,12 @@ function messageTable(view: PageView, rows: readonly ListedMessage[], next: stri
         ? {
             text: next === undefined ? 'No message matches.' : 'No message matches so far.',
             next: link(view.path, 'All messages'),
-            command: `svc messages ${view.host.instance}`,
+            command: view.inTerminal(`svc messages ${view.host.instance}`),
           }
         : {
             text: 'No messages yet. They arrive through chat links, webhooks and adapters of folders.',
             next: link('/dash/folders', 'Folders'),
-            command: `svc send ${view.host.instance} main 'hello'`,
+            command: view.inTerminal(`svc send ${view.host.instance} main 'hello'`),
           },
     next,
   })

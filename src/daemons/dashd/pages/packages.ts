@@ -1,6 +1,6 @@
 // /dash/packages: installed packages. Installing runs programs of others on this machine, so it stays on the command line.
 import { installedPackagesResource } from '../../../resources/installed-packages.ts'
-import { copyText, timeOf, visibleText } from '../../../web/dash/parts.ts'
+import { timeOf, visibleText } from '../../../web/dash/parts.ts'
 import { defineTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import { definePage } from '../page.ts'
@@ -18,7 +18,7 @@ export const packagesPage = definePage({
     const { nowMs } = view
     const { instance } = view.host
     const { installed_packages, next } = await view.call(list, { limit: view.limit, after: view.query.after })
-    const install = `svc packages ${instance} install <source>`
+    const install = view.inTerminal(`svc packages ${instance} install <source>`)
     return {
       title: 'Packages',
       table: defineTable<InstalledPackage>({
@@ -43,14 +43,11 @@ export const packagesPage = definePage({
             value: ({ installed_at }) => installed_at,
           },
         ],
-        rowActions: ({ name }) => copyText(`svc packages ${instance} upgrade ${name}`),
+        rowActions: ({ name }) => view.command(`svc packages ${instance} upgrade ${name}`),
         empty: { text: 'No package is installed.', command: install },
       }),
       // An empty list says it already.
-      bottom:
-        installed_packages.length === 0
-          ? EMPTY_HTML
-          : html`<p class="hint">Packages are installed on the command line: ${copyText(install)}</p>`,
+      bottom: installed_packages.length === 0 ? EMPTY_HTML : install,
     }
   },
 })

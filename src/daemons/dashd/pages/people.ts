@@ -70,7 +70,7 @@ export const peoplePage = definePage({
         empty: {
           text: search ? 'No person matches.' : 'No person has signed in or has rights yet.',
           next: buttonLink('/dash/invites', 'Invite someone'),
-          command: `svc invite ${view.host.instance} create 'team/**'`,
+          command: view.inTerminal(`svc invite ${view.host.instance} create 'team/**'`),
         },
       }),
       isLive: true,

@@ -1,6 +1,8 @@
 // One person: accounts, rights, sessions, bearers, passkeys and spending. For operators; people have /dash/me for themselves.
+
 import type { z } from 'zod'
 import type { Acl, AclMembership } from '../../../core/access/acl.ts'
+import { shellQuote } from '../../../lib/text/shell-quote.ts'
 import { accountsResource } from '../../../resources/accounts.ts'
 import { aclResource } from '../../../resources/acl.ts'
 import { aclMembershipResource } from '../../../resources/acl-membership.ts'
@@ -281,7 +283,7 @@ function grantTable(view: PageView, rows: readonly GrantRow[], revocable: Readon
     ],
     empty: {
       text: 'No row names this person; roles may still give them rights.',
-      command: `svc group ${view.host.instance} grant ${view.query.sub ?? ''} 'team/**'`,
+      command: view.inTerminal(`svc group ${view.host.instance} grant ${shellQuote(view.query.sub ?? '')} 'team/**'`),
     },
   }
 }

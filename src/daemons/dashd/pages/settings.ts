@@ -8,7 +8,7 @@ import { BooleanSetting, readSettings } from '../../../lib/settings.ts'
 import { settingsResource } from '../../../resources/settings.ts'
 import { renderFilters } from '../../../web/dash/filter-bar.ts'
 import type { FormField } from '../../../web/dash/form.ts'
-import { badge, copyText, link, notice, section } from '../../../web/dash/parts.ts'
+import { badge, link, notice, section } from '../../../web/dash/parts.ts'
 import { defineTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import type { FormFields } from '../../http/form-request.ts'
@@ -54,7 +54,7 @@ export const settingsPage = definePage({
       title: 'Settings',
       top: html`${processNote(view)}${filters}`,
       main: restartNote(all),
-      table: settingsTable(rows, view.host.instance),
+      table: settingsTable(rows, view),
       bottom: await renderChange(view, rows),
     }
   },
@@ -84,7 +84,7 @@ async function renderChange(view: PageView, rows: readonly SettingInForce[]): Pr
   const { values, mark } = await readStored(view)
   const fixed = parseFixedSettings(SETTINGS_FIXED)
   const fields = rows.filter((row) => isEditable(row, fixed)).flatMap((row) => fieldsOf(row, values.get(row.key)))
-  const rest = html`<p class="hint">The model is on its own page: ${link('/dash/model', 'Model')}. Settings that are not here are set in <code>.env</code>. In a terminal: ${copyText(`svc settings ${host.instance}`)}</p>`
+  const rest = html`<p class="hint">The model is on its own page: ${link('/dash/model', 'Model')}. Settings that are not here are set in <code>.env</code>. </p>${view.inTerminal(`svc settings ${host.instance}`)}`
   if (fields.length === 0) return rest
   return section(
     'change',
@@ -151,12 +151,16 @@ async function saveSettings(view: PageView, fields: FormFields) {
 }
 
 /** A process with some of the daemons may have only their settings, as in a container. */
-function processNote({ daemon: { peers }, host }: PageView): Html {
+function processNote(view: PageView): Html {
+  const {
+    daemon: { peers },
+    host,
+  } = view
   const others = DAEMON_NAMES.filter((name) => !peers.isLocal(name))
   if (others.length === 0) return EMPTY_HTML
   return notice(
     'warn',
-    html`This process does not run ${others.join(', ')}. The page shows the settings that this process has; those of other processes may differ. On the host: ${copyText(`svc settings ${host.instance}`)}`,
+    html`This process does not run ${others.join(', ')}. The page shows the settings that this process has; those of other processes may differ. ${view.inTerminal(`svc settings ${host.instance}`)}`,
   )
 }
 
@@ -166,7 +170,7 @@ function restartNote(all: readonly SettingInForce[]): Html {
   return notice('warn', `Changed since the start, and used after a restart of svc: ${waiting.join(', ')}.`)
 }
 
-function settingsTable(rows: readonly SettingInForce[], instance: string) {
+function settingsTable(rows: readonly SettingInForce[], view: PageView) {
   return defineTable<SettingInForce>({
     id: 'settings',
     caption: 'Settings in force',
@@ -179,7 +183,7 @@ function settingsTable(rows: readonly SettingInForce[], instance: string) {
       { label: 'Default', cell: ({ initial }) => initial },
       { label: 'Purpose', cell: ({ about }) => about },
     ],
-    empty: { text: 'No setting matches.', command: `svc settings ${instance}` },
+    empty: { text: 'No setting matches.', command: view.inTerminal(`svc settings ${view.host.instance}`) },
   })
 }
 

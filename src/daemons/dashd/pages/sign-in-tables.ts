@@ -1,7 +1,9 @@
 // Tables of what signs a person in: sessions, bearers and passkeys. Pages about oneself and about others show the same.
+
 import type { IssuedBearerRow } from '../../../core/access/issued-bearers.ts'
 import type { SessionRow } from '../../../core/people/sessions.ts'
 import { timestamp } from '../../../lib/clock.ts'
+import { shellQuote } from '../../../lib/text/shell-quote.ts'
 import type { PublicPasskey } from '../../../resources/passkeys.ts'
 import { badge, link, timeOf, visibleText } from '../../../web/dash/parts.ts'
 import type { DataTable } from '../../../web/dash/table.ts'
@@ -43,7 +45,7 @@ export function sessionTable(
     ],
     empty: {
       text: 'No browser or app is signed in.',
-      command: `svc login ${view.host.instance} ${subOf(view)}`,
+      command: view.inTerminal(`svc login ${view.host.instance} ${shellQuote(subOf(view))}`),
     },
   }
 }
@@ -81,7 +83,7 @@ export function bearerTable(
     ],
     empty: {
       text: 'No bearers. A program that sends a bearer acts as the person.',
-      command: `svc bearer ${view.host.instance} ${subOf(view)}`,
+      command: view.inTerminal(`svc bearer ${view.host.instance} ${shellQuote(subOf(view))}`),
     },
   }
 }

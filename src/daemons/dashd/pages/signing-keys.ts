@@ -1,6 +1,6 @@
 // /dash/keys: the keys that sign bearers, and their replacement.
 import { signingKeysResource } from '../../../resources/signing-keys.ts'
-import { badge, copyText, section, timeOf } from '../../../web/dash/parts.ts'
+import { badge, section, timeOf } from '../../../web/dash/parts.ts'
 import { defineTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, html } from '../../../web/html.ts'
 import { definePage } from '../page.ts'
@@ -72,10 +72,10 @@ export const signingKeysPage = definePage({
         ],
         empty: {
           text: 'There is no key yet. The first bearer creates one.',
-          command: `svc keys ${view.host.instance} list`,
+          command: view.inTerminal(`svc keys ${view.host.instance} list`),
         },
       }),
-      bottom: html`${form}<p class="hint">In a terminal: ${copyText(`svc keys ${view.host.instance} rotate`)}</p>`,
+      bottom: html`${form}${view.inTerminal(`svc keys ${view.host.instance} rotate`)}`,
     }
   },
 })

@@ -77,7 +77,7 @@ function details(view: PageView, { turn, costs: spent }: TurnStory): Html {
     'May cost': turn.money_cents === undefined ? undefined : money(turn.money_cents),
     Cost: money(cents),
     Id: copyText(turn.id),
-    Command: copyText(`svc turns ${view.host.instance} show ${turn.id}`),
+    Command: view.isOperator ? view.command(`svc turns ${view.host.instance} show ${turn.id}`) : undefined,
   })
 }
 

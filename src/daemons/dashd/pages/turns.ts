@@ -124,11 +124,11 @@ function turnTable(view: PageView, turns: readonly TurnSummary[], next: string |
       ? {
           text: 'No turn matches these filters.',
           next: buttonLink(view.path, 'All turns'),
-          command: `svc turns ${view.host.instance} list`,
+          command: view.inTerminal(`svc turns ${view.host.instance} list`),
         }
       : {
           text: 'No agent has run yet. Send a message to a folder to start its first turn.',
-          command: `svc send ${view.host.instance} main 'hello'`,
+          command: view.inTerminal(`svc send ${view.host.instance} main 'hello'`),
         },
   })
 }
