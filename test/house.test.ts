@@ -76,6 +76,7 @@ const FILE_WRITERS = new Set(
 const MAY_WRITE_FILES: Record<string, string> = {
   'src/lib/files/directory.ts': 'the only module that writes to workspaces',
   'src/lib/files/directory-sync.ts': 'reads below a workspace, with openSync',
+  'src/egress/container/route-remover.ts': 'text of a program that reads /proc in a container',
   'src/lib/files/process-directory.ts': 'temporary directories of this process',
   'src/lib/files/atomic-file.ts': '.env, manifests and egress state',
   'src/core/delivery/staged-files.ts': 'copies of files to send, in <data>/outbox',
@@ -140,7 +141,7 @@ const MAY_PARSE_JSON: Record<string, string> = {
   'src/egress/admin/duplicate-key.ts': 'one string of a parsed body',
   'src/egress/policy/state-file.ts': 'the state of the egress proxy',
   'src/egress/run/denials.ts': 'log lines of egress-proxy',
-  'src/egress/run/proxy-container.ts': 'log lines of egress-proxy',
+  'src/egress/run/component-start.ts': 'log lines of egress-proxy',
   'src/web/browser/link.ts': 'responses of svc, in a browser',
   'src/web/browser/outbox.ts': "the page's own storage, in a browser",
   'src/web/browser/topics.ts': "the page's own storage, in a browser",

@@ -103,7 +103,7 @@ onEveryEngine('web routes', (engine) => {
     await at.as(admin).call(set, { path: '/team', access: 'auth' })
     await at.as(operator).call(set, { path: '/pub/other/x', access: 'public' })
     assert.deepEqual(await linesOf(at), ['/pub/other/x public main', '/team auth team'])
-    await assert.rejects(at.as(person('github:2')).call(set, { path: '/x', access: 'public' }), isRefusal('invalid'))
+    await assert.rejects(at.as(person('github:2')).call(set, { path: '/x', access: 'public' }), isRefusal('forbidden'))
   })
 
   test('callers see the rows of folders that they administer', async (t) => {
