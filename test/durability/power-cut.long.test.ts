@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
+import { layout } from '../../src/core/layout.ts'
+import { openEngine } from '../../src/store/index.ts'
 import { readEvents } from '../support/event-reader.ts'
 import { type Link, type LinkedInstance, openLinkedInstance } from '../support/linked-instance.ts'
 import { type Comparison, compare, load, post } from '../support/load.ts'
@@ -108,6 +110,16 @@ async function cutWhileReading(
   return { seen: all.length, lost }
 }
 
+/** What the next start would report as missing. */
+async function findLosses(root: string): Promise<readonly string[] | undefined> {
+  const engine = await openEngine({ path: layout(root).store })
+  try {
+    return await engine.lossWatch?.find()
+  } finally {
+    await engine.close()
+  }
+}
+
 suite('a power cut', needs('compiler'), () => {
   test('loses no acknowledged message, and the server starts again', async (t) => {
     const demo = await openLinkedInstance(t)
@@ -116,6 +128,7 @@ suite('a power cut', needs('compiler'), () => {
     for (let round = 0; round < ROUNDS; round++) {
       const cut = await cutThePower(t, setup, UNSYNCED[round % UNSYNCED.length] ?? 'none')
       assert.deepEqual([cut.lost, cut.doubled, cut.foreign, cut.refused], [[], [], [], []])
+      assert.deepEqual(await findLosses(cut.root), [])
       assert.ok(cut.acknowledged > 0)
       if (round < ROUNDS - 1) continue
       const served = await demo.start({ root: cut.root })

@@ -135,7 +135,7 @@ function longestCommand(lines: readonly CommandDescription[], words: readonly st
 /** The command with these values for its placeholders; undefined if one has no value here. */
 export function fillIn({ argv: [noun = ''], usage, args }: NamedCommand, values: Readonly<Record<string, string>>) {
   const { parts, flags } = parseUsage(usage)
-  const valueFor = (name: string, given: unknown): string | undefined => {
+  const filled = (name: string, given: unknown): string | undefined => {
     const text = String(given)
     if (!text.includes('<')) return text
     const value = values[name]
@@ -144,13 +144,13 @@ export function fillIn({ argv: [noun = ''], usage, args }: NamedCommand, values:
   const words = parts.flatMap((part) => {
     if (part.kind === 'word') return [part.text]
     const given = args[part.name]
-    return given === undefined ? [] : [given].flat().map((word) => valueFor(part.name, word))
+    return given === undefined ? [] : [given].flat().map((word) => filled(part.name, word))
   })
   const options = flags.flatMap(({ name, key, takesValue }) => {
     const given = args[key]
     if (given === undefined || given === false) return []
-    return takesValue ? [`--${name}`, valueFor(name, given)] : [`--${name}`]
+    return takesValue ? [`--${name}`, filled(name, given)] : [`--${name}`]
   })
-  const filled = [noun, ...words, ...options]
-  return filled.every((word) => word !== undefined) ? filled : undefined
+  const line = [noun, ...words, ...options]
+  return line.every((word) => word !== undefined) ? line : undefined
 }

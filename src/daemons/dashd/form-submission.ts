@@ -154,7 +154,11 @@ async function showRefusedForm(
   } catch (error) {
     return gonePage(context, view, new Map(Object.entries(form.values)), error)
   }
-  const shown = { ...content, isLive: false, top: html`${notice('fault', text ?? faultText(view.explain(form.refusal)))}${content.top ?? EMPTY_HTML}` }
+  const shown = {
+    ...content,
+    isLive: false,
+    top: html`${notice('fault', text ?? faultText(view.explain(form.refusal)))}${content.top ?? EMPTY_HTML}`,
+  }
   return sendPage(c, { ...renderDashPage(context, view, page, shown), status: problem.status })
 }
 

@@ -83,7 +83,9 @@ async function showOrExplain(context: PagesContext, view: PageView, page: DashPa
     return await page.show(view)
   } catch (error) {
     const text =
-      error instanceof Refusal ? faultText(view.explain(publicRefusal(error))) : toSentence(logIncident(context, view.c, error))
+      error instanceof Refusal
+        ? faultText(view.explain(publicRefusal(error)))
+        : toSentence(logIncident(context, view.c, error))
     return { title: page.title, main: notice('fault', text) }
   }
 }

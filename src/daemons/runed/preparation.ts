@@ -66,7 +66,12 @@ export function turnPreparation(options: PreparationOptions): (claimed: ClaimedT
     const dirs = groupDirs(layout, folder)
     const files = workspaceFiles(layout, folder)
     // Root gives workspaces to their agents above.
-    if (!user) mustBeUsable(dirs.home, { folder, isWritten: reach === 'all', repair: host.showCommands(`sudo svc doctor ${instance} --fix`) })
+    if (!user)
+      mustBeUsable(dirs.home, {
+        folder,
+        isWritten: reach === 'all',
+        repair: host.showCommands(`sudo svc doctor ${instance} --fix`),
+      })
     const now = clock.now()
     const gather = async (tx: Tx) => {
       const promptContext = { instance, now, timeZone, rules, routes: await host.routes.read(tx), assistantName, files }

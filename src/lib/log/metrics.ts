@@ -108,7 +108,7 @@ export function openProcessMetrics(): ProcessMetrics {
       )
       const text = lines(
         ...usage(),
-        ...head('nodejs_eventloop_delay_seconds', 'gauge', 'Event loop delay in about the last minute'),
+        ...head('nodejs_eventloop_delay_seconds', 'summary', 'Event loop delay in about the last minute'),
         ...late,
         `nodejs_eventloop_delay_seconds{quantile="1"} ${seconds(delay.max)}`,
       )

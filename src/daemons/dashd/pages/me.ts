@@ -1,7 +1,8 @@
 // The signed-in person: their secrets, sessions, bearers and passkeys. Accounts and passkeys are changed on the account pages.
-import { shellQuote } from '../../../lib/text/shell-quote.ts'
+
 import type { SecretName } from '../../../core/secrets/secrets.ts'
 import { refuse } from '../../../lib/refusal.ts'
+import { shellQuote } from '../../../lib/text/shell-quote.ts'
 import { accountsResource } from '../../../resources/accounts.ts'
 import { bearersResource } from '../../../resources/bearers.ts'
 import { costLogResource } from '../../../resources/cost-log.ts'
