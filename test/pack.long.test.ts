@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import {
+  cpSync,
   existsSync,
   globSync,
   lstatSync,
@@ -52,6 +53,15 @@ function diskUsage(path: string): number {
   const entries = readdirSync(path, { recursive: true, withFileTypes: true })
   return entries.reduce((sum, { parentPath, name }) => sum + lstatSync(join(parentPath, name)).blocks * 512, 0)
 }
+
+test('npm ci prints no warning about an engine on the Node of Debian', needs('npm', 'old node'), (t) => {
+  const place = tempDir(t)
+  for (const name of ['package.json', 'package-lock.json']) cpSync(join(ROOT, name), join(place, name))
+  const args = ['ci', '--dry-run', '--offline', '--no-audit', '--no-fund']
+  const { status, stderr } = spawnSync('npm', args, { cwd: place, encoding: 'utf8', env: cleanEnvironment() })
+  assert.equal(status, 0, stderr)
+  assert.doesNotMatch(stderr, /EBADENGINE/)
+})
 
 suite('the packed and installed package', () => {
   const temp = tempDir({ after })
