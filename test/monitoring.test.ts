@@ -136,6 +136,20 @@ suite('monitoring', () => {
     }
   })
 
+  test('only summaries have quantiles, as Prometheus expects', () => {
+    const names = [...served.labels].flatMap(([name, labels]) => (labels.has('quantile') ? [name] : []))
+    assert.ok(names.length > 0)
+    for (const name of names) assert.equal(served.families.get(name), 'summary', name)
+  })
+
+  test('a backup that is missing and one that is old are two alerts, since the metric is absent before the first', () => {
+    const exprs = rules.flatMap(({ expr }) => (expr.includes('svc_backup_age_seconds') ? [expr] : []))
+    assert.deepEqual(
+      exprs.map((expr) => expr.startsWith('absent(')),
+      [false, true],
+    )
+  })
+
   test('alerts named in the guide exist', () => {
     const known = new Set(rules.map(({ alert }) => alert))
     const named = [...guide.matchAll(/`(Svc\w+)`/g)].map(([, name = '']) => name)

@@ -18,7 +18,7 @@ export function readMetrics(text: string): MetricsText {
   let [current, help] = ['', '']
   for (const line of text.split('\n').filter((each) => each !== '')) {
     const [, named] = /^# HELP ([a-z_]+) \S/.exec(line) ?? []
-    const [, typed, type = ''] = /^# TYPE ([a-z_]+) (counter|gauge|histogram)$/.exec(line) ?? []
+    const [, typed, type = ''] = /^# TYPE ([a-z_]+) (counter|gauge|histogram|summary)$/.exec(line) ?? []
     if (named !== undefined) {
       help = named
       continue

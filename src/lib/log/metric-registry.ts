@@ -134,7 +134,16 @@ export class MetricRegistry {
   }
 }
 
-export function metricHead({ name, type, help }: Pick<MetricDefinition, 'name' | 'type' | 'help'>): string[] {
+export function metricHead({
+  name,
+  type,
+  help,
+}: {
+  readonly name: string
+  /** A summary is one of the process, and has no definition. */
+  readonly type: MetricDefinition['type'] | 'summary'
+  readonly help: string
+}): string[] {
   return [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`]
 }
 

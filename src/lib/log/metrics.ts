@@ -138,7 +138,7 @@ function gauge(name: string, help: string, value: number): string[] {
   return [...head(name, 'gauge', help), `${name} ${value}`]
 }
 
-function head(name: string, type: 'counter' | 'gauge' | 'histogram', help: string): string[] {
+function head(name: string, type: 'counter' | 'gauge' | 'histogram' | 'summary', help: string): string[] {
   return metricHead({ name, type, help })
 }
 
