@@ -79,6 +79,7 @@ const MAY_WRITE_FILES: Record<string, string> = {
   'src/egress/container/route-remover.ts': 'text of a program that reads /proc in a container',
   'src/lib/files/process-directory.ts': 'temporary directories of this process',
   'src/lib/files/atomic-file.ts': '.env, manifests and egress state',
+  'src/lib/files/owner.ts': 'directories and empty files of svc itself, with the owner of their directory',
   'src/core/delivery/staged-files.ts': 'copies of files to send, in <data>/outbox',
   'src/store/sqlite/store-file.ts': 'the store',
   'src/store/sqlite/loss-watch.ts': 'notes beside the store how far it is',
