@@ -148,7 +148,7 @@ suite('--port', () => {
     const cli = await demoCli(t)
     const port = await findFreePort()
     const printed = await cli.ok(`start --port ${port}`)
-    assert.match(printed, new RegExp(`^  http://127\\.0\\.0\\.1:${port}/chat/`, 'm'))
+    assert.match(printed, new RegExp(`^  http://localhost:${port}/chat/`, 'm'))
   })
   test('of svc start is written to the .env of a new instance', async (t) => {
     const cli = testCli(t)
@@ -230,12 +230,16 @@ test('svc start creates the instance once, serves it and prints links to it', as
   const env = { WEB_LISTEN: '127.0.0.1:0' }
   const first = await cli.ok('start', { env })
   assert.match(first, new RegExp(`^created the instance demo in ${cli.root}\n`))
-  const proxyd = /^proxyd (\S+)$/m.exec(first)?.[1] ?? 'nowhere'
+  const [, port] = /^proxyd http:\/\/127\.0\.0\.1:(\d+)$/m.exec(first) ?? []
+  const base = `http://localhost:${port}`
   assert.match(
     first,
-    new RegExp(`^ready\n\nOpen the chat in a browser:\n\n  ${proxyd}/chat/~[\\w-]{43}\\.[\\w-]{43}/\n`, 'm'),
+    new RegExp(
+      `^ready\n\nOpen the chat in a browser\\. Its agent has every tool,.*:\n\n  ${base}/chat/~[\\w-]{43}\\.[\\w-]{43}/\n`,
+      'm',
+    ),
   )
-  assert.match(first, new RegExp(`^  curl -i -d '[^']+' ${proxyd}/hook/~[\\w-]{43}\\.[\\w-]{43}$`, 'm'))
+  assert.match(first, new RegExp(`^  curl -i -d '[^']+' ${base}/hook/~[\\w-]{43}\\.[\\w-]{43}$`, 'm'))
   await cli.ok('token demo issue chat main')
   const second = await cli.ok('start', { env })
   assert.match(second, /^found the instance demo in /)
