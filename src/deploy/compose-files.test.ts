@@ -106,10 +106,9 @@ suite('svc generate', () => {
     await generate({ WEB_LISTEN: '127.0.0.1:9001', WEB_HOST: 'localhost:8080' })
     assert.match(files()['dashd.env'] ?? '', /^WEB_HOST='?localhost:9001'?$/m)
     assert.ok(readFileSync(compose, 'utf8').includes(`SVC_COMMAND: "SVC_DATA_DIR=${dirname(root)} svc"`))
-    // Elsewhere, since the files of the compose file before stay.
-    const named = site(t)
-    await named.generate({ WEB_HOST: 'chat.example' })
-    assert.match(named.files()['dashd.env'] ?? '', /^WEB_HOST='?chat\.example'?$/m)
+    const other = site(t)
+    await other.generate({ WEB_HOST: 'chat.example' })
+    assert.match(other.files()['dashd.env'] ?? '', /^WEB_HOST='?chat\.example'?$/m)
   })
 
   test('gives egress-proxy a secret for its admin listener, which accepts it without a warning', async (t) => {

@@ -231,15 +231,12 @@ test('svc start creates the instance once, serves it and prints links to it', as
   const first = await cli.ok('start', { env })
   assert.match(first, new RegExp(`^created the instance demo in ${cli.root}\n`))
   const [, port] = /^proxyd http:\/\/127\.0\.0\.1:(\d+)$/m.exec(first) ?? []
-  const base = `http://localhost:${port}`
+  const proxyd = `http://localhost:${port}`
   assert.match(
     first,
-    new RegExp(
-      `^ready\n\nOpen the chat in a browser\\. Its agent has every tool,.*:\n\n  ${base}/chat/~[\\w-]{43}\\.[\\w-]{43}/\n`,
-      'm',
-    ),
+    new RegExp(`^ready\n\nOpen the chat in a browser. [^\n]+:\n\n  ${proxyd}/chat/~[\\w-]{43}\\.[\\w-]{43}/\n`, 'm'),
   )
-  assert.match(first, new RegExp(`^  curl -i -d '[^']+' ${base}/hook/~[\\w-]{43}\\.[\\w-]{43}$`, 'm'))
+  assert.match(first, new RegExp(`^  curl -i -d '[^']+' ${proxyd}/hook/~[\\w-]{43}\\.[\\w-]{43}$`, 'm'))
   await cli.ok('token demo issue chat main')
   const second = await cli.ok('start', { env })
   assert.match(second, /^found the instance demo in /)

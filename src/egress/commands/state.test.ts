@@ -163,7 +163,7 @@ suite('state of a proxy that', () => {
 test('treats an invalid address as a usage error', async () => {
   for (const typed of ['', 'ftp://x', 'http://', 'http://a b', ':99999']) {
     const { code, stderr } = await egressProxy(['state', '--admin', typed])
-    assert.equal(code, 2, typed)
+    assert.equal(code, 1, typed)
     assert.match(stderr, /^egress-proxy: --admin must be a URL such as http:\/\/localhost:3129\n/)
   }
   const { code, stderr } = await egressProxy(['state'], { env: { EGRESS_ADMIN: 'ftp://x' } })

@@ -6,6 +6,7 @@ import { crc32 } from 'node:zlib'
 import { timestamp } from '../../lib/clock.ts'
 import { type FaultHandler, guard } from '../../lib/fault-boundary.ts'
 import { errnoCode, readText, refuseDisk } from '../../lib/files/atomic-file.ts'
+import { inheritOwner } from '../../lib/files/owner.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { isObject, tryParseJson } from '../../lib/text/json.ts'
 import type { Engine, LossWatch } from '../engine.ts'
@@ -104,11 +105,14 @@ export class SqliteLossWatch implements LossWatch {
     })
   }
 
-  #note(line: string): Promise<boolean> {
-    return appendFile(this.#losses, line, { mode: 0o600 }).then(
-      () => true,
-      () => false,
-    )
+  async #note(line: string): Promise<boolean> {
+    try {
+      await appendFile(this.#losses, line, { mode: 0o600 })
+      inheritOwner(this.#losses)
+      return true
+    } catch {
+      return false
+    }
   }
 
   async #readLosses(): Promise<string[]> {
@@ -154,9 +158,11 @@ class MarkFile {
 
 /** Keeps the content, which counts until the first write. */
 async function openMark(path: string): Promise<FileHandle> {
-  return open(path, 'r+').catch((error) => {
+  return open(path, 'r+').catch(async (error) => {
     if (errnoCode(error) !== 'ENOENT') throw error
-    return open(path, 'w+', 0o600)
+    const file = await open(path, 'w+', 0o600)
+    inheritOwner(path, file.fd)
+    return file
   })
 }
 
