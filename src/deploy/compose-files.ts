@@ -4,7 +4,7 @@ import { createHmac } from 'node:crypto'
 import { chown, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Layout } from '../core/layout.ts'
-import { listenAddressOf, linkHostOf } from '../daemons/process/listen-addresses.ts'
+import { linkHost, listenAddressOf } from '../daemons/process/listen-addresses.ts'
 import { readProviderSettings } from '../daemons/provider-settings.ts'
 import { ALL_SETTINGS, CONTAINER_SETTINGS, DAEMON_NAMES, type DaemonName } from '../daemons/settings.ts'
 import { refuseDisk, writeAtomic } from '../lib/files/atomic-file.ts'
@@ -129,7 +129,7 @@ interface FilePlan {
 async function planFiles(options: GenerateOptions, source: SettingSource, user: FileOwner): Promise<FilePlan> {
   const { instance, layout } = options
   // Inside a container proxyd listens at another port than the one that is published.
-  const entries = new Map([...options.entries, ['WEB_HOST', linkHostOf([source])]])
+  const entries = new Map([...options.entries, ['WEB_HOST', linkHost([source])]])
   const settings = readSettings(CONTAINER_SETTINGS, [source])
   const password = settings.POSTGRES_PASSWORD || undefined
   const site: ContainerSite = {

@@ -95,7 +95,10 @@ async function queryChannels({ settings, sources }: ConfiguredInstance): Promise
     return { url, unreachable: await reasonOf(error) }
   }
   if (response.status === 401)
-    return { url, refused: 'it does not accept CHANNEL_SECRET of .env: run svc generate and restart the containers' }
+    return {
+      url,
+      refused: 'it does not accept CHANNEL_SECRET of .env, which has changed: stop svc run and start it again',
+    }
   const list = ChannelList.safeParse(body)
   if (response.ok && list.success) return { url, channels: list.data.channels }
   return { url, refused: `it answered with status ${response.status}` }

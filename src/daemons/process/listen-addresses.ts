@@ -46,11 +46,11 @@ export function daemonUrls(sources: readonly SettingSource[]): ReadonlyMap<Daemo
 
 /** Scheme and host of printed links. */
 export function linkBaseUrl(sources: readonly SettingSource[]): string {
-  return webBaseUrl(linkHostOf(sources))
+  return webBaseUrl(linkHost(sources))
 }
 
 /** WEB_HOST. Its default, which `svc create` writes, means this machine at the port where proxyd listens. */
-export function linkHostOf(sources: readonly SettingSource[]): string {
+export function linkHost(sources: readonly SettingSource[]): string {
   const { WEB_HOST } = readSettings({ WEB_HOST: INSTANCE_SETTINGS.WEB_HOST }, sources)
   const { initial } = INSTANCE_SETTINGS.WEB_HOST
   const { host, port } = listenAddressOf('proxyd', sources).listen
