@@ -34,7 +34,7 @@ function listChecks(tx: Tx) {
 
 /**
  * Notes what the clock shows, and returns the time by which rows may be removed. `elapsedMs` is the time since the previous
- * check of this process by a clock that nobody sets. Several processes and machines may take turns.
+ * check of this process by the monotonic clock. Several processes and machines may take turns.
  */
 export async function checkClock(tx: Tx, now: number, elapsedMs: number): Promise<number> {
   const checks = await listChecks(tx)
