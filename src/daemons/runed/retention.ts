@@ -17,7 +17,7 @@ export interface RetentionOptions {
   readonly log: Pick<Log, 'info' | 'warn'>
   /** 0 means forever. Read at each run. */
   readonly keep: RetentionTimes
-  /** the monotonic clock; default: that of the process. */
+  /** The monotonic clock; default: that of the process. */
   readonly monotonic?: Clock
   /** Rows per transaction. */
   readonly stepRows?: number
