@@ -199,7 +199,7 @@ suite('a workspace that root gave to another user', needs('root', 'bubblewrap', 
     assert.equal(waiting()?.attempts, 0)
     assert.match(
       String(waiting()?.reason),
-      /^the workspace of team cannot be (written|read): it belongs to uid 60000, and svc runs as uid 65533; sudo svc doctor demo --fix repairs it$/,
+      /^the workspace of team cannot be (written|read): it belongs to uid 60000, and svc runs as uid 65533; sudo SVC_DATA_DIR=\S+ \S+\/bin\/svc\.js doctor demo --fix repairs it$/,
     )
     const env = { PATH: process.env.PATH, SVC_DATA_DIR: dirname(root) }
     const fixed = spawnSync(process.execPath, [SVC, 'doctor', 'demo', '--fix'], { env, encoding: 'utf8' })

@@ -161,7 +161,7 @@ test('the operator signs in by link, and from another machine by device code and
   assert.deepEqual(await machine.run('token', 'other', 'list'), {
     code: 1,
     stdout: '',
-    stderr: `svc: you are not signed in to other any more\nhint: svc login other --url ${base}\n`,
+    stderr: `svc: you are not signed in to other any more\nhint: npx svc login other --url ${base}\n`,
   })
   assert.equal((await machine.run('token', 'prod', 'list')).code, 0)
 

@@ -12,7 +12,8 @@ import { DAEMON_NAMES } from '../../src/daemons/settings.ts'
 import { type Instance, instance, type ServedProcess, type SvcExit } from '../support/svc.ts'
 
 const SVC = join(import.meta.dirname, '../../bin/svc.js')
-const HINT = 'svc token demo issue chat main'
+/** Tests run below the checkout. */
+const HINT = 'npx svc token demo issue chat main'
 
 interface SendProcess {
   readonly child: ChildProcessWithoutNullStreams
@@ -160,7 +161,7 @@ test('svc send', async (t) => {
         assert.deepEqual([failed.code, failed.stdout], [1, 'so far\n'])
         const [message, hint = ''] = failed.stderr.split('\n')
         assert.equal(message, 'svc: the round failed: the agent could not answer; try again later')
-        const [, id = ''] = /^hint: svc messages demo show (\S+) shows the reason$/.exec(hint) ?? []
+        const [, id = ''] = /^hint: npx svc messages demo show (\S+) shows the reason$/.exec(hint) ?? []
         const details = await demo.run('messages', 'demo', 'show', id)
         assert.match(details.stdout, /reason\W+no more/)
         assert.match(details.stdout, /round error\W+the agent could not answer/)
@@ -196,10 +197,8 @@ test('svc send', async (t) => {
       child.kill('SIGINT')
       const { code, stdout, stderr } = await end
       assert.deepEqual([code, stdout], [130, 'one\n'])
-      const turnId =
-        /^round (\S+) continues on the server; svc token demo issue chat main mints a link that shows it\n$/.exec(
-          stderr,
-        )?.[1]
+      const told = new RegExp(`^round (\\S+) continues on the server; ${HINT} mints a link that shows it\n$`)
+      const turnId = told.exec(stderr)?.[1]
       assert.ok(turnId, stderr)
       let round = await roundOf(turnId)
       while (round.status === 'pending') {
@@ -290,7 +289,7 @@ test('svc send', async (t) => {
     for (const flags of [[], ['--wait'], ['--stream']]) {
       const { code, stdout, stderr } = await send(t, demo, 'hello', ...flags)
       assert.deepEqual([code, stdout], [2, ''])
-      assert.match(stderr, /^svc: no server listens at http:\/\/\S+\nhint: svc serve demo starts the server\n$/)
+      assert.match(stderr, /^svc: no server listens at http:\/\/\S+\nhint: npx svc serve demo starts the server\n$/)
     }
   })
 
@@ -303,7 +302,7 @@ test('svc send', async (t) => {
     assert.equal(code, 2)
     assert.match(
       stderr,
-      /^svc: no server listens at \S+\nhint: round \S+ continues on the server; svc token demo issue chat main mints/,
+      /^svc: no server listens at \S+\nhint: round \S+ continues on the server; npx svc token demo issue chat main mints/,
     )
   })
 })

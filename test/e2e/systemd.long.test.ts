@@ -70,7 +70,7 @@ suite('the unit under systemd', needs('systemd', 'bubblewrap', 'root', 'open che
     const foreign = svc(USER + 1, DATA, 'generate demo --systemd')
     await assert.rejects(
       foreign,
-      /svc_demo belongs to the user svctest\nhint: sudo -u 'svctest' svc generate demo --systemd/,
+      /svc_demo belongs to the user svctest\nhint: sudo -u 'svctest' SVC_DATA_DIR=\S.* \/\S+\/bin\/svc\.js generate demo --systemd\n/,
     )
   })
 

@@ -46,6 +46,7 @@ export const routeTokens = new Table({
     'create index route_tokens_of_target_newest on route_tokens (target_folder, created_at desc, token_hash)',
     'drop index route_tokens_of_owner',
     'drop index route_tokens_of_target',
+    'create index route_tokens_signed on route_tokens (jid) where verify is not null',
   ],
 })
 

@@ -60,12 +60,20 @@ function projections(checks: readonly ClockCheck[]): number[] {
   return checks.map(({ wall_ms, ran_ms }) => wall_ms + ranMs - ran_ms)
 }
 
+/** A time of the first or last row, by its key. */
+function selectAtEnd(end: 'min' | 'max', table: string, key: string, column: string): string {
+  return `select ${column} as time from ${table} where ${key} = (select ${end}(${key}) from ${table})`
+}
+
 /** Without a check: the time of the newest row, because the clock may have been wrong since the process started. */
 async function newestTime(tx: Tx, now: number): Promise<number> {
   const times: number[] = []
-  for (const rows of ['messages order by seq desc', 'audit order by id desc']) {
-    const [newest] = await query(tx, { created_at: text }, `select created_at from ${rows} limit 1`)
-    if (newest) times.push(Date.parse(newest.created_at))
+  for (const sql of [
+    selectAtEnd('max', 'messages', 'seq', 'created_at'),
+    selectAtEnd('max', 'audit', 'id', 'created_at'),
+  ]) {
+    const [newest] = await query(tx, { time: text }, sql)
+    if (newest) times.push(Date.parse(newest.time))
   }
   return times.length === 0 ? now : Math.min(now, Math.max(...times))
 }
@@ -93,14 +101,14 @@ export async function findHeldRemoval(tx: Tx, now: number, keep: RetentionTimes)
 /** Whether the oldest row of a kind would be removed if the clock were right. */
 async function hasRowsBefore(tx: Tx, now: number, keep: RetentionTimes): Promise<boolean> {
   const oldest: readonly [keepMs: number, sql: string][] = [
-    [keep.KEEP_MESSAGES, 'select created_at as oldest from messages order by seq limit 1'],
-    [keep.KEEP_TURNS, 'select ended_at as oldest from turns order by id limit 1'],
-    [keep.KEEP_AUDIT, 'select created_at as oldest from audit order by id limit 1'],
+    [keep.KEEP_MESSAGES, selectAtEnd('min', 'messages', 'seq', 'created_at')],
+    [keep.KEEP_TURNS, selectAtEnd('min', 'turns', 'id', 'ended_at')],
+    [keep.KEEP_AUDIT, selectAtEnd('min', 'audit', 'id', 'created_at')],
   ]
   for (const [keepMs, sql] of oldest) {
     if (keepMs === 0) continue
-    const [row] = await query(tx, { oldest: optional(text) }, sql)
-    if (row?.oldest !== undefined && Date.parse(row.oldest) < now - keepMs) return true
+    const [row] = await query(tx, { time: optional(text) }, sql)
+    if (row?.time !== undefined && Date.parse(row.time) < now - keepMs) return true
   }
   return false
 }
