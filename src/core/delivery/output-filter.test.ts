@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { filterOutput } from './output-filter.ts'
+import { DraftFilter, filterOutput } from './output-filter.ts'
 
 const TEXTS: Record<string, [text: string, expected: string, statuses?: string[]]> = {
   'keeps plain prose unchanged': ['Hello,\n\n  a list:\n- one ', 'Hello,\n\n  a list:\n- one '],
@@ -74,4 +74,71 @@ test('output filter: takes linear time for any text and never throws', () => {
   filterOutput('<think '.repeat(200_000))
   filterOutput('<status>\n'.repeat(100_000))
   filterOutput('<think>'.repeat(100_000))
+})
+
+/** What a draft shows after each piece. */
+function draftsOf(pieces: readonly string[]): string[] {
+  const filter = new DraftFilter()
+  let shown = ''
+  return pieces.map((piece) => {
+    shown += filter.push(piece)
+    return shown
+  })
+}
+
+const DRAFTS: Record<string, [pieces: readonly string[], shown: readonly string[]]> = {
+  'shows prose as it is written': [
+    ['Hel', 'lo, ', 'you'],
+    ['Hel', 'Hello,', 'Hello, you'],
+  ],
+  'holds back what may become a tag': [
+    ['So <', 'thin', 'k>b', '</think> c'],
+    ['So', 'So', 'So', 'So  c'],
+  ],
+  'shows what has not become a tag': [
+    ['So <', 'b', '> c'],
+    ['So', 'So <b', 'So <b> c'],
+  ],
+  'holds back a block until it is closed': [
+    ['<think>one', ' two</think>', 'done'],
+    ['', '', 'done'],
+  ],
+  'holds back a status whose end may follow': [
+    ['now <status>x\n', 'y', '</status> z'],
+    ['now', 'now', 'now  z'],
+  ],
+  'holds back what may become filler': [
+    ['No ', 'response', ' from them'],
+    ['', '', 'No response from them'],
+  ],
+  'shows nothing of filler': [
+    ['Acknow', 'ledged', '.'],
+    ['', '', ''],
+  ],
+}
+for (const [behaviour, [pieces, shown]] of Object.entries(DRAFTS)) {
+  test(`draft filter: ${behaviour}`, () => assert.deepEqual(draftsOf(pieces), shown))
+}
+
+test('draft filter: shows at most 200 characters late', () => {
+  assert.deepEqual(draftsOf(['1'.repeat(200)]), [''])
+  assert.deepEqual(draftsOf(['1'.repeat(201)]), ['1'.repeat(201)])
+})
+
+test('draft filter: whatever the pieces are, each draft is the start of the final text', () => {
+  const word = fc.constantFrom(
+    ...['<think>', '</think>', '<internal a="b">', '</internal>', '<status>', '</status>', '<thinking', '<', '>', '</'],
+    ...['status', ' ', '\n', 'a', 'No response ', 'needed', '.', 'i have nothing to add', '👍'],
+  )
+  fc.assert(
+    fc.property(fc.array(word, { maxLength: 20 }), fc.array(fc.nat(60), { maxLength: 8 }), (words, cuts) => {
+      const text = words.join('')
+      const at = [0, ...cuts.filter((cut) => cut < text.length).sort((a, b) => a - b), text.length]
+      const pieces = at.slice(1).map((end, index) => text.slice(at[index], end))
+      const final = filterOutput(text).text.trimStart()
+      for (const draft of draftsOf(pieces))
+        assert.ok(final.startsWith(draft), `${JSON.stringify([pieces, draft, final])}`)
+    }),
+    { numRuns: 2000 },
+  )
 })

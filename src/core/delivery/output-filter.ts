@@ -10,8 +10,20 @@ interface FilteredOutput {
 
 /** The length of attributes is limited so that matching takes linear time. */
 const TAG = /<(\/?)(internal|think|thinking|status)(?:\s[^<>]{0,200})?>/gi
-const FILLER =
-  /^(?:no (?:response|reply|answer|action|further action) (?:is )?(?:requested|needed|required|necessary)|(?:i have )?nothing (?:further |more |else )?to (?:add|say|report)|acknowledged)$/
+/** Sentences that say nothing, in lower case and without punctuation. */
+const FILLERS: ReadonlySet<string> = new Set([
+  'acknowledged',
+  ...combine(
+    ['no response', 'no reply', 'no answer', 'no action', 'no further action'],
+    ['', 'is '],
+    ['requested', 'needed', 'required', 'necessary'],
+  ),
+  ...combine(['nothing', 'i have nothing'], ['', 'further ', 'more ', 'else '], ['to add', 'to say', 'to report']),
+])
+
+function combine(starts: readonly string[], middles: readonly string[], ends: readonly string[]): string[] {
+  return starts.flatMap((start) => middles.flatMap((middle) => ends.map((end) => `${start} ${middle}${end}`)))
+}
 
 /** Blocks may be nested. An unclosed block extends to the end of the text; an unclosed status, to the end of its line. */
 export function filterOutput(text: string): FilteredOutput {
@@ -60,11 +72,80 @@ export function filterOutput(text: string): FilteredOutput {
 }
 
 function withoutFiller(text: string): string {
-  const words = text
+  // A text without letters may still be an emoji or a number.
+  return text.trim() === '' || FILLERS.has(wordsOf(text)) ? '' : text
+}
+
+function wordsOf(text: string): string {
+  return text
     .toLowerCase()
     .replace(/[^\p{L}\s]/gu, ' ')
     .replace(/\s+/g, ' ')
     .trim()
-  // A text without letters may still be an emoji or a number.
-  return text.trim() === '' || FILLER.test(words) ? '' : text
+}
+
+/** An unfinished tag at the end of a text. */
+const TAG_START = /^<\/?([a-z]*)(\s[^<>]{0,200})?$/i
+const TAG_NAMES = ['internal', 'think', 'thinking', 'status']
+/** Longer than a filler with any punctuation that a model would write. */
+const FILLER_MAX = 200
+
+/**
+ * Filters a text that is still being written: takes it in pieces and returns what is certain. What it has returned is always the
+ * start of what `filterOutput` makes of the whole text.
+ */
+export class DraftFilter {
+  /** May still become part of a tag, of a block or of trailing space. */
+  #rest = ''
+  /** Prose that may still be a filler; undefined once it is none. */
+  #held: string | undefined = ''
+  #space = ''
+
+  push(piece: string): string {
+    this.#rest += piece
+    const { prose, until } = certainProse(this.#rest)
+    this.#rest = this.#rest.slice(until)
+    const text = this.#held === undefined ? this.#space + prose : (this.#held + prose).trimStart()
+    const shown = text.trimEnd()
+    if (this.#held === undefined) {
+      this.#space = text.slice(shown.length)
+      return shown
+    }
+    this.#held = text
+    if (shown.length <= FILLER_MAX && mayBecomeFiller(wordsOf(shown))) return ''
+    this.#held = undefined
+    this.#space = text.slice(shown.length)
+    return shown
+  }
+}
+
+function mayBecomeFiller(words: string): boolean {
+  for (const filler of FILLERS) if (filler.startsWith(words)) return true
+  return false
+}
+
+/** The prose before the first block that is not closed, and where that begins. */
+function certainProse(text: string): { readonly prose: string; readonly until: number } {
+  const tagStart = text.lastIndexOf('<')
+  const [partial, word = '', attributes] = TAG_START.exec(tagStart < 0 ? '' : text.slice(tagStart)) ?? []
+  const isName = (name: string): boolean =>
+    attributes === undefined ? name.startsWith(word.toLowerCase()) : name === word.toLowerCase()
+  const end = partial !== undefined && TAG_NAMES.some(isName) ? tagStart : text.length
+  const open: string[] = []
+  let [prose, at, until] = ['', 0, 0]
+  for (const tag of text.slice(0, end).matchAll(TAG)) {
+    const [whole, slash, word = ''] = tag
+    if (open.length === 0) prose += text.slice(at, tag.index)
+    at = tag.index + whole.length
+    const name = word.toLowerCase()
+    const from = slash === '/' ? open.lastIndexOf(name) : -1
+    if (from >= 0) open.splice(from)
+    else if (slash !== '/' && (name !== 'status' || open.length === 0)) {
+      if (open.length === 0) until = tag.index
+      open.push(name)
+    }
+    if (open.length === 0) until = at
+  }
+  if (open.length > 0) return { prose, until }
+  return { prose: prose + text.slice(at, end), until: end }
 }
