@@ -95,6 +95,13 @@ export interface LossWatch {
   forget(): Promise<void>
 }
 
+export interface StoreBroadcast {
+  /** Bytes of a payload. */
+  readonly max: number
+  send(payload: string): Promise<void>
+  listen(listener: (payload: string) => void): () => void
+}
+
 export interface Engine {
   readonly dialect: Dialect
   /** Runs `work` on a read-only snapshot; never waits for a writer. */
@@ -106,6 +113,8 @@ export interface Engine {
    * be lost, so a listener must also poll.
    */
   listen(listener: (payload: string) => void): () => void
+  /** Messages to all processes that use the store, which may be lost. Undefined where the store has none. */
+  readonly broadcast?: StoreBroadcast
   /** Resolves with the error after a disk failure. The state of the disk is then unknown, and the process should exit. */
   readonly failed: Promise<unknown>
   /** Only where processes wait for each other's transactions. */

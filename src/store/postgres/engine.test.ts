@@ -82,6 +82,23 @@ suite('PostgreSQL', skip, () => {
     assert.deepEqual([received, await count()], [[''], 1])
   })
 
+  test('sends broadcasts up to their limit to all engines, and no others', async (t) => {
+    const url = await createDatabase()
+    const [one, other] = [await prepare(t, openPostgres(url)), await prepare(t, openPostgres(url))]
+    const [broadcasts, commits]: string[][] = [[], []]
+    if (!other.broadcast || !one.broadcast) return assert.fail('no broadcast')
+    t.after(other.broadcast.listen((payload) => broadcasts?.push(payload)))
+    t.after(other.listen((payload) => commits?.push(payload)))
+    const longest = 'x'.repeat(one.broadcast.max)
+    await until(async () => {
+      await one.broadcast?.send('ready?')
+      return broadcasts?.includes('ready?') ?? false
+    })
+    await one.broadcast.send(longest)
+    await until(() => broadcasts?.includes(longest) ?? false)
+    assert.deepEqual(new Set(commits), new Set(['']))
+  })
+
   test('queues transactions while all connections are in use', async (t) => {
     const engine = await open(t)
     const ids = Array.from({ length: 60 }, (_, index) => `${index}`)

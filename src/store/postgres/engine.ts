@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
 import { type FaultHandler, guard, throwUncaught } from '../../lib/fault-boundary.ts'
 import { refuse, TransientRefusal } from '../../lib/refusal.ts'
-import type { Dialect, Engine, QueryResult, Tx } from '../engine.ts'
+import type { Dialect, Engine, QueryResult, StoreBroadcast, Tx } from '../engine.ts'
 import {
   InFlightOperations,
   RunningTx,
@@ -57,6 +57,9 @@ const LOCK_REQUESTS_MAX = 2
 const ATTEMPTS_MIN = 3
 
 const CHANNEL = 'svc'
+const BROADCAST_CHANNEL = 'svc_broadcast'
+/** The server refuses payloads of 8,000 bytes. */
+const BROADCAST_MAX = 7500
 /** A listener reconnects after this time. */
 const RECONNECT_MS = 1000
 
@@ -175,7 +178,22 @@ class PostgresEngine implements Engine {
     return this.#operations.track(() => this.#runWithRetries(BEGIN_WRITE, work))
   }
 
+  readonly broadcast: StoreBroadcast = {
+    max: BROADCAST_MAX,
+    send: async (payload) => {
+      await this.#operations.track(() => this.#pool.query('select pg_notify($1, $2)', [BROADCAST_CHANNEL, payload]))
+    },
+    listen: (listener) =>
+      this.#listenTo(BROADCAST_CHANNEL, (payload) => {
+        if (payload !== '') listener(payload)
+      }),
+  }
+
   listen(listener: (payload: string) => void): () => void {
+    return this.#listenTo(CHANNEL, listener)
+  }
+
+  #listenTo(channel: string, listener: (payload: string) => void): () => void {
     let client: pg.PoolClient | undefined
     let reconnectTimer: NodeJS.Timeout | undefined
     let isStopped = false
@@ -189,7 +207,7 @@ class PostgresEngine implements Engine {
           if (!isStopped) notify(payload ?? '')
         })
         client.once('end', onLost)
-        await client.query(`listen ${CHANNEL}`)
+        await client.query(`listen ${channel}`)
         // Notifications may have been missed before.
         if (!isStopped) notify('')
       } catch {
