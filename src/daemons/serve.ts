@@ -12,6 +12,7 @@ import { type OpenDaemon, openDaemon } from './daemon.ts'
 import { type HttpLimits, type HttpListener, openHttpListener } from './http/listener.ts'
 import { openPeers } from './http/peers.ts'
 import { daemons } from './index.ts'
+import { broadcastDrafts, receiveBroadcastDrafts, receiveDrafts } from './process/draft-relay.ts'
 import type { OpenHost } from './process/host.ts'
 import { dialLines } from './process/line-client.ts'
 import { daemonUrls, type ListenAddress, listenAddressOf } from './process/listen-addresses.ts'
@@ -127,6 +128,7 @@ async function openDaemons(
   const health = storeHealthCheck(host)
   if (line) {
     opened.defer(bridgeSignals(line, host, FRONT_SIGNALS))
+    line.onPeerMessage((message) => receiveDrafts(message, host), host.faults.handler('signal'))
     shareWriteLock(line, host)
   }
   measureLockWait(host)
@@ -155,6 +157,8 @@ async function openDaemons(
     local.set(running.name, running)
   }
   suspects.start().catch(host.faults.handler('job'))
+  opened.defer(broadcastDrafts(host))
+  if (names.includes('webd')) opened.defer(receiveBroadcastDrafts(host))
   for (const stop of dialLines({ host, peers, log, stopping })) opened.defer(stop)
   return [...local.values()]
 }

@@ -14,6 +14,7 @@ import type { RouteTable, RouteTableCache } from '../core/routing/route-table.ts
 import type { SearchIndex } from '../core/search/search-index.ts'
 import type { Keyring } from '../core/secrets/keyring.ts'
 import type { SettingRules, StoredSettingsReader } from '../core/settings/stored-settings.ts'
+import type { DraftSignals } from '../core/turns/drafts.ts'
 import type { TurnCost } from '../core/turns/turn-cost.ts'
 import type { TurnRules } from '../core/turns/turn-rules.ts'
 import type { Turn } from '../core/turns/turns.ts'
@@ -52,6 +53,8 @@ export interface InstanceHost extends InstanceEnvironment {
   readonly storedSettings: StoredSettingsReader
   /** Announces a coming commit, so that work which is ready in time can share it. */
   readonly preCommitSignals: CommitSignals
+  /** The texts that agents are writing. */
+  readonly drafts: DraftSignals
   readonly channels: ChannelResolver
   /** Absent in a process without the instance's files. */
   readonly search?: SearchIndex

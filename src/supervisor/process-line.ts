@@ -21,6 +21,8 @@ const ALIVE_MS = 1000
 /** Of prctl(2). */
 const PR_SET_PDEATHSIG = 1
 const SIGKILL = 9
+/** Bytes for the other process; a message for one that does not read them is dropped. */
+const PEER_PENDING_MAX = 4 * 1024 * 1024
 
 export interface ProcessLine {
   readonly role: ProcessRole
@@ -84,8 +86,7 @@ export function openProcessLine(): ProcessLine | undefined {
     startRunner: () => send({ kind: 'start-runner' }),
     sendToPeer: (message) => {
       if (!peer?.writable) send({ kind: 'peer', message })
-      // A message for a process that does not read is dropped.
-      else if (!peer.writableNeedDrain) peer.write(`${JSON.stringify(message)}\n`)
+      else if (peer.writableLength < PEER_PENDING_MAX) peer.write(`${JSON.stringify(message)}\n`)
     },
     onPeerMessage: (listener, onFault) => void listeners.push(guard(onFault, listener)),
     parentEnded: parentEnded.promise,

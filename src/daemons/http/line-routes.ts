@@ -4,6 +4,7 @@ import type { ServerResponse } from 'node:http'
 import type { Context } from 'hono'
 import { z } from 'zod'
 import { LINE_SERVICE, lineAudience } from '../../core/access/bearers.ts'
+import { DraftPiece } from '../../core/turns/drafts.ts'
 import { WORK_KINDS, type WorkKind } from '../../lib/commit-signals.ts'
 import { readBodyBytes } from '../../lib/http/http.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
@@ -11,6 +12,7 @@ import { tryParseJson } from '../../lib/text/json.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import type { PeerMessage } from '../../supervisor/messages.ts'
 import type { DaemonContext } from '../daemon.ts'
+import { LINE_PIECES_MAX, receiveDrafts } from '../process/draft-relay.ts'
 import { bridgeSignals, KEYS_MAX, receiveCommits } from '../process/runner-process.ts'
 import { authenticate } from './credentials.ts'
 import { outgoingOf } from './peers.ts'
@@ -32,9 +34,12 @@ const Commit = z.strictObject({
   work: Work,
 })
 
-/** Undefined for anything but a message about a commit. */
-export function parseLineMessage(text: string): z.output<typeof Commit> | undefined {
-  return Commit.safeParse(tryParseJson(text)).data
+const Drafts = z.strictObject({ kind: z.literal('drafts'), pieces: z.array(DraftPiece).max(LINE_PIECES_MAX) })
+const Message = z.discriminatedUnion('kind', [Commit, Drafts])
+
+/** Undefined for anything but a message about a commit or about drafts. */
+export function parseLineMessage(text: string): z.output<typeof Message> | undefined {
+  return Message.safeParse(tryParseJson(text)).data
 }
 
 /** Whether processes need lines to hear of each other's commits. */
@@ -68,7 +73,9 @@ export function mountLine({ app, host, stopping }: Pick<DaemonContext, 'app' | '
   app.post(LINE_PATH, async (c) => {
     await mustBeDaemon(host, c)
     const body = new TextDecoder().decode(await readBodyBytes(c.req.raw, LINE_MESSAGE_MAX))
-    receiveCommits(parseLineMessage(body) ?? refuse('invalid', 'the body is not a message of a line'), host.signals)
+    const message = parseLineMessage(body) ?? refuse('invalid', 'the body is not a message of a line')
+    receiveCommits(message, host.signals)
+    receiveDrafts(message, host)
     c.set('isUnlogged', true)
     return c.body(null, 204)
   })

@@ -11,7 +11,7 @@ import { openKeyring } from '../../core/secrets/keyring.ts'
 import { StoredSettingsReader } from '../../core/settings/stored-settings.ts'
 import { DEFAULT_TURN_RULES, type TurnRules } from '../../core/turns/turn-rules.ts'
 import { type Clock, type Random, systemClock, systemRandom, timestamp } from '../../lib/clock.ts'
-import { CommitSignals } from '../../lib/commit-signals.ts'
+import { CommitSignals, Signals } from '../../lib/commit-signals.ts'
 import { FaultBoundary, type FaultPlace, throwUncaught } from '../../lib/fault-boundary.ts'
 import { MetricRegistry } from '../../lib/log/metric-registry.ts'
 import type { SettingSource } from '../../lib/settings.ts'
@@ -114,6 +114,7 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     faults,
     signals,
     preCommitSignals: new CommitSignals(onSignalFault),
+    drafts: new Signals(onSignalFault),
     clock,
     random,
     keyring,

@@ -11,11 +11,14 @@ import type { PeerMessage } from '../../supervisor/messages.ts'
 import { LINE_MESSAGE_MAX, LINE_PATH, parseLineMessage, usesLines } from '../http/line-routes.ts'
 import type { Peers } from '../http/peers.ts'
 import { DAEMON_NAMES, type DaemonName } from '../settings.ts'
+import { sendDraftsOver } from './draft-relay.ts'
 import { bridgeSignals, type SignalExchange, type SignalLine } from './runner-process.ts'
 
 /** What a daemon wants to hear of a peer, and what that peer wants to hear. */
 interface LineUse extends Pick<SignalExchange, 'work' | 'hasKeys'> {
   readonly hears: readonly WorkKind[]
+  /** Whether it has readers of drafts. */
+  readonly hasDrafts?: boolean
 }
 
 const READERS: LineUse = { hears: ['turns'], work: [], hasKeys: true }
@@ -23,7 +26,11 @@ const READERS: LineUse = { hears: ['turns'], work: [], hasKeys: true }
 /** By the daemon that dials. proxyd is never dialled: its listener is public. */
 const LINES: Partial<Record<DaemonName, Partial<Record<DaemonName, LineUse>>>> = {
   routd: { webd: { hears: ['arrivals'], work: [], hasKeys: true } },
-  runed: { webd: READERS, routd: { hears: ['turns'], work: ['arrivals', 'outbox'], hasKeys: false }, dashd: READERS },
+  runed: {
+    webd: { ...READERS, hasDrafts: true },
+    routd: { hears: ['turns'], work: ['arrivals', 'outbox'], hasKeys: false },
+    dashd: READERS,
+  },
 }
 
 /** Daemons that this one dials. */
@@ -59,9 +66,10 @@ export function dialLines({ host, peers, log, stopping }: LineClientOptions): ((
     const hears = [...new Set(uses.flatMap((use) => use.hears))]
     const line = new DialledLine({ host, peer, url, hears, log, stopping })
     const work = [...new Set(uses.flatMap((use) => use.work))]
-    const stop = bridgeSignals(line, host, { work, hasKeys: uses.some(({ hasKeys }) => hasKeys), isEager: true })
+    const stops = [bridgeSignals(line, host, { work, hasKeys: uses.some(({ hasKeys }) => hasKeys), isEager: true })]
+    if (uses.some(({ hasDrafts = false }) => hasDrafts)) stops.push(sendDraftsOver(line, host))
     line.keepOpen().catch(host.faults.handler('job'))
-    return [stop]
+    return stops
   })
 }
 
