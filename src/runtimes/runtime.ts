@@ -62,10 +62,18 @@ export interface Job {
   readonly config?: Readonly<Record<string, unknown>> | undefined
   /** When the turn last used its socket, in milliseconds since 1970. Counts as activity, like output. */
   lastActivityAt?(): number | undefined
+  /** Takes the answer as it is written. */
+  readonly draft?: DraftText | undefined
   /** Takes what the run has used so far, whenever that changes; a run that fails has used it, too. */
   onUsage?(used: readonly ModelUsage[]): void
   /** Aborted when the turn is stopped, svc shuts down, or another process has claimed the turn. */
   readonly signal: AbortSignal
+}
+
+export interface DraftText {
+  add(text: string): void
+  /** What was added so far is not the answer: the model has called a tool, or begins again. */
+  restart(): void
 }
 
 /** Characters of an answer. A run with a longer one fails, because nobody would notice that a part is missing. */

@@ -48,7 +48,7 @@ async function runOnce(context: RuntimeContext, given: Job): Promise<AgentRunRes
   const { settings } = context
   const cell = await context.cell()
   const bridge = await prepareBridge(cell, job)
-  const stream = new StreamJsonReader((model) => findListedPrice(model, settings.MODEL_PRICES)?.price)
+  const stream = new StreamJsonReader((model) => findListedPrice(model, settings.MODEL_PRICES)?.price, job.draft)
   const credentials = resolveClaudeCredentials(settings, job)
   try {
     const exit = await runAgentProgram(context, job, {
@@ -87,7 +87,16 @@ async function prepareBridge(cell: Cell, job: Job): Promise<BridgeConfig> {
 function buildFlags(job: Job, mcp: string, cell: Cell, model: string | undefined): string[] {
   const isSealed = cell.kind !== 'none'
   const { sessionId, parentSessionId, moneyCents, config } = job
-  const flags = ['--print', '--output-format', 'stream-json', '--verbose', '--mcp-config', mcp, '--strict-mcp-config']
+  const flags = [
+    '--print',
+    '--output-format',
+    'stream-json',
+    '--include-partial-messages',
+    '--verbose',
+    '--mcp-config',
+    mcp,
+    '--strict-mcp-config',
+  ]
   // The cell confines the client; without one, it may only edit its workspace and call the tools of its socket.
   flags.push(
     '--permission-mode',

@@ -14,6 +14,31 @@ suite('the stream-json reader', () => {
     assert.deepEqual(stream.used, [{ model: 'm', input: 3, output: 0, cents: 0 }])
   })
 
+  test('adds the text of the last message of the main agent to the draft', () => {
+    let draft = ''
+    const add = (text: string): void => {
+      draft += text
+    }
+    const restart = (): void => {
+      draft = ''
+    }
+    const stream = new StreamJsonReader(undefined, { add, restart })
+    const push = (event: object, parent: string | null = null): boolean =>
+      stream.push(JSON.stringify({ type: 'stream_event', event, parent_tool_use_id: parent }))
+    const text = (words: unknown) => ({ type: 'content_block_delta', delta: { type: 'text_delta', text: words } })
+    push({ type: 'message_start' })
+    push(text('Let me '))
+    push({ type: 'content_block_delta', delta: { type: 'input_json_delta', partial_json: '{' } })
+    push(text('see'))
+    assert.equal(draft, 'Let me see')
+    push({ type: 'message_start' })
+    assert.ok(!push(text('Found')))
+    push(text('an agent below'), 'toolu_1')
+    push({ type: 'message_start' }, 'toolu_1')
+    push(text({ toString: 1 }))
+    assert.equal(draft, 'Found')
+  })
+
   test('shows errors and subtypes that are not text as JSON', () => {
     const textOf = (event: object): string => {
       const stream = new StreamJsonReader()

@@ -3,6 +3,7 @@
 import type { ModelUsage } from '../../core/turns/costs.ts'
 import { isObject, tryParseJson } from '../../lib/text/json.ts'
 import { MCP_SERVER_NAME } from '../mcp-config.ts'
+import type { DraftText } from '../runtime.ts'
 import type { ModelPrice } from '../settings.ts'
 
 /** Caps the amounts that the client reports, so that sums stay finite and exact. */
@@ -21,6 +22,7 @@ export class StreamJsonReader {
   #keyRejection: string | undefined
   #toolStatus: string | undefined
   readonly #priceOf: (model: string) => ModelPrice | undefined
+  readonly #draft: DraftText | undefined
   /** What each message of the model has used; the client prints a message once for each of its parts. */
   readonly #messages = new Map<string, ModelUsage>()
   readonly #estimate = new Map<string, ModelUsage>()
@@ -28,8 +30,9 @@ export class StreamJsonReader {
   hasLongLine = false
 
   /** `priceOf` is for the estimate until the client reports what it has cost. */
-  constructor(priceOf: (model: string) => ModelPrice | undefined = () => undefined) {
+  constructor(priceOf: (model: string) => ModelPrice | undefined = () => undefined, draft?: DraftText) {
     this.#priceOf = priceOf
+    this.#draft = draft
   }
 
   skip(): void {
@@ -44,9 +47,19 @@ export class StreamJsonReader {
     if (event.type === 'system' && typeof event.model === 'string') this.#model = event.model
     if (event.type === 'system' && event.subtype === 'init') this.#toolStatus = findToolServerStatus(event.mcp_servers)
     if (event.type === 'system' && event.subtype === 'api_retry') this.#keyRejection ??= describeKeyRejection(event)
+    if (event.type === 'stream_event' && event.parent_tool_use_id == null) this.#addToDraft(event.event)
     if (event.type === 'assistant') this.#addMessage(event.message)
     if (event.type === 'result') this.#result = event
     return event.type === 'assistant' || event.type === 'result'
+  }
+
+  /** An event of the provider's stream. Those of agents below the main one are not of its answer. */
+  #addToDraft(event: unknown): void {
+    if (!isObject(event)) return
+    const { type, delta } = event
+    if (type === 'message_start') this.#draft?.restart()
+    if (type === 'content_block_delta' && isObject(delta) && typeof delta.text === 'string')
+      this.#draft?.add(delta.text)
   }
 
   #addMessage(message: unknown): void {

@@ -42,6 +42,19 @@ suite('the runtime command', () => {
     assert.equal(statSync(join(home, 'logs', 't1.log')).mode & 0o777, 0o600)
   })
 
+  test('passes what the program prints on at once', async (t) => {
+    const { run, home } = await open(t)
+    let shown = ''
+    const add = (text: string): void => {
+      shown += text
+      // The program ends only if its text arrives before.
+      writeFileSync(join(home, 'seen'), shown)
+    }
+    const script = 'printf "on😀"; until grep -q on seen 2>/dev/null; do sleep 0.01; done; printf e; echo not this >&2'
+    await run(script, { draft: { add, restart: () => assert.fail('it began again') } })
+    assert.equal(shown, 'on😀e')
+  })
+
   test("sets HOME to the directory of a visitors' chat and runs in the workspace", async (t) => {
     const { run, home } = await open(t)
     const chat = chatDirectory(t)

@@ -16,6 +16,7 @@ export async function openRuntime(context: RuntimeContext): Promise<Runtime> {
         input: job.prompt,
         onText: (text) => {
           if (result.length <= ANSWER_MAX) result += text
+          job.draft?.add(text)
         },
       })
       requireSuccess(exit)

@@ -60,6 +60,7 @@ interface PartialCall {
 const ENDS: Readonly<Record<string, Completion['end']>> = { length: 'truncated', content_filter: 'filtered' }
 
 export class CompletionAssembler {
+  readonly #onText: (text: string) => void
   #text = ''
   #refusal = ''
   #end: Completion['end'] = 'complete'
@@ -73,6 +74,10 @@ export class CompletionAssembler {
   error: ProviderError | undefined
   /** Characters of the answer and of the arguments of tool calls so far. */
   length = 0
+
+  constructor(onText: (text: string) => void = () => undefined) {
+    this.#onText = onText
+  }
 
   /** Takes the data of one event, or a whole response. Ignores text that is not JSON. */
   push(json: string): void {
@@ -123,7 +128,10 @@ export class CompletionAssembler {
   }
 
   #add({ content, refusal, tool_calls }: Delta): void {
-    if (typeof content === 'string') this.#text += content
+    if (typeof content === 'string' && content !== '') {
+      this.#text += content
+      this.#onText(content)
+    }
     if (typeof refusal === 'string') this.#refusal += refusal
     this.length +=
       (typeof content === 'string' ? content.length : 0) + (typeof refusal === 'string' ? refusal.length : 0)

@@ -43,15 +43,22 @@ export class BadRequestFault extends RunFault {
   }
 }
 
-/** Calls `onActivity` for the response headers and every chunk, with the characters of the answer so far. */
+export interface CompletionProgress {
+  /** Called for the response headers and every chunk, with the characters of the answer so far. */
+  onActivity(length: number): void
+  /** Text of the answer; null if it begins again. */
+  onText(text: string | null): void
+}
+
 export async function requestCompletion(
   endpoint: OpenaiEndpoint,
   request: CompletionRequest,
-  onActivity: (length: number) => void,
+  progress: CompletionProgress,
 ): Promise<Completion> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await attemptCompletion(endpoint, request, onActivity)
+      progress.onText(null)
+      return await attemptCompletion(endpoint, request, progress)
     } catch (error) {
       if (!(error instanceof RetryableError)) throw error
       if (attempt >= TRIES_MAX) throw new RunFault('retryable', error.message)
@@ -64,7 +71,7 @@ export async function requestCompletion(
 async function attemptCompletion(
   endpoint: OpenaiEndpoint,
   request: CompletionRequest,
-  onActivity: (length: number) => void,
+  progress: CompletionProgress,
 ): Promise<Completion> {
   const { baseUrl, apiKey, model, reportsCost } = endpoint
   const { messages, tools, isLast } = request
@@ -89,13 +96,13 @@ async function attemptCompletion(
   } catch (error) {
     throw new RetryableError(`the model's endpoint cannot be reached: ${describeCause(error)}`)
   }
-  onActivity(0)
+  progress.onActivity(0)
   if (!response.ok) return throwErrorResponse(response)
-  return readCompletion(response, onActivity)
+  return readCompletion(response, progress)
 }
 
-async function readCompletion(response: Response, onActivity: (length: number) => void): Promise<Completion> {
-  const assembly = new CompletionAssembler()
+async function readCompletion(response: Response, progress: CompletionProgress): Promise<Completion> {
+  const assembly = new CompletionAssembler((text) => progress.onText(text))
   const add = (json: string): void => {
     assembly.push(json)
     if (assembly.length > ANSWER_MAX) throw oversizedAnswer()
@@ -110,7 +117,7 @@ async function readCompletion(response: Response, onActivity: (length: number) =
   try {
     const decoder = new TextDecoder()
     for await (const chunk of response.body ?? []) {
-      onActivity(assembly.length)
+      progress.onActivity(assembly.length)
       const text = decoder.decode(chunk, { stream: true })
       if (isStream) lines.push(text)
       else whole += text

@@ -64,6 +64,23 @@ suite('the runtime openai', needs('open checkout'), () => {
     assert.equal(asked?.body.messages[1]?.content, 'hello')
   })
 
+  test('passes the answer on as it is written, and begins again after tool calls and retries', async (t) => {
+    const { ask, endpoint } = await open(t, { add: () => ({ sum: 3 }) })
+    const drafts: string[] = ['']
+    const draft = {
+      add: (text: string) => drafts.push(`${drafts.pop() ?? ''}${text}`),
+      restart: () => void (drafts.at(-1) === '' || drafts.push('')),
+    }
+    const half = { choices: [{ index: 0, delta: { content: 'Let me ' } }] }
+    endpoint.answer(
+      (response) => events(response, [half], false) ?? setImmediate(() => response.destroy()),
+      replyToolCalls({ name: 'add', args: '{}' }),
+      replyText('It is three 😀'),
+    )
+    await ask('what is 1 + 2?', { draft })
+    assert.deepEqual(drafts, ['Let me ', 'It is three 😀'])
+  })
+
   test('calls the tools that the model requests and sends it the results', async (t) => {
     const { ask, endpoint, socket } = await open(t, {
       add: ({ a, b }) => ({ sum: Number(a) + Number(b) }),

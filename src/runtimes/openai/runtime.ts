@@ -45,6 +45,7 @@ async function runOpenai(context: RuntimeContext, job: Job): Promise<AgentRunRes
       endpoint: networkEndpoint(endpoint.baseUrl, !job.publicOnly?.has('OPENAI_BASE_URL')),
       onLine: (line, isPiece) => {
         if (isPiece) hasLongLine = true
+        else if (line.startsWith('{"draft":')) addToDraft(job, line)
         else outcome = readOutcome(line) ?? outcome
         const used = isPiece ? undefined : readUsage(line)
         if (used) job.onUsage?.(used)
@@ -58,6 +59,14 @@ async function runOpenai(context: RuntimeContext, job: Job): Promise<AgentRunRes
     throw new RunFault('retryable', 'it ended without a result')
   }
   return requireResult(withoutHostFault(outcome))
+}
+
+/** Null begins the text again. */
+function addToDraft({ draft }: Job, line: string): void {
+  const read = tryParseJson(line)
+  const text = isObject(read) ? read.draft : undefined
+  if (text === null) draft?.restart()
+  if (typeof text === 'string') draft?.add(text)
 }
 
 function readUsage(line: string): readonly ModelUsage[] | undefined {

@@ -50,9 +50,12 @@ async function runToolLoop(socket: SocketClient, task: OpenaiTask, costs: CostMe
   const complete = async (request: CompletionRequest): Promise<Completion> => {
     costs.start(request)
     try {
-      const completion = await requestCompletion(task.endpoint, request, (length) => {
-        costs.receive(length)
-        if (printHeartbeat()) costs.print()
+      const completion = await requestCompletion(task.endpoint, request, {
+        onActivity: (length) => {
+          costs.receive(length)
+          if (printHeartbeat()) costs.print()
+        },
+        onText: (text) => void process.stdout.write(`${JSON.stringify({ draft: text })}\n`),
       })
       costs.receive(completion.text.length)
       costs.finish(completion)
