@@ -4,6 +4,7 @@ import { listDueSuspects, type WorkspaceAvailability } from '../../core/turns/tu
 import type { Log } from '../../lib/log/log.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import type { ToParent } from '../../supervisor/messages.ts'
+import { receiveDrafts } from '../process/draft-relay.ts'
 import type { ProcessEntry } from '../process/process-entry.ts'
 import { receiveCommits } from '../process/runner-process.ts'
 import { StoreWatcher } from '../process/store-watcher.ts'
@@ -65,7 +66,9 @@ export class IsolatedTurns {
     let heardAt: number | undefined
     const receive = (message: ToParent): void => {
       heardAt = performance.now()
-      if (message.kind === 'peer') receiveCommits(message.message, host.signals)
+      if (message.kind !== 'peer') return
+      receiveCommits(message.message, host.signals)
+      receiveDrafts(message.message, host, { isLocal: true })
     }
     child.on('message', host.faults.guard('signal', receive))
     const life = setInterval(() => {

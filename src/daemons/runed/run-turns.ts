@@ -6,6 +6,7 @@ import type { Log } from '../../lib/log/log.ts'
 import { readSettings, type SettingSource } from '../../lib/settings.ts'
 import { CALLS } from '../../registry/call.ts'
 import type { ProcessLine } from '../../supervisor/process-line.ts'
+import { broadcastDrafts, sendDraftsOver } from '../process/draft-relay.ts'
 import type { OpenHost } from '../process/host.ts'
 import type { LiveSettings } from '../process/live-settings.ts'
 import { openMetricsPage } from '../process/metrics-page.ts'
@@ -57,6 +58,9 @@ export async function runTurns(options: RunTurnsOptions): Promise<RunningTurns> 
     opened.defer(() => metricsPage.close())
     answerMetrics(line, () => metricsPage.text(), host.faults)
     opened.defer(bridgeSignals(line, host, RUNNER_SIGNALS))
+    opened.defer(sendDraftsOver(line, host))
+    // The runner sends on what the process of one turn sends to it.
+    if (line.turnId === undefined) opened.defer(broadcastDrafts(host))
     shareWriteLock(line, host)
     measureLockWait(host)
     const over = Promise.withResolvers<void>()

@@ -49,6 +49,7 @@ import { type AgentRunResult, type Job, RunFault, type Runtime } from '../../run
 import { isEngineError, type Tx } from '../../store/engine.ts'
 import { StoreWatcher } from '../process/store-watcher.ts'
 import { INTERNAL_ERROR } from '../process/suspect-handling.ts'
+import { DraftWriter } from './draft-writer.ts'
 import { TURNS_RUNNING } from './turn-metrics.ts'
 import { TurnReport } from './turn-report.ts'
 
@@ -66,7 +67,7 @@ const BREAKER_CHECK_MS = 1000
 /** A claimed turn, ready to run. */
 export interface PreparedTurn {
   readonly runtime: Runtime
-  readonly job: Omit<Job, 'signal' | 'onUsage'>
+  readonly job: Omit<Job, 'signal' | 'onUsage' | 'draft'>
   /** Fingerprint of the configuration that the run starts with. */
   readonly configMark?: string | undefined
   /** Whether a tool call of the run failed because the store was unavailable. */
@@ -253,18 +254,23 @@ export class TurnRunner {
     turnCosts.set(turn.id, cost)
     const renewal = setInterval(() => void this.#renew(turn, cost, abort), this.#leaseMs / 3).unref()
     const typing = this.#showTyping(turn)
+    const draft = new DraftWriter(this.#options.host, claimed)
     let configMark: string | undefined
     let end: TurnEnd | undefined
     try {
       const prepared = await this.#options.prepare(claimed)
       configMark = prepared.configMark
       report.runtime = prepared.runtime.name
-      await this.#submit(turn, cost, report, await this.#runAgent(prepared, cost, abort.signal), configMark)
+      const result = await this.#runAgent(prepared, { cost, draft, signal: abort.signal })
+      draft.complete()
+      await this.#submit(turn, cost, report, result, configMark)
+      draft.end('stored')
     } catch (error) {
       end = await this.#handleFailure(turn, cost, report, error, abort.signal)
     } finally {
       clearInterval(renewal)
       typing.stop()
+      draft.end('dropped')
       if (turnCosts.get(turn.id) === cost) turnCosts.delete(turn.id)
     }
     if (end) await this.#end(turn, report, { ...end, configMark }, cost)
@@ -283,11 +289,15 @@ export class TurnRunner {
     return true
   }
 
-  async #runAgent(prepared: PreparedTurn, cost: TurnCost, signal: AbortSignal): Promise<AgentRunResult> {
+  async #runAgent(
+    prepared: PreparedTurn,
+    { cost, draft, signal }: { readonly cost: TurnCost; readonly draft: DraftWriter; readonly signal: AbortSignal },
+  ): Promise<AgentRunResult> {
     const { fault } = prepared
     try {
       const result = await prepared.runtime.run({
         ...prepared.job,
+        draft,
         onUsage: (used) => cost.report(used),
         signal: fault ? AbortSignal.any([signal, fault]) : signal,
       })

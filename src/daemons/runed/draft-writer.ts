@@ -1,0 +1,159 @@
+// The draft of one run for the rounds that it answers: publishes what the agent writes, at most 50 times a second. Repeats the whole text
+// from time to time, because pieces may be lost, and readers connect to other processes at any time.
+import { DraftFilter } from '../../core/delivery/output-filter.ts'
+import { boundaryBefore, countCodePoints, type DraftPiece } from '../../core/turns/drafts.ts'
+import type { ClaimedTurn } from '../../core/turns/turn-claim.ts'
+import { turns } from '../../core/turns/turns.ts'
+import { type Clock, monotonicClock } from '../../lib/clock.ts'
+import { Refusal } from '../../lib/refusal.ts'
+import type { InstanceHost } from '../../registry/context.ts'
+import { ANSWER_MAX, type DraftText } from '../../runtimes/runtime.ts'
+import { SIGN_OF_LIFE_MS } from '../process/draft-relay.ts'
+
+/** Readers get fewer updates; this only collects pieces of a model that come together. */
+const EVERY_MS = 20
+/** After a whole text, the next one is repeated when this many characters a second would have been sent. */
+const REPEAT_RATE = 32_768
+
+export class DraftWriter implements DraftText {
+  readonly #host: Pick<InstanceHost, 'drafts' | 'engine' | 'signals' | 'faults'>
+  readonly #about: Pick<DraftPiece, 'turn' | 'fence' | 'jid' | 'topic' | 'folder' | 'rounds'>
+  readonly #clock: Clock
+  readonly #stopListening: () => void
+  #filter = new DraftFilter()
+  #part = 0
+  /** What readers may see. */
+  #text = ''
+  /** Not yet published. */
+  #unsent = ''
+  #sentPoints = 0
+  #state: DraftPiece['state'] = 'open'
+  #sendTimer: NodeJS.Timeout | undefined
+  #lifeTimer: NodeJS.Timeout | undefined
+  #sentAt = Number.NEGATIVE_INFINITY
+  #wholeAt = 0
+  #isChecking = false
+
+  constructor(host: InstanceHost, { turn, messages }: ClaimedTurn, clock = monotonicClock) {
+    this.#host = host
+    this.#clock = clock
+    const { id, fence, jid, chat_topic, folder } = turn
+    const rounds = messages.flatMap(({ message }) => (message.turn_id === undefined ? [] : [message.id]))
+    this.#about = { turn: id, fence, jid, topic: chat_topic, folder, rounds }
+    if (rounds.length === 0 || turn.is_isolated || turn.replies > 0) this.#state = 'dropped'
+    const onSignal = (keys: readonly string[] | undefined): void => {
+      if (this.#text !== '' && this.#state === 'open' && (keys === undefined || keys.includes(jid)))
+        this.#checkReplies()
+    }
+    this.#stopListening = host.signals.on(onSignal)
+  }
+
+  /** The text so far, unless it will be no message. */
+  get text(): string {
+    return this.#isOpen ? this.#text : ''
+  }
+
+  add(text: string): void {
+    if (this.#state !== 'open' || this.#text.length > ANSWER_MAX) return
+    const shown = this.#filter.push(text)
+    if (shown === '') return
+    this.#text += shown
+    this.#unsent += shown
+    this.#sendSoon()
+  }
+
+  restart(): void {
+    if (this.#state !== 'open') return
+    this.#filter = new DraftFilter()
+    if (this.#text === '') return
+    this.#begin()
+    this.#publish('')
+  }
+
+  /** Readers get the whole draft before the message that replaces it. */
+  complete(): void {
+    if (this.#state !== 'open') return
+    this.#state = 'complete'
+    this.#send()
+  }
+
+  end(state: 'stored' | 'dropped'): void {
+    this.#stopListening()
+    clearTimeout(this.#sendTimer)
+    clearInterval(this.#lifeTimer)
+    const isShown = this.text !== ''
+    this.#state = state
+    this.#unsent = ''
+    if (isShown) this.#publish('')
+  }
+
+  get #isOpen(): boolean {
+    return this.#state === 'open' || this.#state === 'complete'
+  }
+
+  #begin(): void {
+    this.#part++
+    this.#text = ''
+    this.#unsent = ''
+    this.#sentPoints = 0
+  }
+
+  #sendSoon(): void {
+    const waitMs = Math.max(0, this.#sentAt + EVERY_MS - this.#clock.now())
+    const { faults } = this.#host
+    this.#sendTimer ??= setTimeout(
+      faults.guard('turn', () => this.#send()),
+      waitMs,
+    ).unref()
+    this.#lifeTimer ??= setInterval(
+      faults.guard('turn', () => this.#showLife()),
+      SIGN_OF_LIFE_MS,
+    ).unref()
+  }
+
+  #send(): void {
+    clearTimeout(this.#sendTimer)
+    this.#sendTimer = undefined
+    const end = boundaryBefore(this.#unsent, this.#unsent.length)
+    const text = this.#unsent.slice(0, end)
+    this.#unsent = this.#unsent.slice(end)
+    if (text !== '' || this.#state === 'complete') this.#publish(text)
+  }
+
+  #publish(text: string): void {
+    this.#sentAt = this.#clock.now()
+    const piece = { ...this.#about, part: this.#part, from: this.#sentPoints, text, state: this.#state }
+    this.#sentPoints += countCodePoints(text)
+    this.#host.drafts.emit(piece, true)
+  }
+
+  #showLife(): void {
+    if (this.#text === '') return
+    const now = this.#clock.now()
+    if (now - this.#wholeAt < SIGN_OF_LIFE_MS + (this.#text.length * 1000) / REPEAT_RATE) this.#publish('')
+    else {
+      this.#wholeAt = now
+      this.#sentPoints = 0
+      this.#unsent = this.#text
+      this.#send()
+    }
+  }
+
+  /** Once the run has written in its chat with a tool, its text will be no message. */
+  #checkReplies(): void {
+    if (this.#isChecking) return
+    this.#isChecking = true
+    const check = async (): Promise<void> => {
+      try {
+        const { turn: id } = this.#about
+        const turn = await this.#host.engine.read((tx) => turns.find(tx, { id }))
+        if ((turn?.replies ?? 0) > 0 && this.#state === 'open') this.end('dropped')
+      } catch (error) {
+        if (!(error instanceof Refusal)) throw error
+      } finally {
+        this.#isChecking = false
+      }
+    }
+    check().catch(this.#host.faults.handler('turn'))
+  }
+}
