@@ -24,7 +24,7 @@ import { LinkRequest, type LogResponse } from './link-request.ts'
 import { chatOwnerOf, findChatVisitor, mustBeOwner, NO_LINK, SIGN_IN_NEEDED } from './link-visitor.ts'
 import type { LinkMcp } from './mcp/link-endpoint.ts'
 import { mustBeOwnPage } from './mcp/origin-check.ts'
-import { pollRound, readSequence, readUniqueQuery, renderRoundPage } from './round-view.ts'
+import { pollRound, readFlag, readSequence, readUniqueQuery, renderRoundPage } from './round-view.ts'
 import type { StreamGuard, Streams } from './streams.ts'
 
 export interface LinkRoutesOptions extends LinkPostContext {
@@ -237,12 +237,16 @@ function lastSeen(request: LinkRequest, query: { readonly [name: string]: string
 }
 
 async function streamRound(context: LinkRoutesOptions, request: LinkRequest, id: string): Promise<void> {
-  const { round, after, ...options } = await withLink(context, request, async (tx, row, guard) => ({
-    after: lastSeen(request, readUniqueQuery(request.path.query, ['after'])) ?? 0,
-    round: await mustFindRound(tx, row, id),
-    token_hash: row.token_hash,
-    guard,
-  }))
+  const { round, after, ...options } = await withLink(context, request, async (tx, row, guard) => {
+    const query = readUniqueQuery(request.path.query, ['after', 'deltas'])
+    return {
+      after: lastSeen(request, query) ?? 0,
+      hasDrafts: readFlag(query.deltas, 'deltas'),
+      round: await mustFindRound(tx, row, id),
+      token_hash: row.token_hash,
+      guard,
+    }
+  })
   // 204 keeps a browser from reconnecting.
   if (round.status !== 'pending' && after > round.last_seq) return request.sendEmpty(204)
   await stream(context, request, { feed: roundFeed(id), after: Math.min(after, round.last_seq), ...options })
@@ -251,7 +255,7 @@ async function streamRound(context: LinkRoutesOptions, request: LinkRequest, id:
 async function streamChat(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
   const { topic, after, ...options } = await withLink(context, request, async (tx, row, guard) => {
     const { jid, token_hash } = row
-    const query = readUniqueQuery(request.path.query, ['after', 'topic', 'last'])
+    const query = readUniqueQuery(request.path.query, ['after', 'topic', 'last', 'deltas'])
     const topic = query.topic === undefined ? undefined : (readTopic(query.topic) ?? '')
     const limit = Math.min(readSequence(query.last, 'last') ?? LATEST.initial, LATEST.max)
     const seen = lastSeen(request, query) ?? (await cursorBeforeLatest(tx, { jid, topic, limit }))
@@ -259,6 +263,7 @@ async function streamChat(context: LinkRoutesOptions, request: LinkRequest): Pro
     return {
       token_hash,
       guard,
+      hasDrafts: readFlag(query.deltas, 'deltas'),
       topic,
       feed: chatFeed(jid),
       folder: linkFolder(row) ?? '',
@@ -274,16 +279,17 @@ interface StreamOptions {
   readonly token_hash: Uint8Array
   readonly topic?: string | undefined
   readonly folder?: string
+  readonly hasDrafts: boolean
   readonly guard: StreamGuard | undefined
 }
 
 async function stream({ streams }: LinkRoutesOptions, request: LinkRequest, options: StreamOptions): Promise<void> {
   const { response, incoming } = request
-  const { feed, after, token_hash, topic, folder, guard } = options
+  const { feed, token_hash, ...subscription } = options
   const link = { key: latin1(token_hash), hash: token_hash }
   const network = clientNetwork(request.client)
   streams.mustHaveCapacity(link.key, network)
   request.startStream(STREAM_HEADERS)
   if (incoming.method === 'HEAD') return void response.end()
-  await streams.subscribe(feed, { response, after, topic, folder, link, network, guard, retryMs: RETRY_MS })
+  await streams.subscribe(feed, { ...subscription, response, link, network, retryMs: RETRY_MS })
 }

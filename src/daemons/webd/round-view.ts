@@ -25,6 +25,11 @@ export function readSequence(text: string | undefined, name: string): number | u
   return Number(text)
 }
 
+export function readFlag(text: string | undefined, name: string): boolean {
+  if (text !== undefined && !/^[01]?$/.test(text)) refuse('invalid', `${name} must be 1 or 0`)
+  return text === '1'
+}
+
 /** The named query parameters; refuses one that is given twice. */
 export function readUniqueQuery(
   query: string,

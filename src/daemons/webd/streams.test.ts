@@ -4,6 +4,7 @@ import { createServer, type ServerResponse } from 'node:http'
 import { connect } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
 import type { StreamEvent } from '../../../test/support/event-reader.ts'
 import { type EngineName, freshStore, onEveryEngine, testHost } from '../../../test/support/host.ts'
 import {
@@ -132,6 +133,64 @@ onEveryEngine('streams', (engine) => {
         const [first, end] = await (await open(link, `${body.turn_id}/sse`)).over()
         assert.equal(first && data(first).content, large)
         assert.equal(end?.event, 'round_done')
+      }
+    })
+  })
+
+  test('streams of drafts', async (t) => {
+    const s = await openLinkHost(t, { engine })
+    const link = await s.mintChat()
+    const open = opener(t, s)
+    const turn = await s.speak(link, 'why?', 'news')
+    const piece = {
+      ...{ turn, fence: 1, part: 0, jid: link.jid, topic: 'news', folder: 'main', rounds: [turn], from: 0 },
+      ...{ text: 'Because', state: 'open' as const },
+    }
+
+    await t.test('go to the readers that ask for them, without an id', async () => {
+      const asked = ['?deltas=1', '', '?deltas=0', '?deltas=']
+      const rounds = await Promise.all(asked.map((query) => open(link, `${turn}/sse${query}`)))
+      const chats = await Promise.all(
+        ['', '&topic=news', '&topic=', '&after=1'].map((query) => open(link, `events?deltas=1${query}`)),
+      )
+      s.host.drafts.emit(piece, true)
+      const isShown = (stream: OpenStream | undefined): boolean => {
+        // A draft without a sign of life would be over.
+        s.host.drafts.emit({ ...piece, from: 7, text: '' }, true)
+        const [, json = '{}'] = /^event: delta\ndata: (.*)\n\n/m.exec(stream?.text() ?? '') ?? []
+        const { n, ...delta } = JSON.parse(json)
+        return n > 0 && isDeepStrictEqual(delta, { turn_id: turn, text: 'Because', from: 0 })
+      }
+      const [round, ...plain] = rounds
+      const [all, ofTopic, ofOther, later] = chats
+      for (const stream of [round, all, ofTopic, later]) await until(() => isShown(stream))
+      // A whole draft for a reader who joins now: then the others have had theirs, too.
+      const joined = await open(link, 'events?deltas=1')
+      await until(() => isShown(joined))
+      for (const stream of [...plain, ofOther]) assert.doesNotMatch(stream?.text() ?? '', /delta/)
+      s.host.drafts.emit({ ...piece, from: 7, text: '', state: 'dropped' }, true)
+      await until(() => round?.text().includes('"done":true') ?? false)
+    })
+
+    await t.test('are not for the readers of another link', async () => {
+      const other = await s.mintChat({ jid_suffix: 'other' })
+      const stream = await open(other, 'events?deltas=1')
+      const own = await open(link, 'events?deltas=1')
+      await until(() => {
+        s.host.drafts.emit({ ...piece, fence: 2 }, true)
+        return own.text().includes('delta')
+      })
+      assert.ok(!stream.text().includes('delta'))
+    })
+
+    await t.test('refuse any other value of deltas', async () => {
+      for (const [path, detail] of [
+        [`${turn}/sse?deltas=2`, 'deltas must be 1 or 0'],
+        ['events?deltas=yes', 'deltas must be 1 or 0'],
+        ['events?deltas=1&deltas=1', 'deltas is given twice'],
+      ]) {
+        const { status, body } = await s.to(`GET ${link.chat}${path}`)
+        assert.deepEqual([status, body.detail], [400, detail])
       }
     })
   })

@@ -8,6 +8,7 @@ import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import type { Tx } from '../../store/engine.ts'
 import { bytes, placeholders, query } from '../../store/statement.ts'
+import { DraftStreams } from './draft-streams.ts'
 import { latin1 } from './link-cache.ts'
 import { isStillOwner, type LinkVisitor, type PersonChatOwner } from './link-visitor.ts'
 
@@ -50,6 +51,8 @@ export interface StreamSubscriber {
   readonly link: { readonly key: string; readonly hash: Uint8Array }
   /** Of the client (`clientNetwork`). */
   readonly network: string
+  /** Whether it gets drafts. */
+  readonly hasDrafts?: boolean
   /** Set for the chat of a person. */
   readonly guard?: StreamGuard | undefined
 }
@@ -93,12 +96,14 @@ export class Streams {
   readonly #ofLink = new Map<string, Set<StreamSubscriber>>()
   readonly #subscribers = new Set<StreamSubscriber>()
   readonly #stops: (() => void)[] = []
+  readonly #drafts: DraftStreams
   #isPolling = false
   #isClosed = false
 
   constructor(host: InstanceHost, limits: StreamLimits) {
     this.#host = host
     this.#limits = limits
+    this.#drafts = new DraftStreams(host)
     const poll = setInterval(() => this.#startPoll(), POLL_MS).unref()
     const comment = setInterval(() => this.#sendComments(), COMMENT_MS).unref()
     this.#stops.push(
@@ -148,6 +153,24 @@ export class Streams {
     this.#add(subscriber)
     response.once('close', () => this.#remove(key, subscriber))
     await this.#catchUpOrEnd(key, source, subscriber)
+    if (subscriber.hasDrafts && !response.destroyed && !response.writableEnded) this.#addToDrafts(key, subscriber)
+  }
+
+  #addToDrafts(feed: string, subscriber: StreamSubscriber): void {
+    const { response } = subscriber
+    const write = (bytes: Uint8Array): boolean => {
+      if (response.destroyed || response.writableEnded) return false
+      // A draft may be longer than the limit.
+      if (response.writableLength > 0 && !hasSpace(response, bytes.length)) return false
+      try {
+        response.write(bytes)
+      } catch (error) {
+        this.#fail(subscriber, error)
+      }
+      return true
+    }
+    const remove = this.#drafts.add({ feed, accepts: (about) => isFor(subscriber, about), write })
+    response.once('close', remove)
   }
 
   async #catchUpOrEnd(key: string, source: EventFeed, subscriber: StreamSubscriber): Promise<void> {
@@ -215,6 +238,7 @@ export class Streams {
   close(): void {
     this.#isClosed = true
     for (const stop of this.#stops) stop()
+    this.#drafts.close()
     for (const { response } of this.#subscribers) response.end()
   }
 
@@ -426,7 +450,7 @@ function textFor(subscriber: StreamSubscriber, { text }: FeedEvent): string {
   return retryMs === undefined ? text : `retry: ${retryMs}\n${text}`
 }
 
-function isFor(subscriber: StreamSubscriber, { topic, folder }: FeedEvent): boolean {
+function isFor(subscriber: StreamSubscriber, { topic, folder }: Pick<FeedEvent, 'topic' | 'folder'>): boolean {
   if (subscriber.topic !== undefined && subscriber.topic !== (topic ?? '')) return false
   return subscriber.folder === undefined || folder === undefined || subscriber.folder === folder
 }

@@ -5,6 +5,11 @@ export function formatSseEvent(id: number, event: string, data: unknown): string
   return `id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`
 }
 
+/** Without an id: a client that reconnects does not resume after it. */
+export function formatSseDelta(data: unknown): string {
+  return `event: delta\ndata: ${JSON.stringify(data)}\n\n`
+}
+
 /** Keeps a connection open; clients ignore it. */
 export const SSE_COMMENT = ': \n\n'
 
