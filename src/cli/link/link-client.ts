@@ -68,14 +68,14 @@ export class LinkClient {
     return this.#retry(RETRY_DELAYS_MS, () => this.#fetchJson(path, init, LinkRound))
   }
 
-  /** Yields events up to and including `round_done`. Reconnects and resumes after the last event. */
+  /** Yields events up to and including `round_done`, and deltas of the text that is being written. Reconnects and resumes after the last event. */
   async *events(turnId: string): AsyncGenerator<SseEvent> {
     let last = ''
     for (let failures = 0; ; ) {
       try {
-        for await (const event of this.#stream(`${encodeURIComponent(turnId)}/sse`, last)) {
+        for await (const event of this.#stream(`${encodeURIComponent(turnId)}/sse?deltas=1`, last)) {
           failures = 0
-          last = event.id
+          if (event.id !== '') last = event.id
           yield event
           if (event.event === 'round_done') return
         }

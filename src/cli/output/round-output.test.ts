@@ -50,6 +50,46 @@ suite('on a terminal', () => {
     assert.equal(printed.stdout, 'a\tb\nc\\u001b]0;x\\u0007\n')
     assert.equal(printed.stderr, '… thinking\\u001b[2J\n')
   })
+
+  const delta = (from: number, text: string, done?: true) => ({
+    ...{ event: 'delta', id: '', data: JSON.stringify({ turn_id: 't', n: 1, text, from, done }) },
+  })
+  const ending = [
+    { event: 'message', data: JSON.stringify(frame(1, 'message', 'one 👍 two')), id: '1' },
+    { event: 'round_done', data: '{"turn_id":"t","status":"success"}', id: '2' },
+  ]
+  const DRAFTS: Record<string, [deltas: ReturnType<typeof delta>[], printed: string]> = {
+    'prints a draft as it grows, and the rest with its message': [[delta(0, 'one'), delta(3, ' 👍')], 'one 👍 two\n'],
+    'prints nothing twice after a reconnect': [[delta(0, 'one 👍'), delta(0, 'one 👍 t')], 'one 👍 two\n'],
+    'begins a new line for a text that begins again': [
+      [delta(0, 'looking'), delta(0, ''), delta(0, 'one')],
+      'looking\none 👍 two\n',
+    ],
+    'prints the message whole if it differs from the draft': [[delta(0, 'two')], 'two\none 👍 two\n'],
+    'ends the line of a draft that becomes no message': [[delta(0, 'half'), delta(0, '', true)], 'half\none 👍 two\n'],
+    'escapes control characters of a draft': [[delta(0, '\u001b[2J')], '\\u001b[2J\none 👍 two\n'],
+  }
+  for (const [behaviour, [deltas, expected]] of Object.entries(DRAFTS)) {
+    test(behaviour, async () => {
+      const { svc, printed } = openContext(true)
+      const events = async function* () {
+        yield* [...deltas, ...ending]
+      }
+      assert.deepEqual(await streamAndPrint(svc, { events }, SENT), { status: 'success' })
+      assert.equal(printed.stdout, expected)
+    })
+  }
+
+  test('prints deltas with --json as lines, and no draft', async () => {
+    const { svc, printed } = openContext(true, true)
+    const events = async function* () {
+      yield* [delta(0, 'one'), ...ending]
+    }
+    await streamAndPrint(svc, { events }, SENT)
+    const [first, ...rest] = printed.stdout.trimEnd().split('\n')
+    assert.deepEqual(JSON.parse(first ?? ''), { event: 'delta', turn_id: 't', from: 0, text: 'one' })
+    assert.equal(rest.length, 2)
+  })
 })
 
 suite('in a pipe', () => {
@@ -71,6 +111,16 @@ suite('in a pipe', () => {
     const { svc } = openContext(false)
     const failed: LinkRound = { ...ENDED, status: 'failed', error: 'no' }
     assert.deepEqual(await pollAndPrint(svc, pollClient(failed), SENT, never), { status: 'failed', error: 'no' })
+  })
+
+  test('prints no draft', async () => {
+    const { svc, printed } = openContext(false)
+    const events = async function* () {
+      yield { event: 'delta', data: '{"turn_id":"t","n":1,"text":"half","from":0}', id: '' }
+      yield { event: 'round_done', data: '{"turn_id":"t","status":"success"}', id: '1' }
+    }
+    await streamAndPrint(svc, { events }, SENT)
+    assert.deepEqual(printed, { stdout: '', stderr: '' })
   })
 
   test('skips events of unknown kinds', async () => {

@@ -41,21 +41,73 @@ export async function pollAndPrint(
 
 const Done = z.object({ status: z.enum(['success', 'failed']), error: z.string().optional() })
 
-/** Prints each frame when it arrives; with --json, each event as a line. */
+const Delta = z.object({ from: z.int(), text: z.string(), done: z.boolean().optional() })
+
+/** Prints each frame when it arrives, on a terminal also while it is written; with --json, each event as a line. */
 export async function streamAndPrint(
   svc: SvcContext,
   client: Pick<LinkClient, 'events'>,
   { turn_id }: SentMessage,
 ): Promise<RoundOutcome> {
+  const draft = svc.io.stdout.isTerminal ? new DraftOutput(svc) : undefined
   for await (const { event, data } of client.events(turn_id)) {
     const value = tryParseJson(data)
+    const delta = event === 'delta' ? Delta.safeParse(value).data : undefined
+    if (delta) {
+      if (svc.print.json) svc.print.line(JSON.stringify({ event, turn_id, ...delta }))
+      else draft?.show(delta)
+      continue
+    }
     const frame = LinkFrame.safeParse(value).data
     const done = event === 'round_done' ? Done.safeParse(value).data : undefined
     if (svc.print.json) svc.print.line(JSON.stringify({ event, ...frame, ...(done && { turn_id, ...done }) }))
+    else if (frame && draft) draft.print(frame)
     else if (frame) printFrame(svc, frame)
+    if (done) draft?.end()
     if (done) return { status: done.status, ...(done.error === undefined ? {} : { error: done.error }) }
   }
   throw new TransportError('the stream ended before the round did')
+}
+
+/** Writes a draft to a terminal as it grows. What was written stays: a text that begins again begins on a new line. */
+class DraftOutput {
+  readonly #svc: SvcContext
+  /** On the current line, in code points. */
+  #shown: string[] = []
+
+  constructor(svc: SvcContext) {
+    this.#svc = svc
+  }
+
+  show({ from, text, done }: z.output<typeof Delta>): void {
+    const points = [...text]
+    // After a reconnect the whole draft comes again.
+    const known = this.#shown.slice(from)
+    const isContinued = !done && from <= this.#shown.length && known.every((point, at) => point === points[at])
+    if (!isContinued) this.end()
+    if (done) return
+    const added = isContinued ? points.slice(known.length) : points
+    for (const point of added) this.#shown.push(point)
+    this.#svc.io.stdout.write(escapeControls(added.join('')))
+  }
+
+  /** Completes the draft with its message. */
+  print(frame: LinkFrame): void {
+    const shown = this.#shown.join('')
+    const content = frame.content.trimStart()
+    if (frame.kind === 'message' && shown !== '' && content.startsWith(shown)) {
+      this.#shown = []
+      this.#svc.print.line(escapeControls(content.slice(shown.length)))
+    } else {
+      this.end()
+      printFrame(this.#svc, frame)
+    }
+  }
+
+  end(): void {
+    if (this.#shown.length > 0) this.#svc.print.line('')
+    this.#shown = []
+  }
 }
 
 function printFrame({ io, print }: SvcContext, { kind, content }: LinkFrame): void {
