@@ -56,7 +56,7 @@ export class ChatApp {
     this.#link = new BrowserLinkClient(base, credentials)
     this.view = createChatView({ name, folder, id: `chat-${hashLinkUrl(base)}` })
     this.#notice = new Notice(this.view.notice)
-    this.#conversation = new ConversationView(name)
+    this.#conversation = this.#createConversation()
     this.#topics = new TopicList(base, () => this.#showTopics())
     this.#addListeners()
   }
@@ -180,7 +180,7 @@ export class ChatApp {
   #openTopic(topic: string): void {
     this.#stream?.stop()
     this.#topic = topic
-    const conversation = new ConversationView(this.#options.name)
+    const conversation = this.#createConversation()
     this.#conversation = conversation
     for (const unsent of this.#outbox.list())
       if (unsent.topic === topic) conversation.addUnsent(unsent.key, unsent.content)
@@ -196,6 +196,7 @@ export class ChatApp {
         const wasAtBottom = this.#isAtBottom()
         this.#showUpdate(wasAtBottom, conversation.addFrame(frame))
       },
+      onDraft: (delta) => conversation.showDraft(delta),
       onRoundEnd: (end) => {
         const wasAtBottom = this.#isAtBottom()
         conversation.endRound(end)
@@ -204,6 +205,15 @@ export class ChatApp {
       onConnection: (connection) => this.#handleConnection(connection),
     })
     this.#stream.start()
+  }
+
+  #createConversation(): ConversationView {
+    return new ConversationView(this.#options.name, (render) => {
+      const wasAtBottom = this.#isAtBottom()
+      render()
+      if (wasAtBottom) this.#scrollToBottom()
+      else this.#showLatestButton()
+    })
   }
 
   #showUpdate(wasAtBottom: boolean, hasNewMessage: boolean): void {
@@ -357,6 +367,7 @@ export class ChatApp {
   #handleConnection(connection: StreamConnectionState): void {
     if (connection.state === 'open') {
       this.#failures = 0
+      this.#conversation.awaitDrafts()
       this.#endReplayLater()
     }
     if (connection.state === 'waiting') {

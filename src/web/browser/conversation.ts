@@ -1,6 +1,7 @@
 // The log of one topic: its messages in the order of the link, then the status of each round that is not over.
-import { describeFailure, NO_ANSWER } from '../text/wording.ts'
-import type { ChatFrame, PostedChatMessage, RoundEnd } from './link.ts'
+import { BROKEN_OFF, describeFailure, NO_ANSWER } from '../text/wording.ts'
+import { DraftNode } from './draft.ts'
+import type { ChatFrame, DraftDelta, PostedChatMessage, RoundEnd } from './link.ts'
 import { messageNode } from './message.ts'
 import { type Child, element } from './nodes.ts'
 
@@ -19,11 +20,21 @@ interface RoundState {
   isOver: boolean
   isAnswered: boolean
   statusNode: HTMLElement | undefined
+  draft: DraftNode | undefined
+  /** The draft has ended without a message so far. */
+  isBroken: boolean
+  breakTimer: ReturnType<typeof setTimeout> | undefined
 }
+
+/** A draft that has ended stays this long, because a message may replace it. */
+const BREAK_MS = 1000
+/** A new stream has the drafts again within this time. */
+const RESUME_MS = 5000
 
 export class ConversationView {
   readonly node: HTMLElement
   readonly #name: string
+  readonly #aroundRender: (render: () => void) => void
   readonly #list = element('div', { class: 'list' })
   readonly #working = element('div', { class: 'working' })
   /** Sorted by `seq`. */
@@ -33,8 +44,10 @@ export class ConversationView {
   readonly #unsent = new Map<string, UnsentEntry>()
   readonly #rounds = new Map<string, RoundState>()
 
-  constructor(name: string) {
+  /** `aroundRender` is called with each function that renders a draft. */
+  constructor(name: string, aroundRender: (render: () => void) => void) {
     this.#name = name
+    this.#aroundRender = aroundRender
     this.node = element('div', { class: 'conversation' }, this.#list, this.#working)
   }
 
@@ -55,10 +68,35 @@ export class ConversationView {
     }
     if (frame.role === 'user') this.#removeReceived(frame)
     else if (round) {
+      const hadDraft = this.#removeDraft(round)
       round.isAnswered = true
       if (!round.isOver) this.#showStatus(round, '')
+      return this.#addMessage(frame, hadDraft)
     }
     return this.#addMessage(frame)
+  }
+
+  /** After an answer its text is no draft: the message has replaced it. */
+  showDraft({ turn_id, from, text, done }: DraftDelta): void {
+    const round = this.#round(turn_id)
+    if (round.isOver || round.isAnswered) return
+    clearTimeout(round.breakTimer)
+    if (done) {
+      round.isBroken = true
+      this.#breakOffLater(round, BREAK_MS)
+      return
+    }
+    if (round.isBroken) this.#breakOff(round)
+    if (!round.draft) {
+      round.draft = new DraftNode(this.#name, this.#aroundRender)
+      this.#working.append(round.draft.node, ...(round.statusNode ? [round.statusNode] : []))
+    }
+    round.draft.replace(from, text)
+  }
+
+  /** Called for each new stream. A draft that it does not have has broken off. */
+  awaitDrafts(): void {
+    for (const round of this.#rounds.values()) if (round.draft) this.#breakOffLater(round, RESUME_MS)
   }
 
   endRound({ turn_id, status, error, seq }: RoundEnd): void {
@@ -66,6 +104,7 @@ export class ConversationView {
     if (round.isOver) return
     round.isOver = true
     round.statusNode?.remove()
+    this.#removeDraft(round)
     if (status === 'failed') this.#addNote(turn_id, seq, 'fault', describeFailure(round.isAnswered, error))
     else if (!round.isAnswered && this.#byId.has(turn_id)) this.#addNote(turn_id, seq, 'note', NO_ANSWER)
   }
@@ -103,7 +142,14 @@ export class ConversationView {
   #round(turn: string): RoundState {
     const known = this.#rounds.get(turn)
     if (known) return known
-    const round: RoundState = { isOver: false, isAnswered: false, statusNode: undefined }
+    const round: RoundState = {
+      isOver: false,
+      isAnswered: false,
+      statusNode: undefined,
+      draft: undefined,
+      isBroken: false,
+      breakTimer: undefined,
+    }
     this.#rounds.set(turn, round)
     this.#showStatus(round, '')
     return round
@@ -116,7 +162,26 @@ export class ConversationView {
       : element('span', { class: 'hidden' }, `${this.#name} is working`)
     round.statusNode ??= element('p', { class: 'status' })
     round.statusNode.replaceChildren(dots, status)
-    this.#working.append(round.statusNode)
+    if (!round.draft) this.#working.append(round.statusNode)
+  }
+
+  #breakOffLater(round: RoundState, ms: number): void {
+    clearTimeout(round.breakTimer)
+    round.breakTimer = setTimeout(() => this.#breakOff(round), ms)
+  }
+
+  #breakOff(round: RoundState): void {
+    round.isBroken = false
+    if (this.#removeDraft(round)) this.#showStatus(round, BROKEN_OFF)
+  }
+
+  /** Whether there was one. */
+  #removeDraft(round: RoundState): boolean {
+    const { draft } = round
+    clearTimeout(round.breakTimer)
+    draft?.remove()
+    round.draft = undefined
+    return draft !== undefined
   }
 
   /** Removes the unsent node of a message that the stream delivers before the post is answered. */
@@ -128,12 +193,14 @@ export class ConversationView {
     found.node.remove()
   }
 
-  #addMessage({ id, role, content, created_at: createdAt, seq }: ChatFrame): boolean {
+  /** One that replaces a draft is shown whole, as the draft was. */
+  #addMessage({ id, role, content, created_at: createdAt, seq }: ChatFrame, isWhole = false): boolean {
     const known = this.#byId.get(id)
     // A posted message has no position until the stream delivers it.
     if (known && !(known.seq > seq)) return false
     if (known) this.#entries.splice(this.#entries.indexOf(known), 1)
-    const node = known?.node ?? messageNode({ role, who: role === 'user' ? 'You' : this.#name, content, createdAt })
+    const node =
+      known?.node ?? messageNode({ role, who: role === 'user' ? 'You' : this.#name, content, createdAt, isWhole })
     this.#insert({ seq, node }, id)
     return !known && role === 'assistant'
   }

@@ -62,8 +62,19 @@ export type StreamConnectionState =
   | { readonly state: 'open' | 'connecting' }
   | { readonly state: 'waiting'; readonly error: unknown }
 
+/** A change of the text that the agent is writing. */
+export interface DraftDelta {
+  readonly turn_id: string
+  /** Offset in code points at which the text replaces the draft. */
+  readonly from: number
+  readonly text: string
+  /** The draft becomes no message. */
+  readonly done: boolean
+}
+
 interface StreamListener {
   onFrame(frame: ChatFrame): void
+  onDraft(delta: DraftDelta): void
   onRoundEnd(end: RoundEnd): void
   onConnection(connection: StreamConnectionState): void
 }
@@ -100,7 +111,7 @@ export class BrowserLinkClient {
   }
 
   stream(topic: string, listener: StreamListener): LinkStream {
-    const query = `./events?topic=${encodeURIComponent(topic)}&last=${REPLAY_EVENTS}`
+    const query = `./events?topic=${encodeURIComponent(topic)}&last=${REPLAY_EVENTS}&deltas=1`
     return new LinkStream((init) => this.#fetch(query, init), listener)
   }
 
@@ -202,6 +213,10 @@ export class LinkStream {
   }
 
   #handleEvent(id: string, event: string, data: string): void {
+    if (event === 'delta') {
+      this.#listener.onDraft(readDelta(JSON.parse(data)))
+      return
+    }
     // The ids of a link increase, so an event up to the last one is already shown.
     if (this.#lastId !== '' && Number(id) <= Number(this.#lastId)) return
     this.#lastId = id
@@ -239,6 +254,16 @@ function readFrame(value: unknown, event: 'message' | 'status'): Omit<ChatFrame,
     created_at: stringMember(value, 'created_at'),
     role: stringMember(value, 'role') === 'user' ? 'user' : 'assistant',
     turn_id: stringMember(value, 'turn_id'),
+  }
+}
+
+function readDelta(value: unknown): DraftDelta {
+  const from = member(value, 'from')
+  return {
+    turn_id: stringMember(value, 'turn_id'),
+    from: typeof from === 'number' ? from : 0,
+    text: stringMember(value, 'text'),
+    done: member(value, 'done') === true,
   }
 }
 

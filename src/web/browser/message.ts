@@ -12,16 +12,18 @@ interface MessageNodeOptions {
   readonly who: string
   readonly content: string
   readonly createdAt: string
+  /** Whether it is shown in full length. */
+  readonly isWhole?: boolean
 }
 
-export function messageNode({ role, who, content, createdAt }: MessageNodeOptions): HTMLElement {
+export function messageNode({ role, who, content, createdAt, isWhole = false }: MessageNodeOptions): HTMLElement {
   const body = element('div', role === 'user' ? { class: 'text', dir: 'auto' } : { class: 'prose' })
   const render = (text: string): void => body.replaceChildren(...(role === 'user' ? [text] : renderProse(text)))
   const node = element('article', { class: role === 'user' ? 'message user' : 'message agent' })
   node.append(element('span', { class: 'hidden' }, `${who}:`), body)
   const preview = truncateText(content, PREVIEW.characters, PREVIEW.lines)
   // A button is not worth it for a few more words.
-  if (content.length - preview.length < 200) render(content)
+  if (isWhole || content.length - preview.length < 200) render(content)
   else {
     render(preview)
     node.classList.add('cut')

@@ -17,6 +17,7 @@ const CHAT = [
   'browser/notice',
   'browser/link',
   'browser/message',
+  'browser/draft',
   'browser/conversation',
   'browser/view',
   'browser/chat',

@@ -140,7 +140,9 @@ li:hover .topic { padding-inline-end: 38px }
 
 .status, .note { margin: 0; font-size: 14.5px; color: var(--muted) }
 .status { display: flex; align-items: center; gap: 10px; min-height: 28px }
-.working { padding-top: 10px }
+.working { padding-top: 10px; overflow-anchor: none }
+.draft { padding-top: 8px }
+.draft + .status { min-height: 27px }
 .fault { margin: 0; padding: 9px 14px; border: 1px solid var(--fault); border-radius: 12px; color: var(--fault); font-size: 15px; overflow-wrap: anywhere }
 .dots { display: inline-flex; gap: 4px }
 .dots i { width: 6px; height: 6px; border-radius: 50%; background: var(--ink); animation: dot 1.2s infinite ease-in-out }

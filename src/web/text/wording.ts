@@ -14,4 +14,6 @@ export function describeFailure(isAnswered: boolean, error = 'the round failed')
   return `${isAnswered ? 'The answer is incomplete' : 'There is no answer'}: ${error}`
 }
 
+export const BROKEN_OFF = 'The answer broke off. Trying again …'
+
 export const NO_ANSWER = 'There is no answer to this.'
