@@ -1,9 +1,7 @@
 // `svc model` on a terminal while the instance is served: the next turn uses the model, and the key is not displayed.
 import assert from 'node:assert/strict'
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import {
   chatEndpoint,
@@ -15,9 +13,9 @@ import {
 } from '../support/chat-endpoint.ts'
 import { needs } from '../support/needs.ts'
 import { instance } from '../support/svc.ts'
+import { svcOnTerminal } from '../support/terminal.ts'
 import { until } from '../support/until.ts'
 
-const BIN = join(import.meta.dirname, '..', '..', 'bin', 'svc.js')
 const KEY = 'sk-typed-on-a-terminal'
 
 /** Runs `svc` on a pseudo-terminal; for each entry of `dialogue` waits for the question and types the answer. */
@@ -27,24 +25,14 @@ async function onTerminal(
   args: string,
   dialogue: readonly (readonly [string, string])[],
 ) {
-  const child: ChildProcess = spawn('script', ['-qfec', `'${process.execPath}' '${BIN}' ${args}`, '/dev/null'], {
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, TERM: 'dumb', SVC_DATA_DIR: dirname(root) },
-    stdio: ['pipe', 'pipe', 'inherit'],
-  })
-  t.after(() => void child.kill('SIGKILL'))
-  const ended = once(child, 'close')
-  let screen = ''
-  child.stdout?.on('data', (chunk) => {
-    screen += chunk
-  })
+  const { screen, type, code } = svcOnTerminal(t, root, args)
   let from = 0
   for (const [question, answer] of dialogue) {
-    await until(() => screen.indexOf(question, from) >= 0)
-    from = screen.length
-    child.stdin?.write(`${answer}\n`)
+    await until(() => screen().indexOf(question, from) >= 0)
+    from = screen().length
+    type(answer)
   }
-  const [code] = await ended
-  return { code, screen }
+  return { code: await code, screen: screen() }
 }
 
 test('a model set on a terminal answers the next turn without a restart', needs('script'), async (t) => {

@@ -39,7 +39,8 @@ export interface LinkedInstance {
   readonly address: StoreAddress
   readonly run: Instance['run']
   mintHook(source: string, folder?: string): Promise<Link>
-  mintChat(suffix: string, folder?: string): Promise<Link>
+  /** Without a suffix, for the chat of the folder itself. */
+  mintChat(suffix?: string, folder?: string): Promise<Link>
   /** Starts another process on the store, with all daemons or some; `env` is only for this one. */
   start(options?: { daemons?: readonly string[]; env?: Record<string, string>; root?: string }): Promise<ServedLinks>
   /** Incoming messages in the order of their sequence. Also checks the integrity of an SQLite file. */
@@ -79,7 +80,7 @@ export async function openLinkedInstance(
     run,
     query,
     mintHook: (source, folder = 'main') => mint('webhook', folder, source),
-    mintChat: (suffix, folder = 'main') => mint('chat', folder, suffix),
+    mintChat: (suffix, folder = 'main') => mint('chat', folder, ...(suffix === undefined ? [] : [suffix])),
     start: async ({ daemons = [], env = {}, root: elsewhere } = {}) => {
       const served = await serve(daemons, { ...env, ...(elsewhere ? { SVC_DATA_DIR: dirname(elsewhere) } : {}) })
       const door = served.urls.get('proxyd') ?? ''
