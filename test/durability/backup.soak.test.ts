@@ -103,6 +103,9 @@ suite('a killed process', () => {
     for (const left of readdirSync(dir)) assert.match(left, /^b\d(\.partial-[0-9a-f]{16})?$/)
     const store = readdirSync(join(demo.root, 'store'))
     for (const left of store)
-      assert.match(left, /^(last-backup|(svc|search)\.db(-wal|-shm|\.backup-[0-9a-f]{16}(-wal|-shm|-journal)?)?)$/)
+      assert.match(
+        left,
+        /^(last-backup|\.tmp-[0-9a-f]{16}|(svc|search)\.db(-wal|-shm|\.backup-[0-9a-f]{16}(-wal|-shm|-journal)?)?)$/,
+      )
   })
 })

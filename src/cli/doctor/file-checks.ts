@@ -59,10 +59,11 @@ export async function checkDirectories(layout: Layout): Promise<DoctorFinding> {
 
 /** Files that no process uses any more. They do no harm, so they are a note. */
 export async function checkLeftoverFiles({ name, layout }: InstanceLocation, now: number): Promise<DoctorFinding> {
-  const { root, ipc, daemonEnvs } = layout
+  const { root, ipc, daemonEnvs, lastBackup } = layout
   const restoring = new RegExp(`^\\.svc_${name}\\.restoring-`)
   const found = [
     ...(await listOlder(root, UNFINISHED, now - UNFINISHED_MS)),
+    ...(await listOlder(dirname(lastBackup), UNFINISHED, now - UNFINISHED_MS)),
     ...(await listOlder(daemonEnvs, UNFINISHED, now - UNFINISHED_MS)),
     ...(await listOlder(dirname(root), restoring, now - RESTORING_MS)),
     ...((await exists(ipc)) ? await staleProcessSockets(ipc) : []),

@@ -57,28 +57,30 @@ suite('svc doctor --fix', () => {
   test('removes what crashed processes left, but only after a confirmation', async (t) => {
     const cli = await demoCli(t)
     const old = join(cli.root, '.tmp-0123456789abcdef')
+    const backup = join(cli.root, 'store', '.tmp-0123456789abcdef')
     const fresh = join(cli.root, '.tmp-fedcba9876543210')
     const other = join(cli.root, '.tmp-mine')
     const restoring = join(dirname(cli.root), '.svc_demo.restoring-0123456789abcdef')
-    for (const path of [old, fresh, other]) writeFileSync(path, '')
+    for (const path of [old, backup, fresh, other]) writeFileSync(path, '')
     mkdirSync(restoring)
     age(old, 2)
+    age(backup, 2)
     age(other, 2)
     age(restoring, 8 * 24)
     const socket = join(cli.root, 'ipc', '.s0123456789a')
     mkdirSync(dirname(socket), { recursive: true })
     writeFileSync(socket, '')
-    const all = [old, restoring, socket]
+    const all = [old, backup, restoring, socket]
 
     const { code, stderr, findings } = await runDoctor(cli, '--fix')
     assert.deepEqual([code, findings.find(({ check }) => check === 'files')?.status], [0, 'note'])
     assert.match(stderr, /^not done without --yes: remove /m)
     const refused = await cli.run('doctor demo --fix', { typed: ['n'] })
     assert.ok(refused.stderr.includes(`remove ${all.join(' and ')}? [y/N]`), refused.stderr)
-    assert.deepEqual(all.map(existsSync), [true, true, true])
+    assert.deepEqual(all.map(existsSync), [true, true, true, true])
 
     assert.match((await cli.run('doctor demo --fix', { typed: ['y'] })).stdout, /✓ files: fixed: remove /)
-    assert.deepEqual(all.map(existsSync), [false, false, false])
+    assert.deepEqual(all.map(existsSync), [false, false, false, false])
     assert.deepEqual([existsSync(fresh), existsSync(other)], [true, true])
   })
 
