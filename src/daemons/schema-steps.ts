@@ -22,7 +22,7 @@ export const SCHEMA_STEPS: Readonly<Record<string, number>> = {
   cost_log: 7,
   daily_costs: 6,
   daily_spend: 5,
-  messages: 3,
+  messages: 4,
   filing: 2,
   chat_events: 2,
   rounds: 8,

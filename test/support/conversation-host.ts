@@ -103,7 +103,8 @@ export async function openConversationHost(
   }
 }
 
-async function routeByHand(
+/** Does the work of the router for a message of a folder. */
+export async function routeByHand(
   tx: Tx,
   { seq, folder, topic, now }: { seq: number; folder: string; topic: string; now: string },
 ): Promise<void> {

@@ -78,6 +78,7 @@ export interface OutboundMessage {
   readonly turn_id?: string | undefined
   readonly kind?: 'message' | 'status' | undefined
   readonly content: string
+  readonly isPartial?: boolean | undefined
   readonly action?: OutboxRow['action'] | undefined
   readonly payload?: object | undefined
   readonly channel?: string | undefined
@@ -104,10 +105,10 @@ export const INSTANCE_SENDER = 'svc'
  * `target_folder` is the folder of the question that the turn answers, as the chat may have moved to another folder since;
  * else the folder of the link; else the sender.
  */
-const INSERT_MESSAGE = `insert into messages (id, jid, target_folder, direction, kind, sender, topic, turn_id, content, created_at)
+const INSERT_MESSAGE = `insert into messages (id, jid, target_folder, direction, kind, sender, topic, turn_id, content, created_at, is_partial)
   values ($1, $2, coalesce(
     (select m.target_folder from turns t join messages m on m.seq = t.last_seq and m.jid = $2 where t.id = $7),
-    (select target_folder from route_tokens where jid = $2 limit 1), $3), 'out', $4, $5, $6, $7, $8, $9)
+    (select target_folder from route_tokens where jid = $2 limit 1), $3), 'out', $4, $5, $6, $7, $8, $9, $10)
   returning seq`
 
 /** Records a message, which in a link's chat also delivers it. */
@@ -133,6 +134,7 @@ export async function recordOutbound(
     turn_id ?? null,
     Buffer.from(content),
     created_at,
+    out.isPartial ? true : null,
   ])
   const answered = turn_id === undefined ? [] : await addFrames(tx, { turn_id, jid, message_seq: seq })
   await appendChatEvent(tx, { jid, kind, message_seq: seq, turn_id: answered.at(-1) ?? turn_id, topic: inTopic })

@@ -27,6 +27,7 @@ export const Message = z.object({
   created_at: Timestamp,
   reach: Reach.optional().describe('Absent: the default of its chat'),
   event: line(64).optional().describe('Event name given by a verified sender'),
+  is_partial: z.boolean().optional().describe('The start of an answer that was stopped'),
 })
 export type Message = z.output<typeof Message>
 
@@ -42,6 +43,7 @@ export const messages = new Table({
          content bytea not null, content_type text, idempotency_key text, created_at text not null)`,
     'alter table messages add column reach text',
     'alter table messages add column event text',
+    'alter table messages add column is_partial boolean',
   ],
 })
 

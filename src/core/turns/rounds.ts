@@ -7,6 +7,7 @@ import type { Dialect, Engine, Tx } from '../../store/engine.ts'
 import {
   bytes,
   execute,
+  flag,
   integer,
   oneOf,
   optional,
@@ -91,6 +92,8 @@ export interface ReplyFrame {
   readonly kind: 'message' | 'status'
   readonly content: string
   readonly created_at: string
+  /** The start of an answer that was stopped. */
+  readonly partial?: true
 }
 
 const LAST_FRAME = (turn: string): string =>
@@ -113,7 +116,10 @@ export async function findRound(tx: Tx, id: string, jid?: string): Promise<Round
   return round
 }
 
-const FRAME = { seq: integer, id: text, kind: oneOf(['message', 'status']), content: bytes, created_at: text }
+const FRAME = {
+  ...{ seq: integer, id: text, kind: oneOf(['message', 'status']), content: bytes, created_at: text },
+  is_partial: optional(flag),
+}
 
 /** Reads up to `limit` frames of a round after `after`; fewer if they are large. */
 export async function readFrames(tx: Tx, id: string, after: number, limit: number): Promise<ReplyFrame[]> {
@@ -124,9 +130,13 @@ export async function readFrames(tx: Tx, id: string, after: number, limit: numbe
   const sizes = await query(tx, { size: integer }, `select length(m.content) as size ${source}`, [id, after, limit])
   const count = batchLength(sizes.map(({ size }) => size))
   if (count === 0) return []
-  const sql = `select f.seq, m.id, m.kind, m.content, m.created_at ${source}`
+  const sql = `select f.seq, m.id, m.kind, m.content, m.created_at, m.is_partial ${source}`
   const rows = await query(tx, FRAME, sql, [id, after, count])
-  return rows.map((row) => ({ ...row, content: decodeContent(row.content) }))
+  return rows.map(({ is_partial, ...row }) => ({
+    ...row,
+    content: decodeContent(row.content),
+    ...(is_partial ? { partial: true } : {}),
+  }))
 }
 
 export interface WriteContext {

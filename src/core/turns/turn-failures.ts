@@ -4,7 +4,7 @@
 export const FAILURE_MESSAGES = {
   failed: 'the agent could not answer; try again later',
   unusable: 'the agent cannot answer at the moment',
-  stopped: 'it was stopped',
+  stopped: 'stopped',
   late: 'the answer took too long',
   overBudget: 'the budget of this answer is used up',
   tooLong: 'the conversation is too long for the agent',

@@ -171,6 +171,8 @@ export interface TurnEnd {
   readonly notice?: string | undefined
   /** Kind of a failure, for the metrics. */
   readonly failure?: TurnFailure | undefined
+  /** What a stopped turn has said so far. */
+  readonly partial?: string | undefined
   /** Fingerprint of the configuration of a failed run. */
   readonly configMark?: string | undefined
 }
@@ -200,6 +202,7 @@ export async function endTurn(
   if (end.outcome !== 'silent' || !(await handOverToDelegate(tx, turn, ended_at))) {
     const sql = 'select id from inbox where turn_id = $1 order by message_seq'
     const ids = (await query(tx, { id: text }, sql, [id])).map((row) => row.id)
+    keys.push(...(await keepPartial(tx, context, rules, turn, end)))
     if (end.notice !== undefined) keys.push(...(await notifyChat(tx, context, rules, turn, ids, end.notice)))
     keys.push(...(await endMessages(tx, context, ids, end)))
   }
@@ -215,6 +218,20 @@ export async function endTurn(
     ...{ result: end.outcome, error, started_at, ended_at },
   })
   return keys
+}
+
+/** A turn that has sent messages itself has said what it wanted to. */
+async function keepPartial(
+  tx: Tx,
+  context: WriteContext,
+  rules: TurnRules,
+  turn: Turn,
+  { partial = '' }: TurnEnd,
+): Promise<readonly string[]> {
+  if (partial === '' || turn.replies > 0) return []
+  const { jid, chat_topic: topic, folder, id: turn_id } = turn
+  const reply = { jid, topic, folder, turn_id, content: partial, isPartial: true, engages: engagesChat(turn) }
+  return (await recordOutbound(tx, context, rules, reply)).keys
 }
 
 /** Ends messages, their rounds, and the messages that wait for them. Returns the keys to signal. Needs `lockMessageOrder`. */
@@ -296,8 +313,13 @@ async function warnAboutBudget(
   return (await recordOutbound(tx, context, rules, { jid, topic, content, engages: false })).keys
 }
 
-async function countFailures(tx: Tx, folder: string, { outcome, configMark }: TurnEnd, now: number): Promise<void> {
-  if (outcome === 'refused') return
+async function countFailures(
+  tx: Tx,
+  folder: string,
+  { outcome, failure, configMark }: TurnEnd,
+  now: number,
+): Promise<void> {
+  if (outcome === 'refused' || failure === 'stopped') return
   if (outcome !== 'failed') return resetFailures(tx, folder)
   const known = await folderTurns.find(tx, { folder })
   // Failures with another configuration do not count.

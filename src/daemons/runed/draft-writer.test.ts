@@ -5,7 +5,9 @@ import { type ConversationHost, openConversationHost } from '../../../test/suppo
 import { type EngineName, onEveryEngine } from '../../../test/support/host.ts'
 import { until } from '../../../test/support/until.ts'
 import type { DraftPiece } from '../../core/turns/drafts.ts'
+import { readFrames } from '../../core/turns/rounds.ts'
 import type { ClaimedTurn } from '../../core/turns/turn-claim.ts'
+import { stopTurns } from '../../core/turns/turns.ts'
 import { openLog } from '../../lib/log/log.ts'
 import { ANSWER_MAX, RunFault } from '../../runtimes/runtime.ts'
 import { DraftWriter } from './draft-writer.ts'
@@ -157,15 +159,19 @@ test('a draft ends at the length of the longest answer', async (t) => {
 async function startRunner(
   t: TestContext,
   on: ConversationHost,
-  run: (job: { readonly draft?: DraftWriter | undefined; readonly turn: ClaimedTurn['turn'] }) => Promise<string>,
+  run: (job: {
+    readonly draft?: DraftWriter | undefined
+    readonly turn: ClaimedTurn['turn']
+    readonly signal: AbortSignal
+  }) => Promise<string>,
 ): Promise<DraftPiece[]> {
   const pieces: DraftPiece[] = []
   on.host.drafts.on((piece) => pieces.push(piece))
   const prepare = async ({ turn }: ClaimedTurn) => ({
     runtime: {
       name: 'test',
-      run: async ({ draft }: object & { draft?: unknown }) => ({
-        result: await run({ draft: draft as DraftWriter, turn }),
+      run: async ({ draft, signal }: { draft?: unknown; signal: AbortSignal }) => ({
+        result: await run({ draft: draft as DraftWriter, turn, signal }),
       }),
       close: async () => {},
     },
@@ -199,6 +205,27 @@ onEveryEngine('the draft of a turn', (engine: EngineName) => {
         ['', 'dropped'],
       ],
     )
+  })
+
+  test('becomes a partial message when the turn is stopped', async (t) => {
+    const on = await openConversationHost(t, engine)
+    const pieces = await startRunner(t, on, async ({ draft, signal }) => {
+      draft?.add('The answer <thin')
+      return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+    })
+    const id = await on.ask('why?')
+    on.host.signals.emit()
+    await until(() => pieces.length > 0)
+    await on.write((tx) => stopTurns(tx, { id }))
+    on.host.signals.emit()
+    await until(() => pieces.at(-1)?.state === 'stored')
+    const { status, error } = await on.round(id)
+    const frames = await on.read((tx) => readFrames(tx, id, 0, 10))
+    assert.deepEqual(
+      [status, error, frames.map(({ content, partial }) => [content, partial])],
+      ['failed', 'stopped', [['The answer', true]]],
+    )
+    assert.ok(pieces.every(({ state }) => state !== 'dropped'))
   })
 
   test('ends when the run writes in its chat with a tool', async (t) => {

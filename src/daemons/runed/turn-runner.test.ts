@@ -502,7 +502,7 @@ onEveryEngine('the runner', (engine) => {
     await on.write((tx) => stopTurns(tx, { folder: 'main' }))
     on.host.signals.emit()
     const { status, error } = await on.ended(id)
-    assert.deepEqual([status, error], ['failed', 'it was stopped'])
+    assert.deepEqual([status, error], ['failed', 'stopped'])
   })
 
   test('the stop command ends one that waits for its next try, without another run', async (t) => {
@@ -517,7 +517,7 @@ onEveryEngine('the runner', (engine) => {
     assert.equal(await on.write((tx) => stopTurns(tx, { folder: 'main' })), 1)
     on.host.signals.emit([], ['turns'])
     const { status, error } = await on.ended(id)
-    assert.deepEqual([status, error, runs], ['failed', 'it was stopped', 1])
+    assert.deepEqual([status, error, runs], ['failed', 'stopped', 1])
   })
 
   test('a run that lost its turn to another process records nothing', async (t) => {

@@ -270,10 +270,16 @@ export class TurnRunner {
     } finally {
       clearInterval(renewal)
       typing.stop()
-      draft.end('dropped')
+      if (end !== STOPPED) draft.end('dropped')
       if (turnCosts.get(turn.id) === cost) turnCosts.delete(turn.id)
     }
-    if (end) await this.#end(turn, report, { ...end, configMark }, cost)
+    try {
+      const partial = draft.text
+      if (end) await this.#end(turn, report, { ...end, configMark, partial }, cost)
+      if (partial !== '') draft.end('stored')
+    } finally {
+      draft.end('dropped')
+    }
   }
 
   async #configMark(folder: string): Promise<string> {
