@@ -87,6 +87,7 @@ function chatFrame({ seq, kind, turn_id, topic, message }: ChatEvent, rounds: Re
     sender: message?.sender,
     content: message ? decodeContent(message.content) : '',
     created_at: message?.created_at,
+    ...(message?.is_partial ? { partial: true } : {}),
     ...(turn_id !== undefined && rounds.has(turn_id) ? { turn_id } : {}),
     ...(topic === undefined ? {} : { topic }),
   }

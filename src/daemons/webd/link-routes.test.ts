@@ -5,6 +5,7 @@ import { buffer } from 'node:stream/consumers'
 import { test } from 'node:test'
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import fc from 'fast-check'
+import { routeByHand } from '../../../test/support/conversation-host.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
 import { json, openLinkHost, openStream } from '../../../test/support/link-host.ts'
 import { sendRaw, statusOf } from '../../../test/support/served-host.ts'
@@ -95,6 +96,7 @@ test('the URLs of a link', async (t) => {
         [link.hook]: 'POST, OPTIONS',
         [`${link.chat}${turn}`]: 'GET, HEAD, OPTIONS',
         [`${link.chat}${turn}/sse`]: 'GET, HEAD, OPTIONS',
+        [`${link.chat}${turn}/stop`]: 'POST, OPTIONS',
         [`${link.chat}events`]: 'GET, HEAD, OPTIONS',
         // A preflight does not check the token.
         [`/chat/${UNKNOWN}/`]: 'GET, HEAD, POST, OPTIONS',
@@ -152,6 +154,38 @@ test('the URLs of a link', async (t) => {
     assert.equal(statusOf(trace), 405)
     const tunnel = await sendRaw(s.url('webd'), `CONNECT ${link.hook} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)
     assert.equal(statusOf(tunnel), 400)
+  })
+
+  await t.test('a round can be stopped until it ends, by its own link', async () => {
+    const [id, other] = [await s.speak(link, 'stop me', 'stop'), await s.mintChat({ jid_suffix: 'elsewhere' })]
+    const route = async (id: string): Promise<void> => {
+      const { seq = 0 } = (await s.messages(link.jid)).find((message) => message.id === id) ?? {}
+      const now = '2026-01-01T00:00:00.000Z'
+      await s.host.engine.transaction((tx) => routeByHand(tx, { seq, folder: 'main', topic: 'stop', now }))
+    }
+    const stop = (path: string, headers = {}) => s.to(`POST ${path}/stop`, { headers })
+    // Nothing routes its message here.
+    const early = await stop(link.chat + id)
+    assert.deepEqual([early.status, early.headers.get('retry-after')], [503, '1'])
+    await route(id)
+    assert.equal((await stop(other.chat + id)).status, 404)
+    assert.equal((await stop(link.chat + RANDOM_TURN)).status, 404)
+    assert.equal((await stop(`/chat/${UNKNOWN}/${id}`)).status, 401)
+    const get = await s.to(`GET ${link.chat}${id}/stop`)
+    assert.deepEqual([get.status, get.headers.get('allow')], [405, 'POST, OPTIONS'])
+    assert.equal((await s.to(`GET ${link.chat}${id}`)).body.status, 'pending')
+    const stopped = await stop(link.chat + id)
+    assert.deepEqual([stopped.status, stopped.body], [202, { turn_id: id }])
+    assert.deepEqual((await s.to(`GET ${link.chat}${id}`)).body, {
+      ...{ turn_id: id, status: 'failed', error: 'stopped', frames: [], last_seq: 0 },
+    })
+    const again = await stop(link.chat + id)
+    assert.deepEqual([again.status, again.body.detail], [409, 'the answer has ended'])
+    assert.equal((await stop(link.chat + id, HTML)).status, 409)
+    const next = await s.speak(link, 'and me', 'stop')
+    await route(next)
+    const form = await stop(link.chat + next, HTML)
+    assert.deepEqual([form.status, form.headers.get('location')], [303, `../${next}`])
   })
 
   await t.test('a chat page without its slash redirects to the same host', async () => {

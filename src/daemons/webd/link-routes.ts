@@ -2,7 +2,9 @@
 import type { IncomingMessage } from 'node:http'
 import { cursorBeforeLatest, lastEventNumbers } from '../../core/chats/chat-events.ts'
 import { routeTokens } from '../../core/links/route-tokens.ts'
-import { findRound, type Round } from '../../core/turns/rounds.ts'
+import { lockMessageOrder } from '../../core/messages/messages.ts'
+import { findRound, type Round, writeContextOf } from '../../core/turns/rounds.ts'
+import { stopRound } from '../../core/turns/stop-round.ts'
 import { createIdGenerator } from '../../lib/clock.ts'
 import type { FaultHandler } from '../../lib/fault-boundary.ts'
 import { clientAddress, type TrustedProxyCheck } from '../../lib/http/client-address.ts'
@@ -127,20 +129,27 @@ async function refuseMethod(context: LinkRoutesOptions, request: LinkRequest, al
   request.refuse(new Refusal('not_allowed', `this path allows only ${allow}`), { Allow: allow })
 }
 
+type LinkWork<T> = (tx: Tx, row: TokenRow, guard: StreamGuard | undefined) => Promise<T>
+
 /** Looks the link up and reads from the same snapshot. */
-async function withLink<T>(
+function withLink<T>(context: LinkRoutesOptions, request: LinkRequest, read: LinkWork<T>): Promise<T> {
+  return useLink(context, request, read, (work) => context.host.engine.read(work))
+}
+
+async function useLink<T>(
   { host }: LinkRoutesOptions,
   request: LinkRequest,
-  read: (tx: Tx, row: TokenRow, guard: StreamGuard | undefined) => Promise<T>,
+  work: LinkWork<T>,
+  run: (work: (tx: Tx) => Promise<T>) => Promise<T>,
 ): Promise<T> {
   const token_hash = mustBeLink(host, request)
   const visitor = await findChatVisitor(host, request)
-  return host.engine.read(async (tx) => {
+  return run(async (tx) => {
     const row = await routeTokens.find(tx, { token_hash })
     if (!row) throw NO_LINK
     const owner = chatOwnerOf(row)
     await mustBeOwner(host, tx, owner, visitor)
-    return read(tx, row, owner && visitor && { owner, visitor })
+    return work(tx, row, owner && visitor && { owner, visitor })
   })
 }
 
@@ -184,7 +193,7 @@ function viewOf(rest: string): LinkView {
       return { allow: 'GET, POST, OPTIONS', isForOwnPages: true, handle: (context, request) => context.mcp(request) }
   }
   const [id = '', view, more] = rest.split('/')
-  if (!/^[0-9a-f-]{36}$/.test(id) || more !== undefined || (view !== undefined && view !== 'sse'))
+  if (!/^[0-9a-f-]{36}$/.test(id) || more !== undefined || (view !== undefined && !['sse', 'stop'].includes(view)))
     return {
       allow: READ,
       handle: (context, request) =>
@@ -192,6 +201,7 @@ function viewOf(rest: string): LinkView {
           throw nothingHere()
         }),
     }
+  if (view === 'stop') return { allow: 'POST, OPTIONS', handle: (context, request) => stopAnswer(context, request, id) }
   return {
     allow: READ,
     handle: (context, request) =>
@@ -229,6 +239,19 @@ async function sendRound(context: LinkRoutesOptions, request: LinkRequest, id: s
   })
   if (found.page) request.sendPage(found.page)
   else request.sendJson(200, found.round)
+}
+
+/** The page without script sends a form, and shows the round again. */
+async function stopAnswer(context: LinkRoutesOptions, request: LinkRequest, id: string): Promise<void> {
+  const { engine, signals } = context.host
+  const stop: LinkWork<void> = async (tx, row) => {
+    await lockMessageOrder(tx, engine.dialect)
+    const keys = await stopRound(tx, writeContextOf(context.host), await mustFindRound(tx, row, id))
+    tx.onCommit(() => signals.emit(keys, ['turns']))
+  }
+  await useLink(context, request, stop, (work) => engine.transaction(work))
+  if (prefersHtml(request.header('accept'))) request.sendEmpty(303, { Location: `../${id}` })
+  else request.sendJson(202, { turn_id: id })
 }
 
 /** The last event that the client has: Last-Event-ID, which browsers send when they reconnect, or the query. */

@@ -170,7 +170,7 @@ export class Streams {
       return true
     }
     const remove = this.#drafts.add({ feed, accepts: (about) => isFor(subscriber, about), write })
-    response.once('close', remove)
+    response.once('close', this.#host.faults.guard('stream', remove))
   }
 
   async #catchUpOrEnd(key: string, source: EventFeed, subscriber: StreamSubscriber): Promise<void> {
