@@ -152,6 +152,28 @@ test('a page whose runner is killed says that the answer broke off, and then sho
   assert.equal(await page.locator('.fault').count(), 0)
 })
 
+test('a visitor stops an answer with Escape or the button, and what was written stays', {
+  ...needs('browser', 'open checkout'),
+}, async (t) => {
+  const { chat } = await openWriter(t)
+  const page = await (await visitor(t, PHONE)).open(chat)
+  const stopped = page.locator('.message.agent .foot', { hasText: 'Stopped' })
+  for (const [count, word] of ['four', 'five'].entries()) {
+    await say(page, word)
+    await page.locator('.draft').getByText(`line ${LINES}`, { exact: true }).waitFor()
+    if (count === 0) await page.keyboard.press('Escape')
+    else await page.getByRole('button', { name: 'Stop the answer' }).click()
+    await stopped.nth(count).waitFor()
+    await page.locator('.status').waitFor({ state: 'detached' })
+    assert.deepEqual(await lines(page), linesUpTo(1))
+  }
+  await page.reload()
+  await stopped.nth(1).waitFor()
+  await page.locator('.status').waitFor({ state: 'detached' })
+  assert.equal(await page.locator('.message.agent').count(), 2)
+  assert.equal(await page.locator('.fault, .note').count(), 0)
+})
+
 test('a terminal shows an answer as it is written, once', needs('script', 'open checkout'), async (t) => {
   const { instance, goOn } = await openWriter(t)
   const { screen, code } = svcOnTerminal(t, instance.root, 'send demo main three --stream')

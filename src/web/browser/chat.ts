@@ -112,9 +112,14 @@ export class ChatApp {
     topicsToggle.addEventListener('click', () => this.#setTopicsOpen(!this.#isTopicsOpen()))
     backdrop.addEventListener('click', () => this.#setTopicsOpen(false))
     app.addEventListener('keydown', (event) => {
-      if (event.key !== 'Escape' || !this.#isTopicsOpen()) return
-      event.stopPropagation()
-      this.#setTopicsOpen(false)
+      if (event.key !== 'Escape' || event.isComposing) return
+      if (this.#isTopicsOpen()) {
+        event.stopPropagation()
+        this.#setTopicsOpen(false)
+      } else if (!app.closest('[role=dialog]')) {
+        // In the panel of a widget Escape closes the panel.
+        for (const turn of this.#conversation.pendingRounds) void this.#stopAnswer(turn)
+      }
     })
     // On a wide screen the topics are always beside the log.
     globalThis.addEventListener('resize', () => {
@@ -208,12 +213,38 @@ export class ChatApp {
   }
 
   #createConversation(): ConversationView {
-    return new ConversationView(this.#options.name, (render) => {
-      const wasAtBottom = this.#isAtBottom()
-      render()
-      if (wasAtBottom) this.#scrollToBottom()
-      else this.#showLatestButton()
+    return new ConversationView(this.#options.name, {
+      aroundRender: (render) => {
+        const wasAtBottom = this.#isAtBottom()
+        render()
+        if (wasAtBottom) this.#scrollToBottom()
+        else this.#showLatestButton()
+      },
+      onStop: (turn) => void this.#stopAnswer(turn),
+      onRetry: (content) => {
+        this.#sendText(content)
+        this.focus()
+      },
     })
+  }
+
+  async #stopAnswer(turn: string, attempt = 0): Promise<void> {
+    const conversation = this.#conversation
+    conversation.showStopping(turn, true)
+    try {
+      await this.#link.stop(turn)
+    } catch (error) {
+      // It has ended meanwhile, and the stream says how.
+      if (error instanceof ServerRefusal && error.status === 409) return
+      const isBusy = error instanceof ServerRefusal && error.status === 503
+      if (isBusy && attempt < RETRIES) {
+        setTimeout(() => void this.#stopAnswer(turn, attempt + 1), backoffMs(0))
+        return
+      }
+      conversation.showStopping(turn, false)
+      if (error instanceof ServerRefusal) this.#handleRefusal(error)
+      else this.#notice.showRefusal('The server cannot be reached, so the answer was not stopped.')
+    }
   }
 
   #showUpdate(wasAtBottom: boolean, hasNewMessage: boolean): void {
@@ -264,17 +295,22 @@ export class ChatApp {
     const { input } = this.view
     const content = input.value
     if (content.trim() === '' || this.#isBlocked || this.#isClosed) return
+    this.#outbox.saveDraft(this.#topic, '')
+    input.value = ''
+    this.#updateInput()
+    this.#sendText(content)
+  }
+
+  #sendText(content: string): void {
+    if (this.#isBlocked || this.#isClosed) return
     const unsent = { key: randomId(), topic: this.#topic, content }
     this.#outbox.add(unsent)
-    this.#outbox.saveDraft(this.#topic, '')
     this.#topics.touchCurrent(content)
     this.#conversation.addUnsent(unsent.key, content)
     // A refusal concerns the previous message.
     this.#notice.clear()
     this.#showConnection()
     this.#showWelcome()
-    input.value = ''
-    this.#updateInput()
     this.#scrollToBottom()
     void this.#deliver(unsent)
   }

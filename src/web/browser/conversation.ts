@@ -1,5 +1,5 @@
 // The log of one topic: its messages in the order of the link, then the status of each round that is not over.
-import { BROKEN_OFF, describeFailure, NO_ANSWER } from '../text/wording.ts'
+import { BROKEN_OFF, describeFailure, isStopped, NO_ANSWER, STOPPED } from '../text/wording.ts'
 import { DraftNode } from './draft.ts'
 import type { ChatFrame, DraftDelta, PostedChatMessage, RoundEnd } from './link.ts'
 import { messageNode } from './message.ts'
@@ -19,11 +19,23 @@ interface UnsentEntry {
 interface RoundState {
   isOver: boolean
   isAnswered: boolean
+  /** The answer has an end that says so. */
+  isCut: boolean
+  isStopping: boolean
   statusNode: HTMLElement | undefined
+  readonly stopButton: HTMLElement
   draft: DraftNode | undefined
   /** The draft has ended without a message so far. */
   isBroken: boolean
   breakTimer: ReturnType<typeof setTimeout> | undefined
+}
+
+interface ConversationHandlers {
+  /** Called with each function that renders a draft. */
+  aroundRender(render: () => void): void
+  onStop(turn: string): void
+  /** Called with the text of a message that has no answer. */
+  onRetry(content: string): void
 }
 
 /** A draft that has ended stays this long, because a message may replace it. */
@@ -34,7 +46,7 @@ const RESUME_MS = 5000
 export class ConversationView {
   readonly node: HTMLElement
   readonly #name: string
-  readonly #aroundRender: (render: () => void) => void
+  readonly #handlers: ConversationHandlers
   readonly #list = element('div', { class: 'list' })
   readonly #working = element('div', { class: 'working' })
   /** Sorted by `seq`. */
@@ -43,11 +55,11 @@ export class ConversationView {
   /** By idempotency key, until the server returns an id. */
   readonly #unsent = new Map<string, UnsentEntry>()
   readonly #rounds = new Map<string, RoundState>()
+  readonly #questions = new Map<string, string>()
 
-  /** `aroundRender` is called with each function that renders a draft. */
-  constructor(name: string, aroundRender: (render: () => void) => void) {
+  constructor(name: string, handlers: ConversationHandlers) {
     this.#name = name
-    this.#aroundRender = aroundRender
+    this.#handlers = handlers
     this.node = element('div', { class: 'conversation' }, this.#list, this.#working)
   }
 
@@ -56,7 +68,11 @@ export class ConversationView {
   }
 
   get hasPendingRound(): boolean {
-    return [...this.#rounds.values()].some(({ isOver }) => !isOver)
+    return this.pendingRounds.length > 0
+  }
+
+  get pendingRounds(): readonly string[] {
+    return [...this.#rounds].flatMap(([turn, { isOver }]) => (isOver ? [] : [turn]))
   }
 
   /** Whether the frame is a new message of the agent. */
@@ -70,6 +86,7 @@ export class ConversationView {
     else if (round) {
       const hadDraft = this.#removeDraft(round)
       round.isAnswered = true
+      round.isCut = frame.isPartial
       if (!round.isOver) this.#showStatus(round, '')
       return this.#addMessage(frame, hadDraft)
     }
@@ -88,7 +105,7 @@ export class ConversationView {
     }
     if (round.isBroken) this.#breakOff(round)
     if (!round.draft) {
-      round.draft = new DraftNode(this.#name, this.#aroundRender)
+      round.draft = new DraftNode(this.#name, this.#handlers.aroundRender)
       this.#working.append(round.draft.node, ...(round.statusNode ? [round.statusNode] : []))
     }
     round.draft.replace(from, text)
@@ -105,8 +122,18 @@ export class ConversationView {
     round.isOver = true
     round.statusNode?.remove()
     this.#removeDraft(round)
-    if (status === 'failed') this.#addNote(turn_id, seq, 'fault', describeFailure(round.isAnswered, error))
-    else if (!round.isAnswered && this.#byId.has(turn_id)) this.#addNote(turn_id, seq, 'note', NO_ANSWER)
+    if (status !== 'failed') {
+      if (!round.isAnswered && this.#byId.has(turn_id)) this.#addNote(turn_id, seq, 'note', NO_ANSWER)
+    } else if (!isStopped(error)) this.#addNote(turn_id, seq, 'fault', describeFailure(round.isAnswered, error))
+    else if (!round.isCut) this.#addNote(turn_id, seq, 'note', `${STOPPED}.`)
+  }
+
+  /** Shows that the answer is being stopped, or again that it is not. */
+  showStopping(turn: string, isStopping: boolean): void {
+    const round = this.#rounds.get(turn)
+    if (!round || round.isOver) return
+    round.isStopping = isStopping
+    this.#showStatus(round, '')
   }
 
   /** Shows a message of this page before the server has it. */
@@ -131,7 +158,14 @@ export class ConversationView {
     this.removeUnsent(key)
     if (this.#byId.has(posted.id)) return
     this.#round(posted.id)
-    this.#addMessage({ ...posted, kind: 'message', role: 'user', turn_id: posted.id, seq: Number.POSITIVE_INFINITY })
+    this.#addMessage({
+      ...posted,
+      kind: 'message',
+      role: 'user',
+      turn_id: posted.id,
+      isPartial: false,
+      seq: Number.POSITIVE_INFINITY,
+    })
   }
 
   removeUnsent(key: string): void {
@@ -145,23 +179,28 @@ export class ConversationView {
     const round: RoundState = {
       isOver: false,
       isAnswered: false,
+      isCut: false,
+      isStopping: false,
       statusNode: undefined,
+      stopButton: element('button', { type: 'button', class: 'quiet', 'aria-label': 'Stop the answer' }, 'Stop'),
       draft: undefined,
       isBroken: false,
       breakTimer: undefined,
     }
     this.#rounds.set(turn, round)
+    round.stopButton.addEventListener('click', () => this.#handlers.onStop(turn))
     this.#showStatus(round, '')
     return round
   }
 
   #showStatus(round: RoundState, text: string): void {
     const dots = element('span', { class: 'dots', 'aria-hidden': 'true' }, element('i'), element('i'), element('i'))
+    if (round.isStopping) text = 'Stopping …'
     const status = text
       ? element('span', { dir: 'auto' }, text)
       : element('span', { class: 'hidden' }, `${this.#name} is working`)
     round.statusNode ??= element('p', { class: 'status' })
-    round.statusNode.replaceChildren(dots, status)
+    round.statusNode.replaceChildren(dots, status, ...(round.isStopping ? [] : [round.stopButton]))
     if (!round.draft) this.#working.append(round.statusNode)
   }
 
@@ -194,19 +233,32 @@ export class ConversationView {
   }
 
   /** One that replaces a draft is shown whole, as the draft was. */
-  #addMessage({ id, role, content, created_at: createdAt, seq }: ChatFrame, isWhole = false): boolean {
+  #addMessage(frame: ChatFrame, isWhole = false): boolean {
+    const { id, role, content, created_at: createdAt, seq, isPartial } = frame
     const known = this.#byId.get(id)
     // A posted message has no position until the stream delivers it.
     if (known && !(known.seq > seq)) return false
     if (known) this.#entries.splice(this.#entries.indexOf(known), 1)
     const node =
-      known?.node ?? messageNode({ role, who: role === 'user' ? 'You' : this.#name, content, createdAt, isWhole })
+      known?.node ??
+      messageNode({ role, who: role === 'user' ? 'You' : this.#name, content, createdAt, isWhole, isPartial })
+    if (role === 'user') this.#questions.set(id, content)
     this.#insert({ seq, node }, id)
     return !known && role === 'assistant'
   }
 
   #addNote(turn: string, seq: number, className: string, text: string): void {
-    this.#insert({ seq, node: element('p', { class: className, dir: 'auto' }, text) }, `${turn} end`)
+    const node = element('p', { class: className, dir: 'auto' }, text)
+    const question = this.#questions.get(turn)
+    if (question !== undefined && className === 'fault') {
+      const retry = element('button', { type: 'button', class: 'more' }, 'Try again')
+      retry.addEventListener('click', () => {
+        retry.remove()
+        this.#handlers.onRetry(question)
+      })
+      node.append(' ', retry)
+    }
+    this.#insert({ seq, node }, `${turn} end`)
   }
 
   #insert(entry: LogEntry, id: string): void {

@@ -9,6 +9,8 @@ export interface ChatFrame {
   readonly created_at: string
   readonly role: 'user' | 'assistant'
   readonly turn_id: string
+  /** The start of an answer that was stopped. */
+  readonly isPartial: boolean
   /** Its position on the link. */
   readonly seq: number
 }
@@ -108,6 +110,12 @@ export class BrowserLinkClient {
       content: stringMember(user, 'content') || content,
       created_at: stringMember(user, 'created_at'),
     }
+  }
+
+  /** Stops the answer to a message. */
+  async stop(turn: string): Promise<void> {
+    const signal = AbortSignal.timeout(POST_TIMEOUT_MS)
+    await this.#fetch(`./${turn}/stop`, { method: 'POST', headers: { Accept: 'application/json' }, signal })
   }
 
   stream(topic: string, listener: StreamListener): LinkStream {
@@ -254,6 +262,7 @@ function readFrame(value: unknown, event: 'message' | 'status'): Omit<ChatFrame,
     created_at: stringMember(value, 'created_at'),
     role: stringMember(value, 'role') === 'user' ? 'user' : 'assistant',
     turn_id: stringMember(value, 'turn_id'),
+    isPartial: member(value, 'partial') === true,
   }
 }
 

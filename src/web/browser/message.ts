@@ -1,5 +1,6 @@
 // One message in the log.
 import { truncateText } from '../text/markdown.ts'
+import { STOPPED } from '../text/wording.ts'
 import { copyButton, element } from './nodes.ts'
 import { renderProse } from './prose.ts'
 
@@ -14,9 +15,12 @@ interface MessageNodeOptions {
   readonly createdAt: string
   /** Whether it is shown in full length. */
   readonly isWhole?: boolean
+  /** Whether it is the start of an answer that was stopped. */
+  readonly isPartial?: boolean
 }
 
-export function messageNode({ role, who, content, createdAt, isWhole = false }: MessageNodeOptions): HTMLElement {
+export function messageNode(options: MessageNodeOptions): HTMLElement {
+  const { role, who, content, createdAt, isWhole = false, isPartial = false } = options
   const body = element('div', role === 'user' ? { class: 'text', dir: 'auto' } : { class: 'prose' })
   const render = (text: string): void => body.replaceChildren(...(role === 'user' ? [text] : renderProse(text)))
   const node = element('article', { class: role === 'user' ? 'message user' : 'message agent' })
@@ -33,6 +37,7 @@ export function messageNode({ role, who, content, createdAt, isWhole = false }: 
   if (role === 'assistant') foot.append(copyButton('Copy this message', () => content))
   const time = timeNode(createdAt)
   if (time) foot.append(time)
+  if (isPartial) foot.append(element('span', {}, STOPPED))
   node.append(foot)
   return node
 }

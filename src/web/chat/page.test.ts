@@ -7,7 +7,7 @@ import { buildWidgetScript, chatPage, type HtmlPage, linkProblemPage, roundPage 
 import { proseHtml } from './prose.ts'
 
 const HOSTILE = `"'><script>alert(1)</script><img src=x onerror=alert(1)>`
-const turn = { status: 'success', frames: [{ kind: 'message', content: HOSTILE }] }
+const turn = { turn_id: 'r1', status: 'success', frames: [{ kind: 'message', content: HOSTILE }] }
 const pages: Record<string, HtmlPage> = {
   'the chat': chatPage({ name: HOSTILE, folder: HOSTILE }),
   'a round': roundPage({ name: HOSTILE, question: HOSTILE, turn }),
@@ -89,9 +89,22 @@ suite('the page of a round without script', () => {
     roundPage({
       name: 'svc',
       question: 'Why?',
-      turn: { status, frames, error },
+      turn: { turn_id: 'r1', status, frames, error },
     }).body
   const refresh = '<meta http-equiv="refresh" content="1">'
+
+  test('offers to stop a round that is not over, and calls a stopped one no fault', () => {
+    const stop = 'action="./r1/stop"'
+    assert.ok(round('pending', []).includes(stop))
+    for (const error of ['stopped', 'broken']) {
+      const body = round('failed', [{ kind: 'message', content: 'half' }], error)
+      assert.ok(!body.includes(stop))
+      assert.deepEqual(
+        [body.includes('>Stopped.<'), body.includes('class="fault"')],
+        [error === 'stopped', error !== 'stopped'],
+      )
+    }
+  })
 
   test('reloads until the round is over, and shows its frames', () => {
     const body = round('pending', [

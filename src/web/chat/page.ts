@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import { EMPTY_HTML, type Html, html, trustedHtml } from '../html.ts'
 import { MARKDOWN_MAX } from '../text/markdown.ts'
-import { describeFailure, initialLetter, NO_ANSWER, toSentence } from '../text/wording.ts'
+import { describeFailure, initialLetter, isStopped, NO_ANSWER, STOPPED, toSentence } from '../text/wording.ts'
 import { proseHtml } from './prose.ts'
 import { buildScript, wrapInFunction } from './script.ts'
 import { CHAT_STYLE, PAGE_STYLE } from './style.ts'
@@ -24,6 +24,7 @@ interface RoundPageOptions {
   readonly name: string
   readonly question: string
   readonly turn: {
+    readonly turn_id: string
     readonly status: string
     readonly frames: readonly { readonly kind: string; readonly content: string }[]
     readonly error?: string | undefined
@@ -65,7 +66,8 @@ ${plainHead(name)}
 <section class="answer" aria-label="${name}">
 ${answerHtml(messages.map(({ content }) => content))}
 ${isPending ? html`<p class="status" dir="auto">${status?.content ?? 'Waiting for the answer'} …</p>` : EMPTY_HTML}
-${turn.status === 'failed' ? html`<p class="fault" dir="auto">${describeFailure(messages.length > 0, turn.error)}</p>` : EMPTY_HTML}
+${isPending ? html`<form method="post" action="./${turn.turn_id}/stop"><button class="quiet" type="submit">Stop</button></form>` : EMPTY_HTML}
+${turn.status === 'failed' ? failureHtml(messages.length > 0, turn.error) : EMPTY_HTML}
 ${turn.status === 'success' && messages.length === 0 ? html`<p class="status">${NO_ANSWER}</p>` : EMPTY_HTML}
 </section>
 </main>
@@ -73,6 +75,11 @@ ${questionForm('Your next message')}
 </div></div>`
   const head = isPending ? html`<meta http-equiv="refresh" content="1">` : EMPTY_HTML
   return renderDocument(200, name, { body, head })
+}
+
+function failureHtml(isAnswered: boolean, error: string | undefined): Html {
+  if (isStopped(error)) return html`<p class="status">${STOPPED}.</p>`
+  return html`<p class="fault" dir="auto">${describeFailure(isAnswered, error)}</p>`
 }
 
 /** The limit of Markdown applies to all messages of the page together. */

@@ -16,4 +16,11 @@ export function describeFailure(isAnswered: boolean, error = 'the round failed')
 
 export const BROKEN_OFF = 'The answer broke off. Trying again …'
 
+export const STOPPED = 'Stopped'
+
+/** Whether the error of a round says that a person has stopped it. */
+export function isStopped(error: string | undefined): boolean {
+  return error === 'stopped'
+}
+
 export const NO_ANSWER = 'There is no answer to this.'
