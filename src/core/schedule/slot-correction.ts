@@ -48,13 +48,24 @@ function tryCorrect(cron: string, next_run: string, now: number, timeZone: strin
   }
 }
 
-/**
- * Returns a function for every tick, which corrects slots at its first call, when the clock has been set back since the
- * previous one, and every ten minutes. It returns the number of corrected tasks.
- */
-export function createSlotCorrection({ engine, clock, timeZone }: CorrectionHost): () => Promise<number> {
+export interface SlotCorrection {
+  /** For computing next runs: what it returned is known to the next correction. */
+  readonly clock: Clock
+  /**
+   * For every tick. Corrects slots at its first call, when the clock has been set back since the latest time that was used, and
+   * every ten minutes. Returns the number of corrected tasks.
+   */
+  correct(): Promise<number>
+}
+
+export function createSlotCorrection({ engine, clock, timeZone }: CorrectionHost): SlotCorrection {
   let [latest, checkedAt] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]
-  return async () => {
+  const noteNow = (): number => {
+    const now = clock.now()
+    latest = Math.max(latest, now)
+    return now
+  }
+  const correct = async (): Promise<number> => {
     const now = clock.now()
     const isDue = now < latest || now - checkedAt >= CHECK_MS
     const ahead = isDue ? await engine.read((tx) => listSlotsAhead(tx, now, timeZone)) : []
@@ -64,6 +75,7 @@ export function createSlotCorrection({ engine, clock, timeZone }: CorrectionHost
     if (isDue) checkedAt = now
     return corrected
   }
+  return { clock: { now: noteNow }, correct }
 }
 
 /** Leaves tasks that were fired or changed meanwhile. */

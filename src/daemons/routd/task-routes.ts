@@ -31,7 +31,7 @@ const Reschedule = z.strictObject({
 
 export function mountTaskRoutes({ app, host }: { readonly app: Hono; readonly host: InstanceHost }): void {
   const authenticate = requestAuthenticator(host)
-  const correctSlots = createSlotCorrection(host)
+  const slots = createSlotCorrection(host)
   const mustBeService = async (c: HonoContext): Promise<void> => {
     const { caller } = await authenticate(c)
     if (caller.kind !== 'service') refuse('forbidden', 'this path is for daemons of the instance')
@@ -40,7 +40,7 @@ export function mountTaskRoutes({ app, host }: { readonly app: Hono; readonly ho
   app.get('/v1/tasks/due', async (c) => {
     await mustBeService(c)
     const query = parse(Due, parseTextInput(Due, parseQueryString(new URL(c.req.url).search)))
-    await correctSlots()
+    await slots.correct()
     const tasks = await host.engine.transaction(async (tx) => {
       await lockMessageOrder(tx, host.engine.dialect)
       return leaseDueTasks(tx, { now: host.clock.now(), forMs: TASK_LEASE_MS, limit: query.limit })
@@ -60,7 +60,7 @@ export function mountTaskRoutes({ app, host }: { readonly app: Hono; readonly ho
     await mustBeService(c)
     const id = c.req.param('id')
     const { next_run } = parse(Reschedule, await readJsonObject(c.req.raw))
-    const task = await host.engine.transaction((tx) => reschedule(tx, host, id, next_run))
+    const task = await host.engine.transaction((tx) => reschedule(tx, { ...host, clock: slots.clock }, id, next_run))
     return c.json(task)
   })
 }
@@ -83,7 +83,12 @@ async function logRun(
   return { id }
 }
 
-async function reschedule(tx: Tx, host: InstanceHost, id: string, next_run: string | undefined) {
+async function reschedule(
+  tx: Tx,
+  host: Pick<InstanceHost, 'clock' | 'timeZone'>,
+  id: string,
+  next_run: string | undefined,
+) {
   const task = (await scheduledTasks.find(tx, { id })) ?? refuse('not_found', `there is no task ${id}`)
   const next =
     next_run === undefined

@@ -2,7 +2,7 @@
 // tasks. Any number of schedulers may run; the store decides which one fires a task.
 
 import { believedTime } from '../../core/messages/retention-clock.ts'
-import { createSlotCorrection } from '../../core/schedule/slot-correction.ts'
+import { createSlotCorrection, type SlotCorrection } from '../../core/schedule/slot-correction.ts'
 import {
   dueTasks,
   FIRING_BATCH,
@@ -36,7 +36,7 @@ export interface SchedulerOptions {
 
 export class Scheduler {
   readonly #options: SchedulerOptions
-  readonly #correctSlots: () => Promise<number>
+  readonly #slots: SlotCorrection
   readonly #unsubscribe: () => void
   #timer: NodeJS.Timeout | undefined
   #wakesAt = Number.POSITIVE_INFINITY
@@ -48,7 +48,7 @@ export class Scheduler {
 
   constructor(options: SchedulerOptions) {
     this.#options = options
-    this.#correctSlots = createSlotCorrection(options.host)
+    this.#slots = createSlotCorrection(options.host)
     this.#unsubscribe = options.host.signals.on(() => this.#wake(SIGNAL_DELAY_MS))
     this.#isReady =
       options.suspects?.handle('task', ({ id }, next) =>
@@ -96,7 +96,7 @@ export class Scheduler {
   async #fireDue(): Promise<number> {
     const { engine, clock } = this.#options.host
     if (!(await this.#isReady)) return TICK_MS
-    const corrected = await this.#correctSlots()
+    const corrected = await this.#slots.correct()
     if (corrected > 0) this.#options.log.warn({ count: corrected }, CORRECTED)
     for (;;) {
       const next = await engine.read((tx) => nextSlotTime(tx, clock.now()))
@@ -154,6 +154,6 @@ export class Scheduler {
 
   #firingContext() {
     const { host } = this.#options
-    return { ...writeContextOf(host), timeZone: host.timeZone }
+    return { ...writeContextOf(host), clock: this.#slots.clock, timeZone: host.timeZone }
   }
 }
