@@ -158,7 +158,7 @@ async function openDaemons(
   }
   suspects.start().catch(host.faults.handler('job'))
   opened.defer(broadcastDrafts(host))
-  if (names.includes('webd')) opened.defer(receiveBroadcastDrafts(host))
+  if (names.includes('webd') || names.includes('dashd')) opened.defer(receiveBroadcastDrafts(host))
   for (const stop of dialLines({ host, peers, log, stopping })) opened.defer(stop)
   return [...local.values()]
 }

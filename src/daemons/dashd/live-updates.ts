@@ -1,4 +1,4 @@
-// Tells open pages that something was committed; a page then reloads its live part with its own rights. While nothing changes,
+// Tells open pages that something was committed, or written by an agent; a page then reloads its live part with its own rights. While nothing changes,
 // nothing is read.
 import { randomInt } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
@@ -6,6 +6,7 @@ import type { FaultBoundary } from '../../lib/fault-boundary.ts'
 import { SSE_COMMENT, SSE_CONTENT_TYPE } from '../../lib/http/sse-writer.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
+import { draftTextsOf } from '../process/draft-texts.ts'
 
 /** Pages reload at most this often, and less often if many are open. */
 const INTERVAL_MS = 1000
@@ -31,11 +32,13 @@ export class LiveUpdates {
   /** Another start in every process, so that a page of an earlier process is not taken for current. */
   #version = randomInt(2 ** 47)
 
-  constructor({ engine, signals, faults }: Pick<InstanceHost, 'engine' | 'signals' | 'faults'>) {
+  constructor(host: Pick<InstanceHost, 'engine' | 'signals' | 'faults' | 'drafts'>) {
+    const { engine, signals, faults } = host
     this.#faults = faults
     const alive = setInterval(() => this.#send(`event: ${ALIVE_EVENT}\ndata: {}\n\n`), ALIVE_MS).unref()
     const changed = (): void => this.#changed()
-    this.#stops.push(() => clearInterval(alive), signals.on(changed), engine.listen(changed))
+    const stops = [signals.on(changed), engine.listen(changed), draftTextsOf(host).changes.on(changed)]
+    this.#stops.push(() => clearInterval(alive), ...stops)
   }
 
   /** Changes with every commit. Pages remember it, so that a stream that starts later misses nothing. */

@@ -21,13 +21,13 @@ interface LineUse extends Pick<SignalExchange, 'work' | 'hasKeys'> {
   readonly hasDrafts?: boolean
 }
 
-const READERS: LineUse = { hears: ['turns'], work: [], hasKeys: true }
+const READERS: LineUse = { hears: ['turns'], work: [], hasKeys: true, hasDrafts: true }
 
 /** By the daemon that dials. proxyd is never dialled: its listener is public. */
 const LINES: Partial<Record<DaemonName, Partial<Record<DaemonName, LineUse>>>> = {
   routd: { webd: { hears: ['arrivals'], work: [], hasKeys: true } },
   runed: {
-    webd: { ...READERS, hasDrafts: true },
+    webd: READERS,
     routd: { hears: ['turns'], work: ['arrivals', 'outbox'], hasKeys: false },
     dashd: READERS,
   },
@@ -69,7 +69,9 @@ export function dialLines({ host, peers, log, stopping }: LineClientOptions): ((
     const stops = [bridgeSignals(line, host, { work, hasKeys: uses.some(({ hasKeys }) => hasKeys), isEager: true })]
     if (uses.some(({ hasDrafts = false }) => hasDrafts)) stops.push(sendDraftsOver(line, host))
     line.keepOpen().catch(host.faults.handler('job'))
-    return stops
+    return () => {
+      for (const stop of stops) stop()
+    }
   })
 }
 

@@ -6,6 +6,7 @@ import type { DraftPiece, DraftSignals } from '../../core/turns/drafts.ts'
 import { Signals } from '../../lib/commit-signals.ts'
 import { FaultBoundary } from '../../lib/fault-boundary.ts'
 import { MetricRegistry } from '../../lib/log/metric-registry.ts'
+import { DraftTexts } from '../process/draft-texts.ts'
 import { DraftStreams } from './draft-streams.ts'
 
 const FIRST: DraftPiece = {
@@ -34,7 +35,8 @@ function open(t: TestContext, limit?: number) {
   const faults = new FaultBoundary(new MetricRegistry(), (error) => thrown.push(error))
   const clock = fakeClock()
   const drafts: DraftSignals = new Signals((error) => thrown.push(error))
-  const streams = new DraftStreams({ drafts, faults }, { clock, ...(limit === undefined ? {} : { limit }) })
+  const texts = new DraftTexts({ drafts, faults }, { clock, ...(limit === undefined ? {} : { limit }) })
+  const streams = new DraftStreams(texts, faults, clock)
   t.after(() => {
     streams.close()
     assert.deepEqual(thrown, [])

@@ -8,6 +8,7 @@ import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import type { Tx } from '../../store/engine.ts'
 import { bytes, placeholders, query } from '../../store/statement.ts'
+import { draftTextsOf } from '../process/draft-texts.ts'
 import { DraftStreams } from './draft-streams.ts'
 import { latin1 } from './link-cache.ts'
 import { isStillOwner, type LinkVisitor, type PersonChatOwner } from './link-visitor.ts'
@@ -103,7 +104,7 @@ export class Streams {
   constructor(host: InstanceHost, limits: StreamLimits) {
     this.#host = host
     this.#limits = limits
-    this.#drafts = new DraftStreams(host)
+    this.#drafts = new DraftStreams(draftTextsOf(host), host.faults)
     const poll = setInterval(() => this.#startPoll(), POLL_MS).unref()
     const comment = setInterval(() => this.#sendComments(), COMMENT_MS).unref()
     this.#stops.push(

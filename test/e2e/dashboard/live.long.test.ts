@@ -6,9 +6,11 @@ import type { Page } from 'playwright-core'
 import { DAEMON_NAMES } from '../../../src/daemons/settings.ts'
 import { groupsResource } from '../../../src/resources/groups.ts'
 import { routeTokensResource } from '../../../src/resources/route-tokens.ts'
+import { openConversationHost } from '../../support/conversation-host.ts'
 import { serveDashboard } from '../../support/dashboard.ts'
 import { needs } from '../../support/needs.ts'
 import type { SignedInBrowser } from '../../support/sign-in.ts'
+import { until } from '../../support/until.ts'
 
 const MESSAGES = 250
 const PER_SECOND = 50
@@ -167,4 +169,22 @@ test('a reload that waited for another one replaces what that one brought', need
   await page.locator('#folders-brief').waitFor({ state: 'attached' })
   shown.resolve()
   await page.locator('#folders-brief').waitFor({ state: 'detached' })
+})
+
+test('the page of a running turn shows what its agent is writing', needs('browser'), async (t) => {
+  const dash = await serveDashboard(t, { daemons: ['proxyd', 'authd', 'dashd'] })
+  const on = await openConversationHost(t, 'sqlite', { ...dash, operator: async () => undefined })
+  await on.ask('why?', { folder: 'team' })
+  const { turn } = await on.mustClaim()
+  const { page } = await openLivePage(t, dash, dash.operator, `/dash/turns/${turn.id}`)
+  const about = { turn: turn.id, fence: 1, part: 0, jid: turn.jid, topic: '', folder: 'team', rounds: [turn.id] }
+  const shown = page.locator('#live', { hasText: 'Being written' })
+  for (const text of ['<b>Because', '<b>Because it is']) {
+    await until(() => {
+      dash.host.drafts.emit({ ...about, from: 0, text, state: 'open' }, true)
+      return shown.getByText(text, { exact: true }).isVisible()
+    })
+  }
+  dash.host.drafts.emit({ ...about, from: 17, text: '', state: 'dropped' }, true)
+  await shown.waitFor({ state: 'detached' })
 })

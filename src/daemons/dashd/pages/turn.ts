@@ -14,6 +14,7 @@ import {
 } from '../../../web/dash/parts.ts'
 import { countColumn } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
+import { draftTextsOf } from '../../process/draft-texts.ts'
 import { logLines, renderTurnLog } from '../log-parts.ts'
 import { messagePath, retryButton } from '../message-parts.ts'
 import { definePage, type PageView } from '../page.ts'
@@ -40,6 +41,7 @@ export const turnPage = definePage({
       section('turn-messages', 'Messages', messages(view, story)),
       section('turn-calls', 'Changes by tools', calls(view, story)),
       section('turn-answers', 'Answers', answers(view, story)),
+      draft(view, story),
       story.costs.length === 0 ? EMPTY_HTML : section('turn-costs', 'Cost', costs(view, story)),
       section('turn-log-lines', 'Log', renderTurnLog(view, tail)),
     ]
@@ -127,6 +129,12 @@ function answers(view: PageView, story: TurnStory): Html {
       html`<article id="answer-${at}"><p>${chat} ${badge(kind === 'status' ? 'status' : state, state === 'failed' || state === 'unknown' ? 'fault' : 'ok')} ${timeOf(created_at, view.nowMs)}${error === undefined ? EMPTY_HTML : html` <span class="muted">${visibleText(error)}</span>`}${retryOf(view, ['failed', 'unknown'], { id, state })}</p>${textBlock(`answer-text-${at}`, text)}</article>`,
   )
   return html`${items}`
+}
+
+/** The answer that the agent is writing. */
+function draft({ host }: PageView, { turn }: TurnStory): Html {
+  const { text = '' } = turn.ended_at === undefined ? (draftTextsOf(host).get(turn.id) ?? {}) : {}
+  return text === '' ? EMPTY_HTML : section('turn-draft', 'Being written', textBlock('draft-text', text))
 }
 
 function costs(view: PageView, story: TurnStory): Html {
