@@ -79,32 +79,59 @@ test('Claude Code is set on the Model page, answers a visitor with a tool, and s
 
   await t.test("a visitor's turn answers with a tool of its socket", () => answersWithTool(dash, endpoint))
 
+  await t.test('a visitor reads its answer while the model writes it', () => isReadAlong(dash, endpoint))
+
   await t.test('claude mcp login registers, and its connection uses the tokens', () => signsIn(t, dash))
 })
 
-async function answersWithTool(dash: Dashboard, endpoint: MessagesEndpoint): Promise<void> {
-  const { token, jid } = await dash.cli.call(routeTokensResource.verbs.issue_chat, { target_folder: 'main' })
-  const results: unknown[] = []
-  endpoint.answer(({ body }) => {
-    const used = usedTools(body)
-    if (used.includes(REPLY)) {
-      results.push(...blocksOf(body).filter(({ type }) => type === 'tool_result'))
-      return replyText('This answer is not posted.')
-    }
-    // The client may load the schemas of tools only when the model asks for them.
-    return used.length > 0 || body.tools?.some(({ name }) => name === REPLY)
-      ? replyToolUse(REPLY, { chatJid: jid, text: 'By the tool.' })
-      : replyToolUse('ToolSearch', { query: `select:${REPLY}` })
-  })
+interface Round {
+  readonly status: string
+  readonly frames: readonly { readonly content: string }[]
+}
+
+/** Posts a message to a new link, and waits for the end of its round. */
+async function askMain(dash: Dashboard, suffix: string, begin: (jid: string) => void): Promise<Round> {
+  const issued = { target_folder: 'main', jid_suffix: suffix }
+  const { token, jid } = await dash.cli.call(routeTokensResource.verbs.issue_chat, issued)
+  begin(jid)
   const headers = { 'Content-Type': 'application/json' }
   const chat = `${dash.url()}/chat/${token}/`
   const post = await fetch(chat, { method: 'POST', headers, body: JSON.stringify({ content: 'hello' }) })
   const { turn_id } = JSON.parse(await post.text())
-  let round: { status: string; frames: { content: string }[] } = { status: 'pending', frames: [] }
+  let round: Round = { status: 'pending', frames: [] }
   await until(async () => {
     round = JSON.parse(await (await fetch(`${chat}${turn_id}`)).text())
     return round.status !== 'pending'
   })
+  return round
+}
+
+async function isReadAlong(dash: Dashboard, endpoint: MessagesEndpoint): Promise<void> {
+  const answer = 'Read along, please.'
+  endpoint.answer(() => replyText(answer))
+  const seen = new Set<string>()
+  const stop = dash.host.drafts.on(({ text, state }) => seen.add(`${state}: ${text}`))
+  const { status, frames } = await askMain(dash, 'drafts', () => undefined)
+  stop()
+  assert.deepEqual([status, frames.map(({ content }) => content)], ['success', [answer]])
+  assert.ok(seen.has(`open: ${answer}`) || seen.has(`complete: ${answer}`), [...seen].join('\n'))
+}
+
+async function answersWithTool(dash: Dashboard, endpoint: MessagesEndpoint): Promise<void> {
+  const results: unknown[] = []
+  const round = await askMain(dash, 'tools', (jid) =>
+    endpoint.answer(({ body }) => {
+      const used = usedTools(body)
+      if (used.includes(REPLY)) {
+        results.push(...blocksOf(body).filter(({ type }) => type === 'tool_result'))
+        return replyText('This answer is not posted.')
+      }
+      // The client may load the schemas of tools only when the model asks for them.
+      return used.length > 0 || body.tools?.some(({ name }) => name === REPLY)
+        ? replyToolUse(REPLY, { chatJid: jid, text: 'By the tool.' })
+        : replyToolUse('ToolSearch', { query: `select:${REPLY}` })
+    }),
+  )
   assert.deepEqual([round.status, round.frames.map(({ content }) => content)], ['success', ['By the tool.']])
   assert.ok(results.length > 0)
   assert.doesNotMatch(JSON.stringify(results), /"is_error":true/)

@@ -177,7 +177,7 @@ test('the curl examples of the README and the guide to links work as printed', n
   const page = readFileSync(join(ROOT, 'docs/links.md'), 'utf8')
   const curls = (page.match(/^curl .*$/gm) ?? []).map((line) => line.replace(/ +# .*$/, ''))
   const posts = curls.filter((line) => line.includes(' $CHAT'))
-  assert.deepEqual([curls.length, posts.length], [7, 3])
+  assert.deepEqual([curls.length, posts.length], [9, 3])
   const responses = bash(`CHAT=${started.chat}; HOOK=${started.hook}\n${posts.join('; echo\n')}; echo\n${curls[3]}`)
   const ids = responses
     .trimEnd()
@@ -185,9 +185,11 @@ test('the curl examples of the README and the guide to links work as printed', n
     .map((line) => JSON.parse(line).turn_id)
   assert.equal(new Set(ids).size, 3)
   const followed = bash(
-    `CHAT=${started.chat}; TURN_ID=${ids[0]}\n${curls[5]}\n${curls[4]}\n${curls[6]} --max-time 2 || true`,
+    `CHAT=${started.chat}; TURN_ID=${ids[0]}\n${[5, 7, 8, 4].map((at) => curls[at]).join('\n')}\n${curls[6]} --max-time 2 || true`,
   )
-  assert.match(followed, /^event: round_done\ndata: .*"status":"success"/m)
+  // Of each of the two streams of the round, and of the stream of the conversation.
+  assert.ok((followed.match(/^event: round_done\ndata: .*"status":"success"/gm)?.length ?? 0) >= 3)
+  assert.match(followed, /the answer has ended/)
   assert.match(followed, new RegExp(`^\\{"turn_id":"${ids[0]}","status":"success"`, 'm'))
   assert.match(followed, /^data: .*"content":"a line\\n"/m)
   await end(started)

@@ -13,6 +13,7 @@ const { values, positionals } = parseArgs({
     print: { type: 'boolean' },
     verbose: { type: 'boolean' },
     'strict-mcp-config': { type: 'boolean' },
+    'include-partial-messages': { type: 'boolean' },
     'fork-session': { type: 'boolean' },
     'output-format': { type: 'string' },
     'mcp-config': { type: 'string' },

@@ -141,7 +141,7 @@ suite('events', () => {
     assert.deepEqual(await readIds(tested), ['1', '2', '3', '4'])
     assert.deepEqual(
       tested.seen.map(({ path, headers }) => [path, headers['last-event-id']]),
-      [undefined, '1', '2', '2'].map((last) => [`/chat/${LINK}/t%201/sse`, last]),
+      [undefined, '1', '2', '2'].map((last) => [`/chat/${LINK}/t%201/sse?deltas=1`, last]),
     )
   })
 
