@@ -185,7 +185,7 @@ test('the curl examples of the README and the guide to links work as printed', n
     .map((line) => JSON.parse(line).turn_id)
   assert.equal(new Set(ids).size, 3)
   const followed = bash(
-    `CHAT=${started.chat}; TURN_ID=${ids[0]}\n${[5, 7, 8, 4].map((at) => curls[at]).join('\n')}\n${curls[6]} --max-time 2 || true`,
+    `CHAT=${started.chat}; TURN_ID=${ids[0]}\n${[5, 7, 8, 4].map((at) => curls[at]).join('; echo\n')}; echo\n${curls[6]} --max-time 2 || true`,
   )
   // Of each of the two streams of the round, and of the stream of the conversation.
   assert.ok((followed.match(/^event: round_done\ndata: .*"status":"success"/gm)?.length ?? 0) >= 3)
