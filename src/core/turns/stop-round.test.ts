@@ -7,7 +7,7 @@ import { lockMessageOrder } from '../messages/messages.ts'
 import { conversations } from './conversations.ts'
 import { findRound, readFrames, writeContextOf } from './rounds.ts'
 import { stopRound } from './stop-round.ts'
-import { retryTurn } from './turns.ts'
+import { retryTurn, type TurnEnd } from './turns.ts'
 
 async function open(t: TestContext, engine: EngineName) {
   const on = await openConversationHost(t, engine)
@@ -101,6 +101,17 @@ onEveryEngine('stopping a round', (engine) => {
         hasSpoken ? [['by tool', undefined]] : [['The answ', true]],
       )
     }
+  })
+
+  test('tells the next turn that the answer before it was stopped', async (t) => {
+    const on = await open(t, engine)
+    const noteAfter = async (failure: TurnEnd['failure']): Promise<string | undefined> => {
+      await on.ask()
+      await on.end((await on.mustClaim()).turn, { outcome: 'failed', failure })
+      return (await on.read((tx) => conversations.find(tx, { folder: 'main', topic: '' })))?.note
+    }
+    assert.equal(await noteAfter('failed'), undefined)
+    assert.match((await noteAfter('stopped')) ?? '', /^A person stopped the previous answer/)
   })
 
   test('never pauses the folder, however often people stop answers', async (t) => {

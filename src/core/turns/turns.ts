@@ -185,6 +185,9 @@ export const FOLDER_PAUSE_MS = 60_000
 /** After this many consecutive failures the folder pauses. */
 const FAILURES_MAX = 3
 
+const STOPPED_NOTE =
+  'A person stopped the previous answer before it was complete. The history of the chat has the question and what was written.'
+
 /** Ends a turn with its messages and rounds. Returns the keys to signal; undefined if the lease was lost. */
 export async function endTurn(
   tx: Tx,
@@ -207,7 +210,9 @@ export async function endTurn(
     keys.push(...(await endMessages(tx, context, ids, end)))
   }
   const { folder, topic, message_count, started_at } = turn
-  await conversations.update(tx, { folder, topic, turn_id: id }, { turn_id: undefined, updated_at: ended_at })
+  // Most runtimes keep nothing of an answer that was stopped in their sessions.
+  const note = end.failure === 'stopped' ? { note: STOPPED_NOTE } : {}
+  await conversations.update(tx, { folder, topic, turn_id: id }, { turn_id: undefined, updated_at: ended_at, ...note })
   await countFailures(tx, folder, end, context.clock.now())
   await recordTaskTurn(tx, turn, end)
   keys.push(...(await warnAboutBudget(tx, context, rules, turn)))
