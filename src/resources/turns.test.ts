@@ -87,6 +87,12 @@ onEveryEngine('turns', (engine) => {
     assert.equal(found.costs[0]?.cost_cents, 7)
     const [summary] = (await on.cli.call(list, {})).turns
     assert.deepEqual([summary?.text, summary?.cost_cents, summary?.replies], ['why <b>?', 7, 1])
+    const stopped = await on.ask('and?')
+    await on.end((await on.mustClaim()).turn, { outcome: 'failed', failure: 'stopped', partial: 'Becau' })
+    assert.deepEqual(
+      (await on.cli.call(show, { id: stopped })).answers.map(({ kind, text }) => [kind, text]),
+      [['partial', 'Becau']],
+    )
     await assert.rejects(on.cli.call(show, { id: 'none' }), isRefusal('not_found', 'there is no turn with id none'))
   })
 

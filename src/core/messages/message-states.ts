@@ -2,7 +2,7 @@
 // docs/decisions.md#final-state-of-every-message.
 import { z } from 'zod'
 import type { Tx, Value } from '../../store/engine.ts'
-import { bytes, type DecodedRow, integer, oneOf, optional, query, text } from '../../store/statement.ts'
+import { bytes, type DecodedRow, flag, integer, oneOf, optional, query, text } from '../../store/statement.ts'
 import { costLog } from '../turns/costs.ts'
 import { findRound } from '../turns/rounds.ts'
 import { turns } from '../turns/turns.ts'
@@ -223,19 +223,21 @@ const ANSWER = {
   platform_id: optional(text),
   error: optional(text),
   content: bytes,
+  is_partial: optional(flag),
 }
 
-/** The messages that a turn sent, with the state of their delivery. */
+/** The messages that a turn sent, with the state of their delivery. The kind of a stopped answer is `partial`. */
 export async function listAnswers(tx: Tx, turn_id: string) {
   const rows = await query(
     tx,
     ANSWER,
-    `select o.id, o.created_at, m.kind, o.jid as chat, o.action, o.state, o.attempts, o.platform_id, o.error, m.content
+    `select o.id, o.created_at, m.kind, o.jid as chat, o.action, o.state, o.attempts, o.platform_id, o.error, m.content, m.is_partial
      from outbox o join messages m on m.seq = o.message_seq where o.turn_id = $1 order by o.message_seq`,
     [turn_id],
   )
-  return rows.map(({ platform_id, error, content, ...answer }) => ({
+  return rows.map(({ platform_id, error, content, is_partial, kind, ...answer }) => ({
     ...answer,
+    kind: is_partial ? 'partial' : kind,
     ...(platform_id === undefined ? {} : { platform_id }),
     ...(error === undefined ? {} : { error }),
     text: decodeContent(content),

@@ -126,7 +126,7 @@ function answers(view: PageView, story: TurnStory): Html {
   if (story.answers.length === 0) return emptyState({ text: 'It has sent nothing.' })
   const items = story.answers.map(
     ({ id, created_at, kind, chat, state, error, text }, at) =>
-      html`<article id="answer-${at}"><p>${chat} ${badge(kind === 'status' ? 'status' : state, state === 'failed' || state === 'unknown' ? 'fault' : 'ok')} ${timeOf(created_at, view.nowMs)}${error === undefined ? EMPTY_HTML : html` <span class="muted">${visibleText(error)}</span>`}${retryOf(view, ['failed', 'unknown'], { id, state })}</p>${textBlock(`answer-text-${at}`, text)}</article>`,
+      html`<article id="answer-${at}"><p>${chat} ${badge(kind === 'message' ? state : kind, state === 'failed' || state === 'unknown' ? 'fault' : 'ok')} ${timeOf(created_at, view.nowMs)}${error === undefined ? EMPTY_HTML : html` <span class="muted">${visibleText(error)}</span>`}${retryOf(view, ['failed', 'unknown'], { id, state })}</p>${textBlock(`answer-text-${at}`, text)}</article>`,
   )
   return html`${items}`
 }
