@@ -8,6 +8,7 @@ import { benchColdStart } from './cold-start.ts'
 import { benchColdRun, benchImageSize } from './container-stack.ts'
 import { benchContainerTurns } from './containers.ts'
 import { benchDashboard } from './dashboard.ts'
+import { benchDeltas } from './deltas.ts'
 import { benchExport } from './export.ts'
 import { benchFrontCommand, benchFrontFirstFrame, benchFrontHooks, benchFrontStart } from './front-runner.ts'
 import {
@@ -51,6 +52,7 @@ const BENCHES: Benches = {
   messages: benchMessages,
   idle: benchIdle,
   streams: benchStreams,
+  deltas: benchDeltas,
   'tool-calls': benchToolCalls,
   sockets: benchSockets,
   search: benchSearch,
