@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { growth, LINEAR } from '../../../test/support/growth.ts'
 import { DraftFilter, filterOutput } from './output-filter.ts'
 
 const TEXTS: Record<string, [text: string, expected: string, statuses?: string[]]> = {
@@ -123,6 +124,24 @@ for (const [behaviour, [pieces, shown]] of Object.entries(DRAFTS)) {
 test('draft filter: shows at most 200 characters late', () => {
   assert.deepEqual(draftsOf(['1'.repeat(200)]), [''])
   assert.deepEqual(draftsOf(['1'.repeat(201)]), ['1'.repeat(201)])
+})
+
+test('draft filter: takes linear time, whatever an agent writes in however small pieces', () => {
+  const words = ['x', ' ', '<', '<think>', '</internal>', '<status>\n', '<think ', '\n<internal><think></think>']
+  for (const start of ['', 'Hello', '<think>', 'No '])
+    for (const word of words) {
+      const pieces = (count: number): string[] => [start, ...Array(count).fill(word), '</think>']
+      const filter = (all: readonly string[]): void => {
+        const draft = new DraftFilter()
+        for (const piece of all) draft.push(piece)
+      }
+      const factor = growth(500, pieces, filter)
+      assert.ok(factor < LINEAR, `${JSON.stringify([start, word])}: ${factor.toFixed(0)}`)
+    }
+})
+
+test('draft filter: keeps the spaces after words that may still be filler', () => {
+  assert.deepEqual(draftsOf(['No', ' '.repeat(300), 'news']), ['', '', `No${' '.repeat(300)}news`])
 })
 
 test('draft filter: whatever the pieces are, each draft is the start of the final text', () => {

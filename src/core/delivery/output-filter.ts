@@ -92,60 +92,81 @@ const FILLER_MAX = 200
 
 /**
  * Filters a text that is still being written: takes it in pieces and returns what is certain. What it has returned is always the
- * start of what `filterOutput` makes of the whole text.
+ * start of what `filterOutput` makes of the whole text. Reads each character once, and keeps only what may still be shown.
  */
 export class DraftFilter {
-  /** May still become part of a tag, of a block or of trailing space. */
-  #rest = ''
+  /** May still become a tag. */
+  #tagStart = ''
+  readonly #blocks = new OpenBlocks()
   /** Prose that may still be a filler; undefined once it is none. */
   #held: string | undefined = ''
   #space = ''
 
   push(piece: string): string {
-    this.#rest += piece
-    const { prose, until } = certainProse(this.#rest)
-    this.#rest = this.#rest.slice(until)
+    const prose = this.#readProse(this.#tagStart + piece)
+    if (prose.trim() === '') {
+      if (this.#held === undefined) this.#space += prose
+      else if (this.#held !== '') this.#held += prose
+      return ''
+    }
     const text = this.#held === undefined ? this.#space + prose : (this.#held + prose).trimStart()
     const shown = text.trimEnd()
-    if (this.#held === undefined) {
-      this.#space = text.slice(shown.length)
-      return shown
-    }
-    this.#held = text
-    if (shown.length <= FILLER_MAX && mayBecomeFiller(wordsOf(shown))) return ''
-    this.#held = undefined
     this.#space = text.slice(shown.length)
-    return shown
+    if (this.#held === undefined) return shown
+    const isHeld = shown.length <= FILLER_MAX && mayBecomeFiller(wordsOf(shown))
+    this.#held = isHeld ? text : undefined
+    return isHeld ? '' : shown
   }
+
+  /** The prose outside of blocks. What a block contains is never shown, also if it is not closed. */
+  #readProse(text: string): string {
+    const end = startOfUnfinishedTag(text)
+    this.#tagStart = text.slice(end)
+    let [prose, at] = ['', 0]
+    for (const { 0: whole, 1: slash, 2: name = '', index } of text.slice(0, end).matchAll(TAG)) {
+      if (this.#blocks.isEmpty) prose += text.slice(at, index)
+      at = index + whole.length
+      if (slash === '/') this.#blocks.close(name.toLowerCase())
+      else this.#blocks.open(name.toLowerCase())
+    }
+    return this.#blocks.isEmpty ? prose + text.slice(at, end) : prose
+  }
+}
+
+class OpenBlocks {
+  readonly #names: string[] = []
+  readonly #counts = new Map<string, number>()
+
+  get isEmpty(): boolean {
+    return this.#names.length === 0
+  }
+
+  open(name: string): void {
+    if (name === 'status' && !this.isEmpty) return
+    this.#names.push(name)
+    this.#counts.set(name, (this.#counts.get(name) ?? 0) + 1)
+  }
+
+  /** Closes the last block with this name, and those inside of it. */
+  close(name: string): void {
+    if (!this.#counts.get(name)) return
+    for (let closed: string | undefined; closed !== name; ) {
+      closed = this.#names.pop()
+      if (closed !== undefined) this.#counts.set(closed, (this.#counts.get(closed) ?? 0) - 1)
+    }
+  }
+}
+
+/** The length of the text if there is none at its end. */
+function startOfUnfinishedTag(text: string): number {
+  const start = text.lastIndexOf('<')
+  const [partial, word = '', attributes] = TAG_START.exec(start < 0 ? '' : text.slice(start)) ?? []
+  const isName = (name: string): boolean =>
+    attributes === undefined ? name.startsWith(word.toLowerCase()) : name === word.toLowerCase()
+  return partial !== undefined && TAG_NAMES.some(isName) ? start : text.length
 }
 
 function mayBecomeFiller(words: string): boolean {
   for (const filler of FILLERS) if (filler.startsWith(words)) return true
   return false
-}
-
-/** The prose before the first block that is not closed, and where that begins. */
-function certainProse(text: string): { readonly prose: string; readonly until: number } {
-  const tagStart = text.lastIndexOf('<')
-  const [partial, word = '', attributes] = TAG_START.exec(tagStart < 0 ? '' : text.slice(tagStart)) ?? []
-  const isName = (name: string): boolean =>
-    attributes === undefined ? name.startsWith(word.toLowerCase()) : name === word.toLowerCase()
-  const end = partial !== undefined && TAG_NAMES.some(isName) ? tagStart : text.length
-  const open: string[] = []
-  let [prose, at, until] = ['', 0, 0]
-  for (const tag of text.slice(0, end).matchAll(TAG)) {
-    const [whole, slash, word = ''] = tag
-    if (open.length === 0) prose += text.slice(at, tag.index)
-    at = tag.index + whole.length
-    const name = word.toLowerCase()
-    const from = slash === '/' ? open.lastIndexOf(name) : -1
-    if (from >= 0) open.splice(from)
-    else if (slash !== '/' && (name !== 'status' || open.length === 0)) {
-      if (open.length === 0) until = tag.index
-      open.push(name)
-    }
-    if (open.length === 0) until = at
-  }
-  if (open.length > 0) return { prose, until }
-  return { prose: prose + text.slice(at, end), until: end }
 }

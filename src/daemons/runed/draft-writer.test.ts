@@ -77,6 +77,7 @@ test('a text that begins again is another part, without what was said before', a
   pass(20)
   writer.restart()
   writer.restart()
+  pass(20)
   writer.add('Found')
   pass(20)
   assert.deepEqual(
@@ -88,6 +89,18 @@ test('a text that begins again is another part, without what was said before', a
     ],
   )
   assert.equal(writer.text, 'Found')
+})
+
+test('a run that begins its text again and again publishes no more than one that writes', async (t) => {
+  const { writer, pieces, pass } = await open(t)
+  for (let count = 0; count < 10_000; count++) {
+    writer.add('x')
+    writer.restart()
+  }
+  pass(100)
+  assert.equal(pieces.length, 1)
+  writer.end('dropped')
+  assert.equal(pieces.at(-1)?.state, 'dropped')
 })
 
 test('a draft shows a sign of life every second, and its whole text from time to time', async (t) => {
@@ -124,7 +137,7 @@ test('the end of a draft says whether its message was stored', async (t) => {
   }
 })
 
-test('a draft that nobody has seen ends without a word', async (t) => {
+test('the end of a draft that no reader has seen is not published', async (t) => {
   const { writer, pieces } = await open(t)
   writer.add('<think>hm')
   writer.end('dropped')

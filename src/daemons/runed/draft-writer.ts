@@ -22,11 +22,15 @@ export class DraftWriter implements DraftText {
   readonly #stopListening: () => void
   #filter = new DraftFilter()
   #part = 0
+  /** Characters of the answer so far, with those that nobody sees. */
+  #length = 0
   /** What readers may see. */
   #text = ''
   /** Not yet published. */
   #unsent = ''
   #sentPoints = 0
+  /** Whether readers must learn that the text has begun again. */
+  #hasBegun = false
   #state: DraftPiece['state'] = 'open'
   #sendTimer: NodeJS.Timeout | undefined
   #lifeTimer: NodeJS.Timeout | undefined
@@ -54,7 +58,8 @@ export class DraftWriter implements DraftText {
   }
 
   add(text: string): void {
-    if (this.#state !== 'open' || this.#text.length > ANSWER_MAX) return
+    if (this.#state !== 'open' || this.#length > ANSWER_MAX) return
+    this.#length += text.length
     const shown = this.#filter.push(text)
     if (shown === '') return
     this.#text += shown
@@ -65,9 +70,11 @@ export class DraftWriter implements DraftText {
   restart(): void {
     if (this.#state !== 'open') return
     this.#filter = new DraftFilter()
+    this.#length = 0
     if (this.#text === '') return
     this.#begin()
-    this.#publish('')
+    this.#hasBegun = true
+    this.#sendSoon()
   }
 
   /** Readers get the whole draft before the message that replaces it. */
@@ -81,7 +88,7 @@ export class DraftWriter implements DraftText {
     this.#stopListening()
     clearTimeout(this.#sendTimer)
     clearInterval(this.#lifeTimer)
-    const isShown = this.text !== ''
+    const isShown = this.#isOpen && this.#sentAt !== Number.NEGATIVE_INFINITY
     this.#state = state
     this.#unsent = ''
     if (isShown) this.#publish('')
@@ -117,11 +124,12 @@ export class DraftWriter implements DraftText {
     const end = boundaryBefore(this.#unsent, this.#unsent.length)
     const text = this.#unsent.slice(0, end)
     this.#unsent = this.#unsent.slice(end)
-    if (text !== '' || this.#state === 'complete') this.#publish(text)
+    if (text !== '' || this.#hasBegun || this.#state === 'complete') this.#publish(text)
   }
 
   #publish(text: string): void {
     this.#sentAt = this.#clock.now()
+    this.#hasBegun = false
     const piece = { ...this.#about, part: this.#part, from: this.#sentPoints, text, state: this.#state }
     this.#sentPoints += countCodePoints(text)
     this.#host.drafts.emit(piece, true)

@@ -244,6 +244,9 @@ async function sendRound(context: LinkRoutesOptions, request: LinkRequest, id: s
 /** The page without script sends a form, and shows the round again. */
 async function stopAnswer(context: LinkRoutesOptions, request: LinkRequest, id: string): Promise<void> {
   const { engine, signals } = context.host
+  // Takes no lock for an answer that has ended, however often it is stopped.
+  const { status } = await withLink(context, request, (tx, row) => mustFindRound(tx, row, id))
+  if (status !== 'pending') refuse('conflict', 'the answer has ended')
   const stop: LinkWork<void> = async (tx, row) => {
     await lockMessageOrder(tx, engine.dialect)
     const keys = await stopRound(tx, writeContextOf(context.host), await mustFindRound(tx, row, id))
