@@ -10,6 +10,7 @@ import { configVersion } from './config-version.ts'
 import { channelRegistrations } from './delivery/channel-registrations.ts'
 import { outbox } from './delivery/outbox.ts'
 import { sandboxEntries, sandboxRooms } from './delivery/sandbox-rooms.ts'
+import { chatFiles } from './files/chat-files.ts'
 import { groups } from './groups/groups.ts'
 import { worldUsers } from './groups/world-users.ts'
 import { idempotencyKeys } from './links/idempotency-keys.ts'
@@ -85,6 +86,7 @@ export const coreTables = [
   idempotencyKeys,
   linkStats,
   envelopes,
+  chatFiles,
   inbox,
   frames,
   routing,

@@ -63,6 +63,8 @@ export interface Layout {
   readonly groups: string
   /** Files of runs in visitors' chats, one directory per chat. */
   readonly chats: string
+  /** Files of messages in chats of links, one directory per chat. */
+  readonly files: string
   /** Output of runs, one directory per folder. */
   readonly logs: string
   readonly ipc: string
@@ -89,6 +91,7 @@ export function layout(root: string, agents?: AgentUsers): Layout {
     search: join(root, 'store', 'search.db'),
     groups: join(root, WORKSPACES),
     chats: join(root, 'chats'),
+    files: join(root, 'files'),
     logs: join(root, 'logs'),
     ipc: join(root, 'ipc'),
     cells: join(root, 'cells'),
@@ -147,6 +150,12 @@ export function chatDir(instance: Layout, { folder, jid, reach }: ChatPlace): st
   groupDirs(instance, folder)
   const name = reach === 'chat' ? jid : `${reach}\0${jid}`
   return join(instance.chats, flatName(folder), hash('sha256', name, 'hex').slice(0, 32))
+}
+
+/** The files of a chat's messages, which its runs see read-only. */
+export function chatFilesDir(instance: Layout, { folder, jid }: Pick<ChatPlace, 'folder' | 'jid'>): string {
+  groupDirs(instance, folder)
+  return join(instance.files, flatName(folder), hash('sha256', jid, 'hex').slice(0, 32))
 }
 
 /** A single path segment per folder: nested directories would mix a folder's files with its children's. */

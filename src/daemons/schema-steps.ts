@@ -29,6 +29,7 @@ export const SCHEMA_STEPS: Readonly<Record<string, number>> = {
   idempotency_keys: 2,
   link_stats: 1,
   envelopes: 4,
+  chat_files: 2,
   inbox: 16,
   frames: 6,
   routing: 2,

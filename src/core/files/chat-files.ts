@@ -1,0 +1,60 @@
+// Files of messages in chats of links: what visitors upload, and what agents send. The bytes are below `files` in the data
+// directory, under names of our own; the name and the type that a sender declared are data, never paths.
+import { join } from 'node:path'
+import { z } from 'zod'
+import type { Tx } from '../../store/engine.ts'
+import { placeholders, query } from '../../store/statement.ts'
+import { Table } from '../../store/table.ts'
+import { chatFilesDir, type Layout } from '../layout.ts'
+import { ChatName, Folder, line, Timestamp } from '../values.ts'
+
+export const ChatFile = z.object({
+  id: z.string().describe('Also the name on disk, before the extension'),
+  message_seq: z.int(),
+  position: z.int().describe('Position among the files of its message, from 0'),
+  jid: ChatName,
+  folder: Folder.describe('Folder whose agent the chat belongs to'),
+  name: line(255).describe('Name that the sender gave'),
+  declared_type: line(255).optional().describe('Type that the sender declared'),
+  type: line(64).describe('Type by its content'),
+  extension: line(8).describe('Of the file on disk, by its content; empty for an unknown type'),
+  size: z.int(),
+  transcript: z.string().optional().describe('What is said in a voice message'),
+  created_at: Timestamp,
+})
+export type ChatFile = z.output<typeof ChatFile>
+
+export const chatFiles = new Table({
+  name: 'chat_files',
+  row: ChatFile,
+  key: 'id',
+  storage: [
+    `create table chat_files (
+       id text primary key, message_seq bigint not null, position integer not null, jid text not null,
+       folder text not null, name text not null, declared_type text, type text not null, extension text not null,
+       size bigint not null, transcript text, created_at text not null)`,
+    'create index chat_files_of_message on chat_files (message_seq, position)',
+  ],
+})
+
+/** The name of the file on disk, in the directory of its chat. */
+export function storedFileName({ id, extension }: Pick<ChatFile, 'id' | 'extension'>): string {
+  return extension === '' ? id : `${id}.${extension}`
+}
+
+export function chatFilePath(layout: Layout, file: Pick<ChatFile, 'id' | 'extension' | 'folder' | 'jid'>): string {
+  return join(chatFilesDir(layout, file), storedFileName(file))
+}
+
+/** The files of these messages, by message, in their order. */
+export async function readFilesOfMessages(tx: Tx, seqs: readonly number[]): Promise<Map<number, ChatFile[]>> {
+  if (seqs.length === 0) return new Map()
+  const rows = await query(
+    tx,
+    chatFiles.decode,
+    `select ${chatFiles.columns.join(', ')} from chat_files where message_seq in (${placeholders(seqs.length)})
+     order by message_seq, position`,
+    seqs,
+  )
+  return Map.groupBy(rows, ({ message_seq }) => message_seq)
+}
