@@ -154,6 +154,11 @@ test('renders any text as HTML of known elements, without handlers and unsafe UR
     '- ',
     '|',
     '|-|',
+    '|:-|',
+    '- [x] ',
+    '- [ ] ',
+    '[^1]',
+    '[^1]: ',
     'onclick="x"',
     '<script>',
     '<a href="javascript:x">',
@@ -161,13 +166,25 @@ test('renders any text as HTML of known elements, without handlers and unsafe UR
     'javascript:x',
   )
   const element =
-    /<\/?(?:p|h[2-6]|pre|code|blockquote|ul|ol|li|div|table|thead|tbody|tr|th|td|hr|br|strong|em|s)(?: (?:dir="(?:auto|ltr)"|start="\d+"|class="wide"))*>/g
+    /<\/?(?:p|h[2-6]|pre|code|blockquote|ul|ol|li|div|table|thead|tbody|tr|th|td|hr|br|strong|em|s|sup|input)(?: (?:dir="(?:auto|ltr)"|start="\d+"|class="(?:wide|footnote|align-\w+)"|type="checkbox"|disabled|checked|aria-label="(?:D|Not d)one"))*>/g
   const link = /<a href="(?:https?:\/\/|mailto:)[^"<>]*" target="_blank" rel="noreferrer noopener nofollow">|<\/a>/gi
   fc.assert(
     fc.property(fc.array(fc.oneof(pieces, fc.string({ maxLength: 4 })), { maxLength: 40 }), (all) => {
       const rendered = proseHtml(all.join('')).join('')
       assert.ok(!/[<>]/.test(rendered.replace(element, '').replace(link, '')), rendered)
     }),
+  )
+})
+
+test('renders the alignment of cells, tasks and footnotes', () => {
+  const text = '|a|b|\n|-:|-|\n|1|2|\n\n- [x] c\n- [ ] d[^1]\n\n[^1]: <e>'
+  assert.equal(
+    proseHtml(text).join(''),
+    '<div class="wide"><table><thead><tr><th dir="auto" class="align-right">a</th><th dir="auto">b</th></tr></thead>' +
+      '<tbody><tr><td dir="auto" class="align-right">1</td><td dir="auto">2</td></tr></tbody></table></div>' +
+      '<ul dir="auto"><li><p><input type="checkbox" disabled aria-label="Done" checked>c</p></li>' +
+      '<li><p><input type="checkbox" disabled aria-label="Not done">d<sup>1</sup></p></li></ul>' +
+      '<p dir="auto" class="footnote"><sup>1</sup> &lt;e&gt;</p>',
   )
 })
 
