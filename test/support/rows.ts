@@ -36,6 +36,7 @@ export function postOf(
     content: Buffer.from('hello'),
     content_type: null,
     created_at: timestamp(host.clock.now()),
+    visitor: null,
     hasRound: false,
     reach: null,
     event: null,

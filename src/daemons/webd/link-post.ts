@@ -3,6 +3,7 @@
 import { hash } from 'node:crypto'
 import { isTokenProof, tokenHashFromUrl } from '../../core/links/link-token.ts'
 import type { StorageQuotas } from '../../core/links/storage-use.ts'
+import { visitorPart } from '../../core/links/visitor-chats.ts'
 import { signatureFault, standardPrefix } from '../../core/links/webhook-signatures.ts'
 import { anonymousSender } from '../../core/messages/link-deliveries.ts'
 import { type AppendResult, findUsedKey, type LinkPost, type LinkPostKey } from '../../core/messages/link-inbound.ts'
@@ -17,6 +18,7 @@ import { type CachedLink, type LinkCache, latin1 } from './link-cache.ts'
 import { LinkRefusal, type LinkRequest, prebuiltResponse } from './link-request.ts'
 import { findVisitor, mustBeOwner, NO_LINK, type PersonChatOwner } from './link-visitor.ts'
 import { type BodyBudget, mustBeWithinLimit, readBody } from './request-body.ts'
+import { postingVisitor, readVisitorKey, VISITOR_HINT } from './visitor-key.ts'
 
 export interface LinkPostContext {
   readonly host: InstanceHost
@@ -66,13 +68,19 @@ export async function postToLink(context: LinkPostContext, request: LinkRequest)
     const body = await readAdmittedBody(context, request, link)
     reservedBytes = body.byteLength
     const message = kind === 'hook' ? rawMessage(body, header) : readChatBody(body, header, link.isHook)
-    const { id, created_at } = await append(context, request, link, { message, body, hasRound: kind === 'chat' })
+    const { part: visitor, headers } = postingVisitor(context.host, request, link)
+    const { id, created_at } = await append(context, request, link, {
+      message,
+      body,
+      visitor,
+      hasRound: kind === 'chat',
+    })
     context.links.countAccepted(link)
-    if (kind === 'hook') return request.acknowledge()
+    if (kind === 'hook') return link.isApart ? request.sendEmpty(204, headers) : request.acknowledge()
     if (prefersHtml(request.header('accept')))
-      return request.sendEmpty(303, { Location: rest === undefined ? `./${token}/${id}` : `./${id}` })
+      return request.sendEmpty(303, { ...headers, Location: rest === undefined ? `./${token}/${id}` : `./${id}` })
     const content = decodeContent(message.content)
-    request.sendJson(200, { user: { id, content, created_at }, turn_id: id, status: 'pending' })
+    request.sendJson(200, { user: { id, content, created_at }, turn_id: id, status: 'pending' }, headers)
   } catch (error) {
     throw await countRefusal(context, link, error)
   } finally {
@@ -139,7 +147,12 @@ export async function postMessage(
   try {
     if (link.verify) refuse('forbidden', 'this link accepts only signed posts')
     const id = uuidv7(host.clock, host.random)
-    const appended = await append(context, request, link, { message, id, hasRound: true })
+    // The client would not learn a new key.
+    const key = link.isApart ? readVisitorKey(host, request) : undefined
+    if (link.isApart && key === undefined)
+      refuse('invalid', 'this link keeps visitors apart, so a message needs the key of its visitor', VISITOR_HINT)
+    const visitor = key === undefined ? null : visitorPart(key)
+    const appended = await append(context, request, link, { message, id, visitor, hasRound: true })
     links.countAccepted(link)
     return appended
   } catch (error) {
@@ -170,6 +183,7 @@ export function createHookPost(link: CachedLink, id: string, message: MessageInp
     content: message.content,
     content_type: message.content_type,
     created_at: timestamp(now),
+    visitor: null,
     hasRound: false,
     reach: null,
     event: null,
@@ -181,6 +195,7 @@ type AppendedMessage = Pick<LinkPost, 'id' | 'created_at'>
 
 interface AppendOptions {
   readonly message: MessageInput
+  readonly visitor: string | null
   readonly hasRound: boolean
   /** The raw body, which the idempotency key is compared by. */
   readonly body?: Uint8Array
@@ -192,19 +207,20 @@ async function append(
   { host, lane }: LinkPostContext,
   request: LinkRequest,
   link: CachedLink,
-  { message, hasRound, body, id = request.id }: AppendOptions,
+  { message, visitor, hasRound, body, id = request.id }: AppendOptions,
 ): Promise<AppendedMessage> {
   const sender = link.source ?? (await senderOf(host, request, link))
   const now = host.clock.now()
   const post: LinkPost = {
     ...createHookPost(link, id, message, now),
     sender,
+    visitor,
     hasRound,
     // Only the operator can make a proof; that of a webhook is passed on to the system that reports, that of a person's chat
     // to the person.
     reach: isTokenProof(request.path.token) && !link.isHook && !link.owner ? 'all' : null,
     event: body ? eventOf(request, link) : null,
-    key: body && keyOfPost(request, link, body),
+    key: body && ofVisitorOnly(visitor, keyOfPost(request, link, body)),
   }
   const { byteLength } = post.content
   try {
@@ -298,6 +314,11 @@ function keyOfPost(request: LinkRequest, link: CachedLink, body: Uint8Array): Li
   // The digest is part of the key: the same delivery id with another body is another message.
   const digest = digestOf(kind, body)
   return { text: `${delivery.kind} ${Buffer.from(digest).toString('hex')} ${delivery.id}`, digest, isStrict: false }
+}
+
+/** Another visitor's message with the same key is another message. */
+function ofVisitorOnly(visitor: string | null, key: LinkPostKey | undefined): LinkPostKey | undefined {
+  return visitor === null || key === undefined ? key : { ...key, text: `${visitor} ${key.text}` }
 }
 
 /** Chat posts are hashed twice: the same body and key at the hook URL has another response. */

@@ -28,6 +28,7 @@ import type { LinkMcp } from './mcp/link-endpoint.ts'
 import { mustBeOwnPage } from './mcp/origin-check.ts'
 import { pollRound, readFlag, readSequence, readUniqueQuery, renderRoundPage } from './round-view.ts'
 import type { StreamGuard, Streams } from './streams.ts'
+import { ofVisitor } from './visitor-key.ts'
 
 export interface LinkRoutesOptions extends LinkPostContext {
   readonly streams: Streams
@@ -149,7 +150,7 @@ async function useLink<T>(
     if (!row) throw NO_LINK
     const owner = chatOwnerOf(row)
     await mustBeOwner(host, tx, owner, visitor)
-    return work(tx, row, owner && visitor && { owner, visitor })
+    return work(tx, ofVisitor(host, request, row), owner && visitor && { owner, visitor })
   })
 }
 
