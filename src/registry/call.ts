@@ -15,7 +15,6 @@ import { type AuditOutcome, writeAudit } from './audit.ts'
 import { HiddenRowRefusal } from './authorization.ts'
 import type { Context, RequestContext } from './context.ts'
 import type { NamedVerb } from './resource.ts'
-import { nameTurnChat } from './turn-chat.ts'
 
 const TRIES_MAX = 3
 const RETRY_MS = 250
@@ -38,10 +37,9 @@ export async function callVerb<I extends z.ZodObject, O>(
 export async function callParsed<I extends z.ZodObject, O>(
   request: RequestContext,
   verb: NamedVerb<I, O>,
-  given: z.output<I>,
+  input: z.output<I>,
 ): Promise<O> {
   const { host } = request
-  const input = await nameTurnChat(request, verb, given)
   const started = performance.now()
   const outcome = (result: AuditOutcome['result'], error?: string): AuditOutcome => ({
     result,
