@@ -22,7 +22,7 @@ import { Folder, line } from '../core/values.ts'
 import { timestamp } from '../lib/clock.ts'
 import { refuse } from '../lib/refusal.ts'
 import { formatDuration } from '../lib/text/duration.ts'
-import { mustReachChat } from '../permissions/chat-access.ts'
+import { mustHaveReaders, mustReachChat, otherVisitors } from '../permissions/chat-access.ts'
 import { mustReachTask, visibleTaskFilter } from '../permissions/task-access.ts'
 import {
   canOperate,
@@ -158,7 +158,8 @@ export const scheduledTasksResource = defineResource({
         // Rules match the chat as `jid`, whatever the argument is called.
         const params = { ...ctx.params, jid }
         await mustOwnChat({ ...ctx, params }, jid)
-        if (ctx.reach === 'chat') await mustReachChat(ctx, jid)
+        if (ctx.reach === 'chat' || (await otherVisitors(ctx))(jid)) await mustReachChat(ctx, jid)
+        await mustHaveReaders(ctx, jid)
       },
       run: schedule,
       finish: signalCommit,

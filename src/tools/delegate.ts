@@ -8,7 +8,7 @@ import { findLastReplyId } from '../core/routing/engagements.ts'
 import { topicIn } from '../core/turns/turns.ts'
 import { ChatName, Folder, multilineText } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { mustReachChat } from '../permissions/chat-access.ts'
+import { mustHaveReaders, mustReachChat } from '../permissions/chat-access.ts'
 import { actingFolder, mustHaveTool } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { mustFindGroup } from '../registry/crud.ts'
@@ -42,7 +42,7 @@ export const delegateTools = [
       if (group === own || !mayReachFolder(own, group))
         refuse('forbidden', `${ctx.tool}: not permitted: ${group} is not below ${own}`)
       await mustHaveTool(ctx, group)
-      await mustReachChat(ctx, chatJid)
+      await mustReachAsker(ctx, chatJid)
     },
     run: async (ctx, { group, ...question }) => {
       await ask(ctx, 'delegate', group, question)
@@ -60,7 +60,7 @@ export const delegateTools = [
     appendsMessages: true,
     input: Question,
     output: z.object({ queued, parent: Folder }),
-    authorize: async (ctx, { chatJid }) => mustReachChat(ctx, chatJid),
+    authorize: async (ctx, { chatJid }) => mustReachAsker(ctx, chatJid),
     run: async (ctx, question) => {
       const own = await actingFolder(ctx)
       // Every folder counts as below the root. See docs/decisions.md#the-root-folder.
@@ -73,6 +73,11 @@ export const delegateTools = [
     finish: signalCommit,
   }),
 ]
+
+async function mustReachAsker(ctx: Context, jid: string): Promise<void> {
+  await mustReachChat(ctx, jid)
+  await mustHaveReaders(ctx, jid)
+}
 
 async function ask(ctx: Context, verb: 'delegate' | 'escalate', folder: string, question: Question): Promise<void> {
   const turn = await ctx.turn()

@@ -31,6 +31,7 @@ import { mustBeOwnPage } from './mcp/origin-check.ts'
 import { pollRound, readFlag, readSequence, readUniqueQuery, renderRoundPage } from './round-view.ts'
 import type { StreamGuard, Streams } from './streams.ts'
 import { fileLimits } from './upload-slots.ts'
+import { ofVisitor } from './visitor-key.ts'
 
 export interface LinkRoutesOptions extends LinkPostContext {
   readonly streams: Streams
@@ -152,7 +153,7 @@ async function useLink<T>(
     if (!row) throw NO_LINK
     const owner = chatOwnerOf(row)
     await mustBeOwner(host, tx, owner, visitor)
-    return work(tx, row, owner && visitor && { owner, visitor })
+    return work(tx, ofVisitor(host, request, row), owner && visitor && { owner, visitor })
   })
 }
 

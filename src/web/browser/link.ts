@@ -1,5 +1,6 @@
 // The HTTP client of a link: posts messages and streams events.
 import { SseDecoder } from '../../lib/http/sse-reader.ts'
+import { visitorKeyFor } from './stored.ts'
 
 /** A message or a status of the stream. */
 export interface ChatFrame {
@@ -90,10 +91,12 @@ export function backoffMs(attempt: number): number {
 export class BrowserLinkClient {
   readonly #base: string
   readonly #credentials: RequestCredentials
+  readonly #visitor: string
 
   constructor(base: string, credentials: RequestCredentials) {
     this.#base = base
     this.#credentials = credentials
+    this.#visitor = visitorKeyFor(base)
   }
 
   /** The server saves a message once per key, however often it is sent. */
@@ -124,12 +127,16 @@ export class BrowserLinkClient {
   }
 
   async #fetch(path: string, init: RequestInit): Promise<Response> {
+    const headers = new Headers(init.headers)
+    // Links that do not keep visitors apart ignore it.
+    headers.set('X-Visitor', this.#visitor)
     const response = await fetch(new URL(path, this.#base), {
       cache: 'no-store',
       credentials: this.#credentials,
       referrerPolicy: 'no-referrer',
       redirect: 'error',
       ...init,
+      headers,
     })
     if (!response.ok) throw await readRefusal(response)
     return response
