@@ -1,16 +1,29 @@
 // Interface of a runtime: it runs the program of one agent turn, which reads the messages and calls tools through its socket.
-import type { ChatDirectory, OpenDirectory } from '../cell/cell.ts'
+import type { ChatDirectory, FilesDirectory, OpenDirectory } from '../cell/cell.ts'
 import type { AgentUser } from '../core/agent-user.ts'
 import type { ModelUsage } from '../core/turns/costs.ts'
 import type { TurnFailure } from '../core/turns/turn-failures.ts'
+
+/** A file of a message. */
+export interface TurnFile {
+  readonly name: string
+  /** By its content. */
+  readonly type: string
+  readonly size: number
+  /** As the agent's process sees it; undefined if the run cannot read it. */
+  readonly path?: string | undefined
+  readonly transcript?: string | undefined
+}
 
 /** One of the messages that a turn answers. */
 export interface TurnMessage {
   readonly id: string
   readonly sender: string
+  /** Empty if the message has only files. */
   readonly text: string
   /** The chat that it was sent in. */
   readonly jid: string
+  readonly files?: readonly TurnFile[] | undefined
 }
 
 /** One turn to run. */
@@ -42,6 +55,8 @@ export interface Job {
   openHome(): Promise<OpenDirectory>
   /** HOME of a run below reach `all`, with its sessions. Such a run can write only parts of the workspace. */
   readonly chat?: ChatDirectory | undefined
+  /** Set if the chat has files. */
+  readonly files?: FilesDirectory | undefined
   /** Reads a small file of the workspace; undefined if it does not exist. */
   readText(name: string): string | undefined
   /** The log of this turn; stdout and stderr are appended. */

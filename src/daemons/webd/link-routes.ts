@@ -1,6 +1,7 @@
 // Routes of links: /chat/<token>/… and /hook/<token>.
 import type { IncomingMessage } from 'node:http'
 import { cursorBeforeLatest, lastEventNumbers } from '../../core/chats/chat-events.ts'
+import { chatFiles } from '../../core/files/chat-files.ts'
 import { routeTokens } from '../../core/links/route-tokens.ts'
 import { lockMessageOrder } from '../../core/messages/messages.ts'
 import { findRound, type Round, writeContextOf } from '../../core/turns/rounds.ts'
@@ -17,6 +18,7 @@ import { chatPage } from '../../web/chat/page.ts'
 import type { ScriptHandler } from '../../web/chat/script-response.ts'
 import type { ConnectionOrigin, RawHandler } from '../http/raw-request.ts'
 import { readTopic } from './chat-body.ts'
+import { refuseMissing, sendChatFile } from './chat-file-response.ts'
 import { chatFeed, roundFeed } from './event-feeds.ts'
 import { openHookFastPath } from './hook-fast-path.ts'
 import { latin1, linkFolder, type TokenRow } from './link-cache.ts'
@@ -36,6 +38,7 @@ import type { LinkMcp } from './mcp/link-endpoint.ts'
 import { mustBeOwnPage } from './mcp/origin-check.ts'
 import { pollRound, readFlag, readSequence, readUniqueQuery, renderRoundPage } from './round-view.ts'
 import type { StreamGuard, Streams } from './streams.ts'
+import { fileLimits } from './upload-slots.ts'
 
 export interface LinkRoutesOptions extends LinkPostContext {
   readonly streams: Streams
@@ -200,6 +203,7 @@ function viewOf(rest: string): LinkView {
     case 'mcp':
       return { allow: 'GET, POST, OPTIONS', isForOwnPages: true, handle: (context, request) => context.mcp(request) }
   }
+  if (rest.startsWith('files/')) return { allow: READ, handle: sendFile }
   const [id = '', view, more] = rest.split('/')
   if (!/^[0-9a-f-]{36}$/.test(id) || more !== undefined || (view !== undefined && !['sse', 'stop'].includes(view)))
     return {
@@ -219,7 +223,7 @@ function viewOf(rest: string): LinkView {
 
 async function sendWidgetPage(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
   const folder = await withLink(context, request, async (_, row) => linkFolder(row) ?? '')
-  request.sendPage(chatPage({ name: context.name, folder }))
+  request.sendPage(chatPage({ name: context.name, folder, limits: fileLimits(context.attachmentMax()) }))
 }
 
 async function sendScript(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
@@ -247,6 +251,15 @@ async function sendRound(context: LinkRoutesOptions, request: LinkRequest, id: s
   })
   if (found.page) request.sendPage(found.page)
   else request.sendJson(200, found.round)
+}
+
+/** Also checks the chat: the id of a file must be no way into another one. */
+async function sendFile(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
+  const [, id = ''] = /^files\/([0-9a-f-]{36})$/.exec(request.path.rest ?? '') ?? []
+  const file = await withLink(context, request, (tx, row) =>
+    chatFiles.find(tx, { id, jid: row.jid, folder: linkFolder(row) ?? '' }),
+  )
+  await sendChatFile(context.host.layout, request, file ?? refuseMissing())
 }
 
 /** The page without script sends a form, and shows the round again. */

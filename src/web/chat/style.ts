@@ -136,6 +136,13 @@ li:hover .topic { padding-inline-end: 38px }
 .wide { overflow-x: auto }
 .prose table { border-collapse: collapse; font-size: 15px }
 .prose th, .prose td { padding: 6px 12px; border: 1px solid var(--line); text-align: start; vertical-align: top; overflow-wrap: normal }
+.prose .align-left { text-align: left }
+.prose .align-center { text-align: center }
+.prose .align-right { text-align: right }
+.prose li:has(> input, > p:first-child > input) { list-style: none }
+.prose li input { width: 1em; height: 1em; margin: 0 .45em 0 -1.4em; margin-inline: -1.4em .4em; vertical-align: -.12em; accent-color: var(--accent) }
+.prose sup { font-size: .75em; line-height: 0 }
+.prose .footnote { font-size: .9em; color: var(--muted) }
 .prose th { background: var(--raised); font-weight: 600 }
 
 .status, .note { margin: 0; font-size: 14.5px; color: var(--muted) }
