@@ -1,5 +1,6 @@
 // Prepares a claimed turn: attachments, prompt, session, budget, secrets, tool socket and runtime.
 import { accessSync, constants, statSync } from 'node:fs'
+import type { BoundTurn } from '../../agent-socket/connection.ts'
 import type { RunSockets } from '../../agent-socket/run-socket.ts'
 import type { ChatDirectory, FilesDirectory } from '../../cell/cell.ts'
 import type { CellSettings } from '../../cell/settings.ts'
@@ -24,7 +25,6 @@ import type { ClaimedMessage, ClaimedTurn } from '../../core/turns/turn-claim.ts
 import { turnLogFile } from '../../core/turns/turn-log-files.ts'
 import { reachOfTurn, type Turn } from '../../core/turns/turns.ts'
 import { isPlainValue } from '../../core/values.ts'
-import type { ToolCallReport } from '../../faces/mcp.ts'
 import { timestamp } from '../../lib/clock.ts'
 import { errnoCode } from '../../lib/files/atomic-file.ts'
 import type { Directory } from '../../lib/files/directory.ts'
@@ -34,6 +34,7 @@ import type { Runtimes } from '../../runtimes/index.ts'
 import { RunFault, type TurnMessage } from '../../runtimes/runtime.ts'
 import { TurnLog } from '../../runtimes/turn-log.ts'
 import type { Tx } from '../../store/engine.ts'
+import type { ActivityWriter } from './activity-writer.ts'
 import { saveAttachments } from './attachments.ts'
 import type { CurrentSettings } from './current-settings.ts'
 import { formatToolCall } from './tool-call-line.ts'
@@ -58,10 +59,12 @@ const SESSION_IDLE_MS = 2 * 24 * 3_600_000
 /** Limit of a workspace file that a runtime reads. */
 const FILE_BYTES_MAX = 256 * 1024
 
-export function turnPreparation(options: PreparationOptions): (claimed: ClaimedTurn) => Promise<PreparedTurn> {
+export function turnPreparation(
+  options: PreparationOptions,
+): (claimed: ClaimedTurn, activity: ActivityWriter) => Promise<PreparedTurn> {
   const { host, layout, owners, runtimes, sockets, assistantName, warn } = options
   const { engine, clock, keyring, instance, timeZone, rules } = host
-  return async (unprepared) => {
+  return async (unprepared, activity) => {
     const user = await owners.userOf(unprepared.turn.folder)
     const claimed = await saveAttachments(host, layout, unprepared)
     const { turn, messages } = claimed
@@ -110,7 +113,13 @@ export function turnPreparation(options: PreparationOptions): (claimed: ClaimedT
     const offered = offeredTools(config)
     const logFile = turnLogFile(dirs, id, now)
     const log = new TurnLog(logFile)
-    const onCall = (call: ToolCallReport): void => log.write(Buffer.from(`${formatToolCall(call)}\n`))
+    const onCall: BoundTurn['onCall'] = ({ tool, args }) => {
+      const end = activity.start({ tool: tool.name, phrase: tool.activity, args }, tool.input)
+      return (report) => {
+        end(report?.result.isError ?? report === undefined)
+        if (report) log.write(Buffer.from(`${formatToolCall(report)}\n`))
+      }
+    }
     const fault = new AbortController()
     let isClosed = false
     const onFault = (error: unknown): void => (isClosed ? host.faults.report('turn', error) : fault.abort(error))
