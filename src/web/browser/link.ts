@@ -1,5 +1,7 @@
 // The HTTP client of a link: posts messages and streams events.
 import { SseDecoder } from '../../lib/http/sse-reader.ts'
+import type { ChatFile, FileSource } from './files.ts'
+import { sendForm, type UploadProgress } from './upload.ts'
 
 /** A message or a status of the stream. */
 export interface ChatFrame {
@@ -9,6 +11,7 @@ export interface ChatFrame {
   readonly created_at: string
   readonly role: 'user' | 'assistant'
   readonly turn_id: string
+  readonly files: readonly ChatFile[]
   /** The start of an answer that was stopped. */
   readonly isPartial: boolean
   /** Its position on the link. */
@@ -26,6 +29,15 @@ export interface PostedChatMessage {
   readonly id: string
   readonly content: string
   readonly created_at: string
+  readonly files: readonly ChatFile[]
+}
+
+/** A message with files, for the upload. */
+interface MessageUpload {
+  readonly key: string
+  readonly topic: string
+  readonly content: string
+  readonly files: readonly ChatFile[]
 }
 
 /** A response with an error status. Other errors mean that the server was not reached. */
@@ -87,7 +99,7 @@ export function backoffMs(attempt: number): number {
   return max * (0.5 + Math.random() / 2)
 }
 
-export class BrowserLinkClient {
+export class BrowserLinkClient implements FileSource {
   readonly #base: string
   readonly #credentials: RequestCredentials
 
@@ -104,12 +116,30 @@ export class BrowserLinkClient {
       body: JSON.stringify({ content, topic }),
       signal: AbortSignal.timeout(POST_TIMEOUT_MS),
     })
-    const user = member(await response.json(), 'user')
-    return {
-      id: stringMember(user, 'id'),
-      content: stringMember(user, 'content') || content,
-      created_at: stringMember(user, 'created_at'),
-    }
+    return readPosted(await response.json(), content)
+  }
+
+  /** Like `post`, with files. */
+  async upload({ key, topic, content, files }: MessageUpload, progress: UploadProgress): Promise<PostedChatMessage> {
+    const form = new FormData()
+    form.append('content', content)
+    form.append('topic', topic)
+    for (const { blob, name } of files) if (blob) form.append('file', blob, name)
+    const headers = { Accept: 'application/json', 'Idempotency-Key': key }
+    const url = new URL('./', this.#base)
+    const response = await sendForm({ url, form, headers, credentials: this.#credentials }, progress)
+    if (!response.ok) throw await readRefusal(response)
+    return readPosted(await response.json(), content)
+  }
+
+  fileUrl(id: string): string | undefined {
+    const path = `./files/${encodeURIComponent(id)}`
+    // The page of the link does not contain its token.
+    return new URL('./', location.href).href === this.#base ? path : new URL(path, this.#base).href
+  }
+
+  async loadFile(id: string): Promise<Blob> {
+    return (await this.#fetch(`./files/${encodeURIComponent(id)}`, {})).blob()
   }
 
   /** Stops the answer to a message. */
@@ -254,6 +284,32 @@ async function readRefusal(response: Response): Promise<ServerRefusal> {
   return new ServerRefusal(response.status, detail, hint, after > 0 ? Math.min(after, 3_600) : 0)
 }
 
+function readPosted(response: unknown, content: string): PostedChatMessage {
+  const user = member(response, 'user')
+  return {
+    id: stringMember(user, 'id'),
+    content: stringMember(user, 'content') || content,
+    created_at: stringMember(user, 'created_at'),
+    files: readFiles(user),
+  }
+}
+
+function readFiles(value: unknown): ChatFile[] {
+  const files = member(value, 'files')
+  return Array.isArray(files) ? files.map(readFile) : []
+}
+
+function readFile(value: unknown): ChatFile {
+  const [size, transcript] = [member(value, 'size'), stringMember(value, 'transcript')]
+  return {
+    id: stringMember(value, 'id'),
+    name: stringMember(value, 'name'),
+    type: stringMember(value, 'type'),
+    size: typeof size === 'number' ? size : 0,
+    ...(transcript ? { transcript } : {}),
+  }
+}
+
 function readFrame(value: unknown, event: 'message' | 'status'): Omit<ChatFrame, 'seq'> {
   return {
     id: stringMember(value, 'id'),
@@ -262,6 +318,7 @@ function readFrame(value: unknown, event: 'message' | 'status'): Omit<ChatFrame,
     created_at: stringMember(value, 'created_at'),
     role: stringMember(value, 'role') === 'user' ? 'user' : 'assistant',
     turn_id: stringMember(value, 'turn_id'),
+    files: readFiles(value),
     isPartial: member(value, 'partial') === true,
   }
 }

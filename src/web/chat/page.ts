@@ -2,6 +2,7 @@
 // contains the token: all URLs in them are relative.
 import { createHash } from 'node:crypto'
 import { EMPTY_HTML, type Html, html, trustedHtml } from '../html.ts'
+import { type AttachmentLimits, DEFAULT_LIMITS } from '../text/file-names.ts'
 import { MARKDOWN_MAX } from '../text/markdown.ts'
 import { describeFailure, initialLetter, isStopped, NO_ANSWER, STOPPED, toSentence } from '../text/wording.ts'
 import { proseHtml } from './prose.ts'
@@ -18,6 +19,7 @@ interface ChatPageOptions {
   /** The name of the agent. */
   readonly name: string
   readonly folder: string
+  readonly limits?: AttachmentLimits
 }
 
 interface RoundPageOptions {
@@ -40,10 +42,11 @@ interface ProblemPageOptions {
   readonly retryAfter?: number | undefined
 }
 
-export function chatPage({ name, folder }: ChatPageOptions): HtmlPage {
+export function chatPage({ name, folder, limits = DEFAULT_LIMITS }: ChatPageOptions): HtmlPage {
   const { code, policy } = chatScript()
   const body = html`
-<div id="chat" class="app" data-name="${name}" data-folder="${folder}">
+<div id="chat" class="app" data-name="${name}" data-folder="${folder}"
+  data-attachment-max="${limits.each}" data-attachments-max="${limits.count}" data-attachments-total="${limits.total}">
 <div class="plain">
 ${plainHead(name)}
 <main><p class="lead">Ask a question. The answer appears on the next page.</p></main>
@@ -107,13 +110,21 @@ ${retryAfter === undefined ? EMPTY_HTML : html`<p>Try again in ${retryAfter} ${r
 }
 
 /** `widget.js`, which adds the chat to the page of another site. `name` is the name of the agent. */
-export function buildWidgetScript(name: string): Pick<HtmlPage, 'headers' | 'body'> {
+export function buildWidgetScript(
+  name: string,
+  { each, count, total }: AttachmentLimits = DEFAULT_LIMITS,
+): Pick<HtmlPage, 'headers' | 'body'> {
   const headers = {
     'Content-Type': 'text/javascript; charset=utf-8',
     'Cross-Origin-Resource-Policy': 'cross-origin',
     ...PRIVACY_HEADERS,
   }
-  return { headers, body: wrapInFunction(widgetCode(), { NAME: name, STYLE: CHAT_STYLE }) }
+  const limits = {
+    ATTACHMENT_MAX: String(each),
+    ATTACHMENTS_MAX: String(count),
+    ATTACHMENTS_TOTAL: String(total),
+  }
+  return { headers, body: wrapInFunction(widgetCode(), { NAME: name, STYLE: CHAT_STYLE, ...limits }) }
 }
 
 const chatScript = lazy(() => {
@@ -121,6 +132,8 @@ const chatScript = lazy(() => {
   const policy = [
     `script-src ${hashSource(code)}`,
     "connect-src 'self'",
+    // Files that the visitor is about to send, and files of messages.
+    "media-src 'self' blob:",
     // The browser refuses to turn text into markup or code.
     "require-trusted-types-for 'script'",
     "trusted-types 'none'",
@@ -145,7 +158,7 @@ const PRIVACY_HEADERS = {
 
 const BASE_POLICY = [
   "default-src 'none'",
-  "img-src 'self' data:",
+  "img-src 'self' blob: data:",
   "base-uri 'none'",
   "form-action 'self'",
   "frame-ancestors 'none'",

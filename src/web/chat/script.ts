@@ -8,6 +8,7 @@ import { extname, join } from 'node:path'
 const CHAT = [
   'text/markdown',
   'text/wording',
+  'text/file-names',
   '../lib/http/sse-reader',
   'browser/nodes',
   'browser/prose',
@@ -15,11 +16,15 @@ const CHAT = [
   'browser/topics',
   'browser/outbox',
   'browser/notice',
+  'browser/upload',
   'browser/link',
+  'browser/files',
   'browser/message',
   'browser/draft',
   'browser/conversation',
   'browser/view',
+  'browser/attachments',
+  'browser/recorder',
   'browser/chat',
 ]
 const ENTRIES = {
