@@ -4,7 +4,7 @@ import { type AttachmentLimits, displayName } from '../text/file-names.ts'
 import { toSentence } from '../text/wording.ts'
 import { Attachments } from './attachments.ts'
 import { ConversationView } from './conversation.ts'
-import { type ChatFile, MessageFiles } from './files.ts'
+import { FileNodes, type FrameFile } from './files.ts'
 import {
   BrowserLinkClient,
   backoffMs,
@@ -50,7 +50,7 @@ export class ChatApp {
   readonly #notice: Notice
   readonly #attachments: Attachments
   readonly #recorder: VoiceRecorder | undefined
-  #files: MessageFiles
+  #files: FileNodes
   #conversation: ConversationView
   #stream: LinkStream | undefined
   #topic = ''
@@ -78,7 +78,7 @@ export class ChatApp {
     const onRecorded = (file: File): void => this.#attachments.add([file])
     const handlers = { onRecorded, onProblem, onEnd: () => this.focus() }
     this.#recorder = canRecord() ? new VoiceRecorder(this.view, limits.each, handlers) : undefined
-    this.#files = new MessageFiles(this.#link)
+    this.#files = new FileNodes(this.#link)
     this.#conversation = this.#createConversation()
     this.#topics = new TopicList(base, () => this.#showTopics())
     this.#addListeners()
@@ -211,7 +211,7 @@ export class ChatApp {
     this.#stream?.stop()
     this.#topic = topic
     this.#files.close()
-    this.#files = new MessageFiles(this.#link)
+    this.#files = new FileNodes(this.#link)
     const conversation = this.#createConversation()
     this.#conversation = conversation
     for (const unsent of this.#outbox.list().filter((message) => message.topic === topic)) {
@@ -442,7 +442,7 @@ export class ChatApp {
 
   // Refusals and the connection.
 
-  #handleRefusal({ status, retryAfter, message, hint }: ServerRefusal, files: readonly ChatFile[] = []): void {
+  #handleRefusal({ status, retryAfter, message, hint }: ServerRefusal, files: readonly FrameFile[] = []): void {
     if (status === 401) {
       this.#isClosed = true
       this.#stream?.stop()

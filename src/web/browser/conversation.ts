@@ -1,7 +1,7 @@
 // The log of one topic: its messages in the order of the link, then the status of each round that is not over.
 import { BROKEN_OFF, describeFailure, isStopped, NO_ANSWER, STOPPED } from '../text/wording.ts'
 import { DraftNode } from './draft.ts'
-import type { ChatFile, MessageFiles } from './files.ts'
+import type { FileNodes, FrameFile } from './files.ts'
 import type { ChatFrame, DraftDelta, PostedChatMessage, RoundEnd } from './link.ts'
 import { messageNode } from './message.ts'
 import { type Child, element } from './nodes.ts'
@@ -13,7 +13,7 @@ interface LogEntry {
 
 interface UnsentEntry {
   readonly content: string
-  readonly files: readonly ChatFile[]
+  readonly files: readonly FrameFile[]
   readonly node: HTMLElement
   isReceived: boolean
 }
@@ -33,7 +33,7 @@ interface RoundState {
 }
 
 interface ConversationHandlers {
-  readonly files: MessageFiles
+  readonly files: FileNodes
   /** Called with each function that renders a draft. */
   aroundRender(render: () => void): void
   onStop(turn: string): void
@@ -140,7 +140,7 @@ export class ConversationView {
   }
 
   /** Shows a message of this page before the server has it. */
-  addUnsent(key: string, content: string, files: readonly ChatFile[] = []): void {
+  addUnsent(key: string, content: string, files: readonly FrameFile[] = []): void {
     const fileNodes = this.#handlers.files.nodes(files)
     const node = messageNode({ role: 'user', who: 'You', content, createdAt: '', files: fileNodes })
     node.classList.add('unsent')
@@ -289,6 +289,6 @@ export class ConversationView {
 }
 
 /** The server may change the names. */
-function hasSameSizes(some: readonly ChatFile[], others: readonly ChatFile[]): boolean {
+function hasSameSizes(some: readonly FrameFile[], others: readonly FrameFile[]): boolean {
   return some.length === others.length && some.every(({ size }, at) => size === others[at]?.size)
 }

@@ -8,9 +8,9 @@ import { element, iconButton, iconNode } from './nodes.ts'
 /** Parameters of the function around the script; see `wrapInFunction`. */
 declare const NAME: string
 declare const STYLE: string
-declare const ATTACHMENT_MAX: string
-declare const ATTACHMENTS_MAX: string
-declare const ATTACHMENTS_TOTAL: string
+declare const ATTACHMENT_MAX: string | number
+declare const ATTACHMENTS_MAX: string | number
+declare const ATTACHMENTS_TOTAL: string | number
 
 // `currentScript` is set only while the script is evaluated.
 const script = document.currentScript

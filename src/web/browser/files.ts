@@ -3,7 +3,7 @@
 import { describeFile, displayName, extensionLabel, fileKind, formatSize } from '../text/file-names.ts'
 import { element, iconNode } from './nodes.ts'
 
-export interface ChatFile {
+export interface FrameFile {
   readonly id: string
   readonly name: string
   readonly type: string
@@ -24,7 +24,7 @@ export interface FileSource {
 const NEW_TAB = { target: '_blank', rel: 'noreferrer noopener' }
 
 /** Shows files, and holds the object URLs of those that are in memory until it is closed. */
-export class MessageFiles {
+export class FileNodes {
   readonly #source: FileSource
   readonly #objectUrls: string[] = []
 
@@ -36,7 +36,7 @@ export class MessageFiles {
     for (const url of this.#objectUrls.splice(0)) URL.revokeObjectURL(url)
   }
 
-  nodes(files: readonly ChatFile[]): Node[] {
+  nodes(files: readonly FrameFile[]): Node[] {
     if (files.length === 0) return []
     const images = files.filter(({ type }) => fileKind(type) === 'image')
     const node = element('div', { class: 'files' })
@@ -53,7 +53,7 @@ export class MessageFiles {
   }
 
   /** Its height does not depend on the image, so that loading does not move the reader. */
-  #picture(file: ChatFile): Node {
+  #picture(file: FrameFile): Node {
     const name = displayName(file.name)
     const image = element('img', { alt: name, title: name, loading: 'lazy', decoding: 'async' })
     image.referrerPolicy = 'no-referrer'
@@ -66,7 +66,7 @@ export class MessageFiles {
     return link
   }
 
-  #sound(file: ChatFile): Node {
+  #sound(file: FrameFile): Node {
     const player = element('audio', { controls: '', preload: 'none', 'aria-label': displayName(file.name) })
     const caption = element('figcaption', { dir: 'auto' }, describeFile(file))
     const node = element('figure', { class: 'sound' }, player, caption)
@@ -81,7 +81,7 @@ export class MessageFiles {
     return node
   }
 
-  #card(file: ChatFile): Node {
+  #card(file: FrameFile): Node {
     const parts = fileParts(file)
     // The visitor has a file that is still being sent.
     if (file.blob) return element('div', { class: 'file' }, ...parts)
@@ -97,7 +97,7 @@ export class MessageFiles {
     return button
   }
 
-  async #download(file: ChatFile, button: HTMLButtonElement): Promise<void> {
+  async #download(file: FrameFile, button: HTMLButtonElement): Promise<void> {
     button.disabled = true
     try {
       const link = element('a', {
@@ -113,7 +113,7 @@ export class MessageFiles {
   }
 
   /** Calls `use` with the URL of a file, if it has to be loaded for that when the node comes near the visible part of the page. */
-  #whenNear(node: Element, file: ChatFile, use: (url: string) => void): void {
+  #whenNear(node: Element, file: FrameFile, use: (url: string) => void): void {
     const url = file.blob ? this.#objectUrl(file.blob, file) : this.#source.fileUrl(file.id)
     if (url !== undefined) {
       use(url)
@@ -135,7 +135,7 @@ export class MessageFiles {
   }
 
   /** Never with a type that a browser would open as a page: the page of an object URL has the origin of this one. */
-  #objectUrl(blob: Blob, { type }: ChatFile): string {
+  #objectUrl(blob: Blob, { type }: FrameFile): string {
     const isShown = fileKind(type) !== 'other'
     const url = URL.createObjectURL(new Blob([blob], { type: isShown ? type : 'application/octet-stream' }))
     this.#objectUrls.push(url)
@@ -144,7 +144,7 @@ export class MessageFiles {
 }
 
 /** The icon, the name and the size. */
-export function fileParts(file: Pick<ChatFile, 'name' | 'size'>): Node[] {
+export function fileParts(file: Pick<FrameFile, 'name' | 'size'>): Node[] {
   const label = extensionLabel(file.name)
   const tile = element('span', { class: 'tile', 'aria-hidden': 'true' }, label || iconNode('file'))
   const name = displayName(file.name)

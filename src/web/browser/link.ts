@@ -1,6 +1,6 @@
 // The HTTP client of a link: posts messages and streams events.
 import { SseDecoder } from '../../lib/http/sse-reader.ts'
-import type { ChatFile, FileSource } from './files.ts'
+import type { FileSource, FrameFile } from './files.ts'
 import { sendForm, type UploadProgress } from './upload.ts'
 
 /** A message or a status of the stream. */
@@ -11,7 +11,7 @@ export interface ChatFrame {
   readonly created_at: string
   readonly role: 'user' | 'assistant'
   readonly turn_id: string
-  readonly files: readonly ChatFile[]
+  readonly files: readonly FrameFile[]
   /** The start of an answer that was stopped. */
   readonly isPartial: boolean
   /** Its position on the link. */
@@ -29,7 +29,7 @@ export interface PostedChatMessage {
   readonly id: string
   readonly content: string
   readonly created_at: string
-  readonly files: readonly ChatFile[]
+  readonly files: readonly FrameFile[]
 }
 
 /** A message with files, for the upload. */
@@ -37,7 +37,7 @@ interface MessageUpload {
   readonly key: string
   readonly topic: string
   readonly content: string
-  readonly files: readonly ChatFile[]
+  readonly files: readonly FrameFile[]
 }
 
 /** A response with an error status. Other errors mean that the server was not reached. */
@@ -125,7 +125,7 @@ export class BrowserLinkClient implements FileSource {
     form.append('content', content)
     form.append('topic', topic)
     for (const { blob, name } of files) if (blob) form.append('file', blob, name)
-    const headers = { Accept: 'application/json', 'Idempotency-Key': key }
+    const headers = this.#headers({ Accept: 'application/json', 'Idempotency-Key': key })
     const url = new URL('./', this.#base)
     const response = await sendForm({ url, form, headers, credentials: this.#credentials }, progress)
     if (!response.ok) throw await readRefusal(response)
@@ -153,6 +153,11 @@ export class BrowserLinkClient implements FileSource {
     return new LinkStream((init) => this.#fetch(query, init), listener)
   }
 
+  /** The headers of each request. */
+  #headers(init: HeadersInit | undefined): Headers {
+    return new Headers(init)
+  }
+
   async #fetch(path: string, init: RequestInit): Promise<Response> {
     const response = await fetch(new URL(path, this.#base), {
       cache: 'no-store',
@@ -160,6 +165,7 @@ export class BrowserLinkClient implements FileSource {
       referrerPolicy: 'no-referrer',
       redirect: 'error',
       ...init,
+      headers: this.#headers(init.headers),
     })
     if (!response.ok) throw await readRefusal(response)
     return response
@@ -294,12 +300,12 @@ function readPosted(response: unknown, content: string): PostedChatMessage {
   }
 }
 
-function readFiles(value: unknown): ChatFile[] {
+function readFiles(value: unknown): FrameFile[] {
   const files = member(value, 'files')
   return Array.isArray(files) ? files.map(readFile) : []
 }
 
-function readFile(value: unknown): ChatFile {
+function readFile(value: unknown): FrameFile {
   const [size, transcript] = [member(value, 'size'), stringMember(value, 'transcript')]
   return {
     id: stringMember(value, 'id'),

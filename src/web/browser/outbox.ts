@@ -1,5 +1,5 @@
 // Messages of this tab that the server has not acknowledged, and drafts. Stored, so that a reload neither loses nor repeats them.
-import type { ChatFile } from './files.ts'
+import type { FrameFile } from './files.ts'
 import { hashLinkUrl, readStored, writeStored } from './stored.ts'
 
 export interface UnsentMessage {
@@ -8,13 +8,13 @@ export interface UnsentMessage {
   readonly topic: string
   readonly content: string
   /** Their contents are only in the memory of this page. */
-  readonly files?: readonly ChatFile[]
+  readonly files?: readonly FrameFile[]
 }
 
 export class BrowserOutbox {
   readonly #prefix: string
   /** Files of unsent messages, by key. */
-  readonly #files = new Map<string, readonly ChatFile[]>()
+  readonly #files = new Map<string, readonly FrameFile[]>()
 
   constructor(base: string) {
     this.#prefix = `svc-chat:${hashLinkUrl(base)}`

@@ -43,7 +43,7 @@ export class VoiceRecorder {
     this.#max = max
     this.#handlers = handlers
     const cancel = iconButton('Discard the recording', iconNode('close'))
-    const stop = iconButton('Finish the recording', iconNode('check'), 'send')
+    const stop = iconButton('Finish the recording', iconNode('check'), 'finish')
     const label = element('span', { role: 'status' }, 'Recording')
     this.#bar.append(cancel, element('span', { class: 'live', 'aria-hidden': 'true' }), label, this.#clock, stop)
     this.#button.addEventListener('click', () => void this.#start(stop))

@@ -4,7 +4,7 @@ import { element } from './nodes.ts'
 interface UploadRequest {
   readonly url: URL
   readonly form: FormData
-  readonly headers: Readonly<Record<string, string>>
+  readonly headers: Headers
   readonly credentials: RequestCredentials
 }
 
@@ -47,7 +47,7 @@ export function sendForm(request: UploadRequest, progress: UploadProgress): Prom
   return new Promise((resolve, reject) => {
     const xhr = new XMLHttpRequest()
     xhr.open('POST', url)
-    for (const [name, value] of Object.entries(request.headers)) xhr.setRequestHeader(name, value)
+    for (const [name, value] of request.headers) xhr.setRequestHeader(name, value)
     let stallTimer: ReturnType<typeof setTimeout> | undefined
     const startStallTimer = (): void => {
       clearTimeout(stallTimer)

@@ -171,7 +171,7 @@ li:hover .topic { padding-inline-end: 38px }
 }
 .box textarea::placeholder { color: var(--muted); opacity: 1 }
 .box textarea:is(:disabled, :read-only) { color: var(--muted); cursor: not-allowed }
-.send {
+.send, .finish {
   display: grid; place-items: center; flex: none; width: 38px; height: 38px; padding: 0; border: 0; border-radius: 50%;
   background: var(--accent); color: var(--on-accent);
 }
@@ -182,7 +182,7 @@ li:hover .topic { padding-inline-end: 38px }
 @container chat (max-width: 560px) { .has-text > :is(.camera, .mic) { display: none } }
 .recording > :not(.recorder, .chips, .hidden) { display: none }
 .recorder { flex: 1; display: flex; align-items: center; gap: 8px; font-size: 15px; font-variant-numeric: tabular-nums }
-.recorder .send { margin-inline-start: auto }
+.finish { margin-inline-start: auto }
 .live { width: 10px; height: 10px; border-radius: 50%; background: var(--fault); animation: dot 1.6s infinite ease-in-out }
 .dropping::after {
   content: 'Drop files to add them to your message'; position: absolute; inset: 10px; z-index: 4; display: grid; place-items: center;

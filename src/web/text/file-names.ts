@@ -16,8 +16,9 @@ export interface AttachmentLimits {
 export const DEFAULT_LIMITS: AttachmentLimits = { each: 25 * 1024 ** 2, count: 10, total: 100 * 1024 ** 2 }
 
 /** What the server wrote into the page or the script. */
-export function readAttachmentLimits(written: Readonly<Record<string, string | undefined>>): AttachmentLimits {
-  const read = (text: string | undefined, otherwise: number): number => (Number(text) > 0 ? Number(text) : otherwise)
+export function readAttachmentLimits(written: Readonly<Record<string, string | number | undefined>>): AttachmentLimits {
+  const read = (value: string | number | undefined, otherwise: number): number =>
+    Number(value) > 0 ? Number(value) : otherwise
   return {
     each: read(written.attachmentMax, DEFAULT_LIMITS.each),
     count: read(written.attachmentsMax, DEFAULT_LIMITS.count),
@@ -36,7 +37,7 @@ export function admitFiles<F extends NamedFile>(
   let [count, total] = [present.length, present.reduce((sum, { size }) => sum + size, 0)]
   for (const file of incoming) {
     if (file.size > limits.each)
-      problems.add(`${describeFile(file)}: a file may have at most ${formatSize(limits.each)}.`)
+      problems.add(`${displayName(file.name)} has more than ${formatSize(limits.each)}, the most for one file.`)
     else if (count >= limits.count) problems.add(`A message may have at most ${limits.count} files.`)
     else if (total + file.size > limits.total)
       problems.add(`The files of a message may have at most ${formatSize(limits.total)} together.`)
