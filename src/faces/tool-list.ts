@@ -96,6 +96,7 @@ function createTool(verb: NamedVerb, when: string): Tool {
   return {
     name: verb.toolName,
     when,
+    ...(verb.activity ? { activity: verb.activity } : {}),
     ...(verb.reach ? { reach: verb.reach } : {}),
     ...(verb.tiers ? { tiers: verb.tiers } : {}),
     input: fields,

@@ -87,6 +87,7 @@ export const inspectTools: readonly NamedVerb[] = [
     name: 'inspect_tasks',
     reach: 'chat',
     when: 'List the scheduled tasks of your folder and those below it, or the latest runs of one task.',
+    activity: 'Looking at scheduled tasks',
     input: z.object({
       task_id: line(320).optional().describe('One task, with its latest runs'),
       limit: pageLimit(50, 200),

@@ -54,6 +54,7 @@ export const searchTools: readonly NamedVerb[] = [
     reach: 'chat',
     tiers: { granted: 2 },
     when: 'Search messages by text: best match first, then newest, with « and » around each hit.',
+    activity: 'Searching messages',
     input: SearchInput,
     isAvailable: ({ search }) => search !== undefined,
     authorize: async (ctx, given) => {

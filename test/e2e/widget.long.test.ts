@@ -447,7 +447,11 @@ suite('what the chat shows', needs('browser'), () => {
       '!',
       '|',
       '|-|-|\n',
+      '|:-|-:|\n',
       '- ',
+      '- [x] ',
+      '[^1]',
+      '[^1]: ',
       '> ',
       '\n',
       '# ',
@@ -464,11 +468,11 @@ suite('what the chat shows', needs('browser'), () => {
       fc.array(fc.constantFrom(...pieces), { maxLength: 40 }).map((all) => all.join('')),
       500,
     )
-    const code = joinModules(['text/markdown', 'browser/nodes', 'browser/prose'])
+    const code = joinModules(['text/markdown', 'text/wording', 'browser/nodes', 'browser/prose'])
     // Evaluated through the debugger, because the content security policy of the page forbids it.
     const faults = await page.evaluate(
       `(() => { ${code}
-        const known = /^(P|H[3-6]|DIV|SPAN|BUTTON|PRE|CODE|BLOCKQUOTE|UL|OL|LI|TABLE|THEAD|TBODY|TR|TH|TD|HR|BR|STRONG|EM|S|A|svg|path)$/
+        const known = /^(P|H[3-6]|DIV|SPAN|BUTTON|PRE|CODE|BLOCKQUOTE|UL|OL|LI|TABLE|THEAD|TBODY|TR|TH|TD|HR|BR|STRONG|EM|S|SUP|INPUT|A|svg|path)$/
         return ${JSON.stringify(texts)}.filter((text) => {
           const root = document.createElement('div')
           document.body.append(root)

@@ -1,4 +1,4 @@
-// Stored bytes of received messages per chat and folder, for quotas. `addMessagesToChats` updates the
+// Stored bytes of received messages and of files per chat and folder, for quotas. `addMessagesToChats` updates the
 // counters in its transaction, so every message counts exactly once, also after a crash.
 import { z } from 'zod'
 import { Refusal, refuse } from '../../lib/refusal.ts'
@@ -44,8 +44,8 @@ export const storageUse = new Table({
   ],
 })
 
-const COUNT = `${addSql('m.seq > $1 and m.seq <= $2')}
-  on conflict (scope, name) do update set bytes = storage_use.bytes + excluded.bytes returning scope, name`
+const ON_CONFLICT_ADD = 'on conflict (scope, name) do update set bytes = storage_use.bytes + excluded.bytes'
+const COUNT = `${addSql('m.seq > $1 and m.seq <= $2')} ${ON_CONFLICT_ADD} returning scope, name`
 
 /** Call in the transaction that adds the range to its chats. Returns the chats of its messages. */
 export async function addReceivedBytes(tx: Tx, since: number, until: number): Promise<string[]> {
@@ -64,6 +64,25 @@ export async function subtractReceivedBytes(tx: Tx, seqs: readonly number[]): Pr
   const emptyChats = `delete from storage_use where scope = 'chat' and bytes = 0 and ${VISITOR_CHAT_SQL('name')}
     and name in (select jid from messages where seq in (${marks}))`
   await execute(tx, emptyChats, seqs)
+}
+
+/** Bytes of the files of these messages, which also the agent may have sent. */
+const filesSql = (count: number): string => `
+  with stored as materialized (
+    select jid, folder, sum(size) as bytes from chat_files where message_seq in (${placeholders(count)}) group by jid, folder)
+  insert into storage_use (scope, name, bytes)
+  select 'chat', jid, cast(sum(bytes) as bigint) from stored group by jid
+  union all
+  select 'folder', folder, cast(sum(bytes) as bigint) from stored where true group by folder`
+
+/** Call after adding the files. */
+export async function addFileBytes(tx: Tx, seqs: readonly number[]): Promise<void> {
+  await execute(tx, `${filesSql(seqs.length)} ${ON_CONFLICT_ADD}`, seqs)
+}
+
+/** Call before deleting the files. */
+export async function subtractFileBytes(tx: Tx, seqs: readonly number[]): Promise<void> {
+  await execute(tx, `${filesSql(seqs.length)} ${ON_CONFLICT_SUBTRACT}`, seqs)
 }
 
 /** For bytes that were moved out of a message into a file. */

@@ -6,6 +6,7 @@ import { MultiRowStatement } from '../../store/multi-row-statement.ts'
 import { execute, query, text } from '../../store/statement.ts'
 import type { Reach } from '../access/reach.ts'
 import { addMessagesToChats } from '../chats/chat-events.ts'
+import { addChatFiles, type MessageFiles } from '../files/chat-files.ts'
 import {
   deleteIdempotencyKeys,
   IDEMPOTENCY_TTL_MS,
@@ -34,6 +35,7 @@ export interface LinkPost {
   /** Event name that a verified sender gave in a header. */
   readonly event: string | null
   readonly key?: LinkPostKey | undefined
+  readonly files?: MessageFiles | undefined
 }
 
 export interface LinkPostKey {
@@ -124,6 +126,10 @@ async function append(
   const rounds: number[][] = []
   for (const [at, seq] of seqs.entries()) if (seq !== undefined && posts[at]?.hasRound) rounds.push([seq])
   await OPEN_ROUND.run(tx, dialect, rounds)
+  for (const [at, { files, created_at }] of posts.entries()) {
+    const message_seq = seqs[at]
+    if (files && message_seq !== undefined) await addChatFiles(tx, files, { message_seq, created_at })
+  }
   return seqs.map((seq) => seq !== undefined)
 }
 

@@ -24,6 +24,8 @@ export interface CachedLink {
   readonly hash: Uint8Array
   readonly key: string
   readonly jid: string
+  /** The folder whose agent answers; undefined for an old link to none. */
+  readonly folder: string | undefined
   /** Its hook path for the log, with a short hash instead of the token. */
   readonly hookPath: string
   readonly isHook: boolean
@@ -158,6 +160,7 @@ export class LinkCache {
       hash: token_hash,
       key,
       jid,
+      folder: linkFolder(row),
       hookPath: `/hook/${shortHash(token_hash)}`,
       isHook,
       isApart: row.visitors === 'apart',

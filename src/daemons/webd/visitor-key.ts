@@ -30,7 +30,7 @@ export function ofVisitor(host: InstanceHost, request: LinkRequest, row: TokenRo
   return { ...row, jid: row.jid + visitorPart(readVisitorKey(host, request)) }
 }
 
-interface PostingVisitor {
+export interface PostingVisitor {
   /** End of the JID of the visitor's chat. */
   readonly part: string | null
   /** Tell the visitor a new key. */
