@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { timestamp, uuidv7 } from '../../lib/clock.ts'
 import type { Tx } from '../../store/engine.ts'
-import { execute, flag, integer, query, queryOne, text } from '../../store/statement.ts'
+import { execute, flag, integer, optional, query, queryOne, text } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
 import { appendChatEvent } from '../chats/chat-events.ts'
 import { chats } from '../chats/chats.ts'
@@ -101,14 +101,26 @@ export interface RecordedOutbound {
 /** Sender of messages of the instance itself. */
 export const INSTANCE_SENDER = 'svc'
 
+/** The folder of the agent's message in a chat, by the JID, the turn and the sender in these parameters. */
+const targetFolder = (jid: string, turn: string, sender: string): string => `coalesce(
+    (select m.target_folder from turns t join messages m on m.seq = t.last_seq and m.jid = ${jid} where t.id = ${turn}),
+    (select target_folder from route_tokens where jid = ${jid} limit 1), ${sender})`
+
+/** The folder that a message will have which `recordOutbound` adds. */
+export async function findTargetFolder(
+  tx: Tx,
+  { jid, turn_id, folder }: Pick<OutboundMessage, 'jid' | 'turn_id' | 'folder'>,
+): Promise<string | undefined> {
+  const sql = `select ${targetFolder('$1', '$2', 'cast($3 as text)')} as folder`
+  return (await queryOne(tx, { folder: optional(text) }, sql, [jid, turn_id ?? null, folder ?? null])).folder
+}
+
 /**
  * `target_folder` is the folder of the question that the turn answers, as the chat may have moved to another folder since;
  * else the folder of the link; else the sender.
  */
 const INSERT_MESSAGE = `insert into messages (id, jid, target_folder, direction, kind, sender, topic, turn_id, content, created_at, is_partial)
-  values ($1, $2, coalesce(
-    (select m.target_folder from turns t join messages m on m.seq = t.last_seq and m.jid = $2 where t.id = $7),
-    (select target_folder from route_tokens where jid = $2 limit 1), $3), 'out', $4, $5, $6, $7, $8, $9, $10)
+  values ($1, $2, ${targetFolder('$2', '$7', '$3')}, 'out', $4, $5, $6, $7, $8, $9, $10)
   returning seq`
 
 /** Records a message, which in a link's chat also delivers it. */

@@ -3,7 +3,8 @@
 import { timestamp } from '../../lib/clock.ts'
 import type { Dialect, Tx } from '../../store/engine.ts'
 import { execute, flag, integer, optional, placeholders, query, text } from '../../store/statement.ts'
-import { subtractReceivedBytes } from '../links/storage-use.ts'
+import { type ChatFile, readFilesOfMessages } from '../files/chat-files.ts'
+import { subtractFileBytes, subtractReceivedBytes } from '../links/storage-use.ts'
 import { IS_OPEN } from '../turns/turn-rules.ts'
 import { firstIdAt } from './id-times.ts'
 import { messageChanges } from './message-changes.ts'
@@ -43,22 +44,24 @@ export async function removeMessages(
   tx: Tx,
   dialect: Dialect,
   { before, now, after, limit }: RetentionStep<number>,
-): Promise<RetentionProgress<number>> {
+): Promise<RetentionProgress<number> & { readonly files?: readonly ChatFile[] }> {
   await lockMessageOrder(tx, dialect)
   const schema = { seq: integer, jid: text, created_at: text, is_over: flag }
   const rows = await query(tx, schema, OLDEST, [after, limit])
   const { old, next } = takeOld(rows, ({ created_at }) => created_at < timestamp(before), limit)
   const over = old.filter(({ is_over }) => is_over)
   const seqs = over.map(({ seq }) => seq)
+  const files = [...(await readFilesOfMessages(tx, seqs)).values()].flat()
   if (seqs.length > 0) {
     await subtractReceivedBytes(tx, seqs)
+    if (files.length > 0) await subtractFileBytes(tx, seqs)
     await removeMessageRows(tx, seqs)
     for (const jid of new Set(over.map(({ jid }) => jid))) await removeEvents(tx, jid, Math.max(...seqs))
     for (const message_seq of seqs)
       await messageChanges.append(tx, { message_seq, kind: 'removed', created_at: timestamp(now) })
   }
   await removeChanges(tx, before, limit)
-  return { removed: seqs.length, ...(next ? { next: next.seq } : {}) }
+  return { removed: seqs.length, ...(files.length > 0 ? { files } : {}), ...(next ? { next: next.seq } : {}) }
 }
 
 /** Frames that belong to another turn as well are removed with that turn. */
@@ -70,7 +73,7 @@ async function removeMessageRows(tx: Tx, seqs: readonly number[]): Promise<void>
     `delete from frames where turn_id in (select r.turn_id from rounds r join messages m on m.id = r.id and m.direction = 'in'
        where m.seq in (${marks}) and substr(r.turn_id, 1, length(r.id) + 1) = r.id || '.')`,
     `delete from rounds where id in (select m.id from messages m where m.seq in (${marks}) and m.direction = 'in')`,
-    ...['inbox', 'outbox', 'envelopes', 'fetched', 'message_retries'].map(
+    ...['inbox', 'outbox', 'envelopes', 'fetched', 'message_retries', 'chat_files'].map(
       (table) => `delete from ${table} where message_seq in (${marks})`,
     ),
     `delete from messages where seq in (${marks})`,
