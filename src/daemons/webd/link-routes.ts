@@ -13,6 +13,7 @@ import { prefersHtml } from '../../lib/http/http.ts'
 import { SSE_CONTENT_TYPE } from '../../lib/http/sse-writer.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
+import { OFFLINE_SCRIPT } from '../../web/chat/files.ts'
 import { chatPage } from '../../web/chat/page.ts'
 import type { ScriptHandler } from '../../web/chat/script-response.ts'
 import type { ConnectionOrigin, RawHandler } from '../http/raw-request.ts'
@@ -23,7 +24,15 @@ import { latin1, linkFolder, type TokenRow } from './link-cache.ts'
 import { parseLinkPath } from './link-path.ts'
 import { type LinkPostContext, mustBeLink, postToLink, RateLimitRefusal } from './link-post.ts'
 import { LinkRequest, type LogResponse } from './link-request.ts'
-import { chatOwnerOf, findChatVisitor, mustBeOwner, NO_LINK, SIGN_IN_NEEDED } from './link-visitor.ts'
+import {
+  chatOwnerOf,
+  findChatVisitor,
+  findVisitor,
+  mayOpenDashboard,
+  mustBeOwner,
+  NO_LINK,
+  SIGN_IN_NEEDED,
+} from './link-visitor.ts'
 import type { LinkMcp } from './mcp/link-endpoint.ts'
 import { mustBeOwnPage } from './mcp/origin-check.ts'
 import { pollRound, readFlag, readSequence, readUniqueQuery, renderRoundPage } from './round-view.ts'
@@ -37,7 +46,8 @@ export interface LinkRoutesOptions extends LinkPostContext {
   readonly isTrustedProxy: TrustedProxyCheck
   /** Display name of the agents. */
   readonly name: string
-  readonly widgetScript: ScriptHandler
+  /** Files that are the same at every chat link, by their path below it. */
+  readonly files: ReadonlyMap<string, ScriptHandler>
   /** Called for unexpected errors; the response contains the request id. */
   readonly onIncident: (error: unknown, request: LinkRequest) => void
   /** Called for errors after which the connection is closed. */
@@ -155,7 +165,7 @@ async function useLink<T>(
 
 async function dispatchChat(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
   const { rest, token, query } = request.path
-  const { allow, handle, isForOwnPages = false } = viewOf(rest ?? '')
+  const { allow, handle, isForOwnPages = false } = viewOf(context, rest ?? '')
   const { method = '' } = request.incoming
   if (isForOwnPages) request.allowOrigin(undefined)
   if (method === 'OPTIONS') {
@@ -181,17 +191,17 @@ interface LinkView {
 
 const READ = 'GET, HEAD, OPTIONS'
 
-function viewOf(rest: string): LinkView {
+function viewOf({ files }: LinkRoutesOptions, rest: string): LinkView {
   switch (rest) {
     case '':
       return { allow: 'GET, HEAD, POST, OPTIONS', handle: sendWidgetPage }
-    case 'widget.js':
-      return { allow: READ, handle: sendScript }
     case 'events':
       return { allow: READ, handle: streamChat }
     case 'mcp':
       return { allow: 'GET, POST, OPTIONS', isForOwnPages: true, handle: (context, request) => context.mcp(request) }
   }
+  const file = files.get(rest)
+  if (file) return { allow: READ, handle: (context, request) => sendFile(context, request, file) }
   const [id = '', view, more] = rest.split('/')
   if (!/^[0-9a-f-]{36}$/.test(id) || more !== undefined || (view !== undefined && !['sse', 'stop'].includes(view)))
     return {
@@ -210,14 +220,21 @@ function viewOf(rest: string): LinkView {
 }
 
 async function sendWidgetPage(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
-  const folder = await withLink(context, request, async (_, row) => linkFolder(row) ?? '')
-  request.sendPage(chatPage({ name: context.name, folder }))
+  const visitor = await findVisitor(context.host, request)
+  const shown = await withLink(context, request, async (tx, row) => {
+    const folder = linkFolder(row) ?? ''
+    const mayOpen = visitor && (await mayOpenDashboard(context.host, tx, visitor, folder))
+    return { folder, dashboard: mayOpen ? `/dash/folders/${folder}` : undefined }
+  })
+  request.sendPage(chatPage({ name: context.name, ...shown }))
 }
 
-async function sendScript(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
-  await withLink(context, request, async () => {})
+async function sendFile(context: LinkRoutesOptions, request: LinkRequest, file: ScriptHandler): Promise<void> {
+  await withLink(context, request, async (_, row) => {
+    if (request.path.rest === OFFLINE_SCRIPT && chatOwnerOf(row)) throw nothingHere()
+  })
   const [acceptEncoding, ifNoneMatch] = [request.header('accept-encoding'), request.header('if-none-match')]
-  const { status, headers, body } = await context.widgetScript({ acceptEncoding, ifNoneMatch })
+  const { status, headers, body } = await file({ acceptEncoding, ifNoneMatch })
   request.sendBytes(status, headers, body)
 }
 

@@ -1,6 +1,7 @@
 // The chat of one link: connects the topics of the visitor, the stream of the current topic, and the view.
 import { toSentence } from '../text/wording.ts'
 import { ConversationView } from './conversation.ts'
+import { CodeHighlighter } from './highlight.ts'
 import { BrowserLinkClient, backoffMs, type LinkStream, ServerRefusal, type StreamConnectionState } from './link.ts'
 import { element, iconButton, iconNode } from './nodes.ts'
 import { Notice } from './notice.ts'
@@ -17,6 +18,8 @@ interface ChatOptions {
   readonly credentials: RequestCredentials
   /** Called for a message that arrives while the chat is not visible. */
   readonly onUnread: () => void
+  /** The URL of a script of the link, as the policy of the page for scripts demands it. */
+  readonly scriptUrl: (name: string) => unknown
 }
 
 /** A hidden page closes its stream after this, because a browser opens only six connections to a host. */
@@ -58,6 +61,7 @@ export class ChatApp {
     this.#notice = new Notice(this.view.notice)
     this.#conversation = this.#createConversation()
     this.#topics = new TopicList(base, () => this.#showTopics())
+    new CodeHighlighter({ root: this.view.log, scriptUrl: options.scriptUrl })
     this.#addListeners()
   }
 

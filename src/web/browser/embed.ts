@@ -79,6 +79,7 @@ function startEmbed({ src, dataset }: HTMLScriptElement): void {
       folder: '',
       credentials: 'omit',
       onUnread: () => setUnread(true),
+      scriptUrl: (name) => base + name,
     })
     created.view.head.append(close)
     panel.append(created.view.app)

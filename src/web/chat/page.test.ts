@@ -2,7 +2,9 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { suite, test } from 'node:test'
 import { Script } from 'node:vm'
+import { brotliCompressSync } from 'node:zlib'
 import fc from 'fast-check'
+import { highlighterScript } from './highlighter.ts'
 import { buildWidgetScript, chatPage, type HtmlPage, linkProblemPage, roundPage } from './page.ts'
 import { proseHtml } from './prose.ts'
 
@@ -44,8 +46,10 @@ for (const [name, page] of Object.entries(pages)) {
       assert.deepEqual(policy.get('frame-ancestors'), ["'none'"])
       assert.deepEqual(policy.get('style-src'), inside('style', page.body).map(sourceOf))
       const scripts = inside('script', page.body)
-      assert.equal(scripts.length, name === 'the chat' ? 1 : 0)
-      assert.deepEqual(policy.get('script-src') ?? [], scripts.map(sourceOf))
+      const isChat = name === 'the chat'
+      assert.equal(scripts.length, isChat ? 2 : 0)
+      const loaded = isChat ? [`'${highlighterScript().integrity}'`] : []
+      assert.deepEqual(policy.get('script-src') ?? [], [...scripts.map(sourceOf), ...loaded])
     })
 
     test('escapes all values', () => {
@@ -58,7 +62,7 @@ for (const [name, page] of Object.entries(pages)) {
     test('contains only relative URLs', () => {
       const addresses = [...page.body.matchAll(/\b(?:href|src|action)="([^"]*)"/g)].map(([, address = '']) => address)
       assert.deepEqual(
-        addresses.filter((address) => address !== './' && !address.startsWith('data:')),
+        addresses.filter((address) => !/^(\.\/[\w.-]*$|data:)/.test(address)),
         [],
       )
     })
@@ -69,15 +73,26 @@ test('lets the chat reach only its own server, and forbids turning text into mar
   const policy = policyOf(chatPage({ name: 'a', folder: 'b' }))
   assert.deepEqual(policy.get('connect-src'), ["'self'"])
   assert.deepEqual(policy.get('require-trusted-types-for'), ["'script'"])
+  assert.deepEqual(policy.get('trusted-types'), ['svc-chat'])
 })
 
-test('builds scripts of valid JavaScript below 80 kB', () => {
+test('links to the dashboard only if there is a path to it, and only on this server', () => {
+  const bodyOf = (dashboard?: string): string =>
+    chatPage({ name: 'a', folder: 'b', dashboard }).body.replace(/<script>[\s\S]*?<\/script>/g, '')
+  assert.ok(!bodyOf().includes('ashboard'))
+  assert.ok(bodyOf('/dash/folders/b').includes('data-dashboard="/dash/folders/b"'))
+  assert.ok(bodyOf('/dash/folders/b').includes('<a href="/dash/folders/b">Dashboard</a>'))
+  assert.ok(!bodyOf('//evil.example').includes('evil'))
+})
+
+test('builds scripts of valid JavaScript below 75 kB compressed', () => {
   const [script = ''] = inside('script', chatPage({ name: 'a', folder: 'b' }).body)
   const { body, headers } = buildWidgetScript(HOSTILE)
   for (const code of [script, body]) {
     assert.doesNotThrow(() => new Script(code))
     assert.ok(!/^\s*(import|export)\b/m.test(code))
-    assert.ok(code.length < 80_000, String(code.length))
+    const { length } = brotliCompressSync(code)
+    assert.ok(length < 75_000, String(length))
   }
   assert.equal(headers['Content-Type'], 'text/javascript; charset=utf-8')
   assert.equal(headers['Cross-Origin-Resource-Policy'], 'cross-origin')

@@ -10,6 +10,7 @@ const CHAT = [
   'text/wording',
   '../lib/http/sse-reader',
   'browser/nodes',
+  'browser/highlight',
   'browser/prose',
   'browser/stored',
   'browser/topics',
@@ -23,8 +24,10 @@ const CHAT = [
   'browser/chat',
 ]
 const ENTRIES = {
-  page: [...CHAT, 'browser/page'],
+  page: [...CHAT, 'browser/theme', 'browser/page'],
   embed: [...CHAT, 'browser/embed'],
+  highlighter: ['browser/highlighter'],
+  offline: ['browser/stored', 'browser/offline'],
   passkey: ['browser/passkey'],
   dash: ['text/ages', 'browser/dash-times', 'browser/dash-live', 'browser/dash'],
 } as const
@@ -59,7 +62,7 @@ function stripModuleSyntax(module: string): string {
 }
 
 /** Removes comments and indentation line by line: no string of these modules spans lines. */
-function minify(code: string): string {
+export function minify(code: string): string {
   return code
     .replace(/^[ \t]*\/\*[\s\S]*?\*\/[ \t]*$/gm, '')
     .split('\n')
