@@ -471,7 +471,7 @@ suite('what the chat shows', needs('browser'), () => {
       fc.array(fc.constantFrom(...pieces), { maxLength: 40 }).map((all) => all.join('')),
       500,
     )
-    const code = joinModules(['text/markdown', 'text/wording', 'browser/nodes', 'browser/prose'])
+    const code = joinModules(['text/markdown', 'text/wording', 'browser/nodes', 'browser/highlight', 'browser/prose'])
     // Evaluated through the debugger, because the content security policy of the page forbids it.
     const faults = await page.evaluate(
       `(() => { ${code}

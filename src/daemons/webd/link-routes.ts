@@ -14,6 +14,7 @@ import { prefersHtml } from '../../lib/http/http.ts'
 import { SSE_CONTENT_TYPE } from '../../lib/http/sse-writer.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
+import { OFFLINE_SCRIPT } from '../../web/chat/files.ts'
 import { chatPage } from '../../web/chat/page.ts'
 import type { ScriptHandler } from '../../web/chat/script-response.ts'
 import type { ConnectionOrigin, RawHandler } from '../http/raw-request.ts'
@@ -29,7 +30,9 @@ import {
   chatOwnerOf,
   findCallReader,
   findChatVisitor,
+  findVisitor,
   type LinkOwnership,
+  mayOpenDashboard,
   mustBeOwner,
   NO_LINK,
   SIGN_IN_NEEDED,
@@ -49,7 +52,8 @@ export interface LinkRoutesOptions extends LinkPostContext {
   readonly isTrustedProxy: TrustedProxyCheck
   /** Display name of the agents. */
   readonly name: string
-  readonly widgetScript: ScriptHandler
+  /** Files that are the same at every chat link, by their path below it. */
+  readonly staticFiles: ReadonlyMap<string, ScriptHandler>
   /** Called for unexpected errors; the response contains the request id. */
   readonly onIncident: (error: unknown, request: LinkRequest) => void
   /** Called for errors after which the connection is closed. */
@@ -167,7 +171,7 @@ async function useLink<T>(
 
 async function dispatchChat(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
   const { rest, token, query } = request.path
-  const { allow, handle, isForOwnPages = false } = viewOf(rest ?? '')
+  const { allow, handle, isForOwnPages = false } = viewOf(context, rest ?? '')
   const { method = '' } = request.incoming
   if (isForOwnPages) request.allowOrigin(undefined)
   if (method === 'OPTIONS') {
@@ -193,18 +197,18 @@ interface LinkView {
 
 const READ = 'GET, HEAD, OPTIONS'
 
-function viewOf(rest: string): LinkView {
+function viewOf({ staticFiles }: LinkRoutesOptions, rest: string): LinkView {
   switch (rest) {
     case '':
       return { allow: 'GET, HEAD, POST, OPTIONS', handle: sendWidgetPage }
-    case 'widget.js':
-      return { allow: READ, handle: sendScript }
     case 'events':
       return { allow: READ, handle: streamChat }
     case 'mcp':
       return { allow: 'GET, POST, OPTIONS', isForOwnPages: true, handle: (context, request) => context.mcp(request) }
   }
   if (rest.startsWith('files/')) return { allow: READ, handle: sendFile }
+  const file = staticFiles.get(rest)
+  if (file) return { allow: READ, handle: (context, request) => sendStatic(context, request, file) }
   const [id = '', view, more] = rest.split('/')
   if (!/^[0-9a-f-]{36}$/.test(id) || more !== undefined || (view !== undefined && !['sse', 'stop'].includes(view)))
     return {
@@ -223,14 +227,21 @@ function viewOf(rest: string): LinkView {
 }
 
 async function sendWidgetPage(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
-  const folder = await withLink(context, request, async (_, row) => linkFolder(row) ?? '')
-  request.sendPage(chatPage({ name: context.name, folder, limits: fileLimits(context.attachmentMax()) }))
+  const visitor = await findVisitor(context.host, request)
+  const shown = await withLink(context, request, async (tx, row) => {
+    const folder = linkFolder(row) ?? ''
+    const mayOpen = visitor && (await mayOpenDashboard(context.host, tx, visitor, folder))
+    return { folder, dashboard: mayOpen ? `/dash/folders/${folder}` : undefined }
+  })
+  request.sendPage(chatPage({ name: context.name, ...shown, limits: fileLimits(context.attachmentMax()) }))
 }
 
-async function sendScript(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
-  await withLink(context, request, async () => {})
+async function sendStatic(context: LinkRoutesOptions, request: LinkRequest, file: ScriptHandler): Promise<void> {
+  await withLink(context, request, async (_, row) => {
+    if (request.path.rest === OFFLINE_SCRIPT && chatOwnerOf(row)) throw nothingHere()
+  })
   const [acceptEncoding, ifNoneMatch] = [request.header('accept-encoding'), request.header('if-none-match')]
-  const { status, headers, body } = await context.widgetScript({ acceptEncoding, ifNoneMatch })
+  const { status, headers, body } = await file({ acceptEncoding, ifNoneMatch })
   request.sendBytes(status, headers, body)
 }
 

@@ -5,6 +5,7 @@ import { toSentence } from '../text/wording.ts'
 import { Attachments } from './attachments.ts'
 import { ConversationView } from './conversation.ts'
 import { FileNodes, type FrameFile } from './files.ts'
+import { CodeHighlighter } from './highlight.ts'
 import {
   BrowserLinkClient,
   backoffMs,
@@ -31,6 +32,8 @@ interface ChatOptions {
   readonly limits: AttachmentLimits
   /** Called for a message that arrives while the chat is not visible. */
   readonly onUnread: () => void
+  /** The URL of a script of the link, as the policy of the page for scripts demands it. */
+  readonly scriptUrl: (name: string) => unknown
 }
 
 /** A hidden page closes its stream after this, because a browser opens only six connections to a host. */
@@ -81,6 +84,7 @@ export class ChatApp {
     this.#files = new FileNodes(this.#link)
     this.#conversation = this.#createConversation()
     this.#topics = new TopicList(base, () => this.#showTopics())
+    new CodeHighlighter({ root: this.view.log, scriptUrl: options.scriptUrl })
     this.#addListeners()
   }
 

@@ -89,6 +89,7 @@ function startEmbed({ src, dataset }: HTMLScriptElement): void {
         attachmentsTotal: ATTACHMENTS_TOTAL,
       }),
       onUnread: () => setUnread(true),
+      scriptUrl: (name) => base + name,
     })
     created.view.head.append(close)
     panel.append(created.view.app)

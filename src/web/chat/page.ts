@@ -1,9 +1,12 @@
 // The HTML pages of a link: the chat, a round for browsers without script, an error, and the script of the widget. No page
 // contains the token: all URLs in them are relative.
 import { createHash } from 'node:crypto'
-import { EMPTY_HTML, type Html, html, trustedHtml } from '../html.ts'
+import { EMPTY_HTML, type Html, html, linkTarget, trustedHtml } from '../html.ts'
 import { MARKDOWN_MAX } from '../text/markdown.ts'
 import { describeFailure, initialLetter, isStopped, NO_ANSWER, STOPPED, toSentence } from '../text/wording.ts'
+import { DARK_BACK, LIGHT_BACK } from '../tokens.ts'
+import { highlighterScript } from './highlighter.ts'
+import { BUBBLE_COLOR, BUBBLE_PATH } from './icon.ts'
 import { proseHtml } from './prose.ts'
 import { buildScript, wrapInFunction } from './script.ts'
 import { CHAT_STYLE, PAGE_STYLE } from './style.ts'
@@ -18,6 +21,8 @@ interface ChatPageOptions {
   /** The name of the agent. */
   readonly name: string
   readonly folder: string
+  /** The path of the folder in the dashboard, for people who may open it. */
+  readonly dashboard?: string | undefined
   readonly limits: FileLimits
 }
 
@@ -50,18 +55,20 @@ interface ProblemPageOptions {
   readonly retryAfter?: number | undefined
 }
 
-export function chatPage({ name, folder, limits }: ChatPageOptions): HtmlPage {
+export function chatPage({ name, folder, limits, dashboard }: ChatPageOptions): HtmlPage {
   const { code, policy } = chatScript()
+  const link = dashboard === undefined ? EMPTY_HTML : html` data-dashboard="${linkTarget(dashboard)}"`
   const body = html`
-<div id="chat" class="app" data-name="${name}" data-folder="${folder}" data-attachment-max="${limits.bytes}" data-attachments-max="${limits.count}" data-attachments-total="${limits.totalBytes}">
+<div id="chat" class="app" data-name="${name}" data-folder="${folder}"${link} data-attachment-max="${limits.bytes}" data-attachments-max="${limits.count}" data-attachments-total="${limits.totalBytes}">
 <div class="plain">
 ${plainHead(name)}
+${dashboard === undefined ? EMPTY_HTML : html`<nav><a href="${linkTarget(dashboard)}">Dashboard</a></nav>`}
 <main><p class="lead">Ask a question. The answer appears on the next page.</p></main>
 ${questionForm('Your message')}
 </div>
 </div>
 <script>${code}</script>`
-  return renderDocument(200, name, { body, policy })
+  return renderDocument(200, name, { body, policy, head: APP_HEAD })
 }
 
 export function roundPage({ name, question, turn }: RoundPageOptions): HtmlPage {
@@ -126,6 +133,7 @@ export function buildWidgetScript(name: string, limits: FileLimits): Pick<HtmlPa
   const constants = {
     NAME: name,
     STYLE: CHAT_STYLE,
+    HIGHLIGHTER: highlighterScript().integrity,
     ATTACHMENT_MAX: limits.bytes,
     ATTACHMENTS_MAX: limits.count,
     ATTACHMENTS_TOTAL: limits.totalBytes,
@@ -134,15 +142,18 @@ export function buildWidgetScript(name: string, limits: FileLimits): Pick<HtmlPa
 }
 
 const chatScript = lazy(() => {
-  const code = wrapInFunction(buildScript('page'), {})
+  const { integrity } = highlighterScript()
+  const code = wrapInFunction(buildScript('page'), { HIGHLIGHTER: integrity })
   const policy = [
-    `script-src ${hashSource(code)}`,
+    `script-src ${hashSource(THEME_SCRIPT)} ${hashSource(code)} '${integrity}'`,
     "connect-src 'self'",
     // Files that the visitor is about to send, and files of messages.
     "media-src 'self' blob:",
-    // The browser refuses to turn text into markup or code.
+    "manifest-src 'self'",
+    "worker-src 'self'",
+    // The browser refuses to turn text into markup or code. The policy lets through two constant URLs of scripts.
     "require-trusted-types-for 'script'",
-    "trusted-types 'none'",
+    'trusted-types svc-chat',
   ]
   return { code: trustedHtml(code), policy }
 })
@@ -154,8 +165,21 @@ const style = lazy(() => {
 
 const widgetCode = lazy(() => buildScript('embed'))
 
+/** Before the page is drawn, so that it does not flash in the other theme. */
+const THEME_SCRIPT = `try { const theme = localStorage.getItem('svc-theme'); if (theme === 'light' || theme === 'dark') document.documentElement.dataset.theme = theme } catch {}`
+
+const themeColor = (scheme: 'light' | 'dark', color: string): Html =>
+  html`<meta name="theme-color" media="(prefers-color-scheme: ${scheme})" content="${color}" data-scheme="${scheme}" data-light="${LIGHT_BACK}" data-dark="${DARK_BACK}">`
+
+/** A person's chat shows its manifest only with the session. */
+const APP_HEAD = html`${themeColor('light', LIGHT_BACK)}
+${themeColor('dark', DARK_BACK)}
+<link rel="manifest" href="./manifest.webmanifest" crossorigin="use-credentials">
+<link rel="apple-touch-icon" href="./icon-maskable.png">
+<script>${trustedHtml(THEME_SCRIPT)}</script>`
+
 /** Keep the URL, which contains the token, secret and out of caches. */
-const PRIVACY_HEADERS = {
+export const PRIVACY_HEADERS = {
   'Cache-Control': 'no-store',
   'Referrer-Policy': 'no-referrer',
   'X-Content-Type-Options': 'nosniff',
@@ -170,8 +194,7 @@ const BASE_POLICY = [
   "frame-ancestors 'none'",
 ]
 
-export const PAGE_ICON =
-  "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Cpath fill='%234f5bd5' d='M6 4h20a4 4 0 0 1 4 4v12a4 4 0 0 1-4 4H14l-8 6v-6a4 4 0 0 1-4-4V8a4 4 0 0 1 4-4z'/%3E%3C/svg%3E"
+export const PAGE_ICON = `data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Cpath fill='${BUBBLE_COLOR.replace('#', '%23')}' d='${BUBBLE_PATH}'/%3E%3C/svg%3E`
 
 interface DocumentParts {
   readonly body: Html

@@ -11,6 +11,7 @@ const CHAT = [
   'text/file-names',
   '../lib/http/sse-reader',
   'browser/nodes',
+  'browser/highlight',
   'browser/prose',
   'browser/stored',
   'browser/topics',
@@ -29,8 +30,10 @@ const CHAT = [
   'browser/chat',
 ]
 const ENTRIES = {
-  page: [...CHAT, 'browser/page'],
+  page: [...CHAT, 'browser/theme', 'browser/page'],
   embed: [...CHAT, 'browser/embed'],
+  highlighter: ['browser/highlighter'],
+  offline: ['browser/stored', 'browser/offline'],
   passkey: ['browser/passkey'],
   dash: ['text/ages', 'browser/dash-times', 'browser/dash-live', 'browser/dash'],
 } as const
@@ -65,7 +68,7 @@ function stripModuleSyntax(module: string): string {
 }
 
 /** Removes comments and indentation line by line: no string of these modules spans lines. */
-function minify(code: string): string {
+export function minify(code: string): string {
   return code
     .replace(/^[ \t]*\/\*[\s\S]*?\*\/[ \t]*$/gm, '')
     .split('\n')

@@ -1,6 +1,8 @@
 // The style sheets of the chat: one for the page and the widget, one for the page only.
 
-import { DARK_COLORS, LIGHT_COLORS } from '../tokens.ts'
+import { DARK_COLORS, DARK_TOKENS, LIGHT_COLORS, LIGHT_TOKENS } from '../tokens.ts'
+
+const [LIGHT, DARK] = [LIGHT_COLORS + LIGHT_TOKENS, DARK_COLORS + DARK_TOKENS]
 
 /**
  * For the page and the widget: `:host` matches nothing in a page, `body` nothing in a shadow tree. `--accent` is a background;
@@ -8,10 +10,10 @@ import { DARK_COLORS, LIGHT_COLORS } from '../tokens.ts'
  */
 export const CHAT_STYLE = `
 :host { all: initial }
-:host, body { ${LIGHT_COLORS} --ink: var(--accent); color-scheme: light dark }
-@media (prefers-color-scheme: dark) { :host, body { ${DARK_COLORS} } }
-:host([data-theme='light']) { ${LIGHT_COLORS} color-scheme: light }
-:host([data-theme='dark']) { ${DARK_COLORS} color-scheme: dark }
+:host, body { ${LIGHT} --ink: var(--accent); color-scheme: light dark }
+@media (prefers-color-scheme: dark) { :host, body { ${DARK} } }
+:host([data-theme='light']), [data-theme='light'] body { ${LIGHT} color-scheme: light }
+:host([data-theme='dark']), [data-theme='dark'] body { ${DARK} color-scheme: dark }
 *, *::before, *::after { box-sizing: border-box }
 [hidden] { display: none !important }
 .hidden {
@@ -132,6 +134,11 @@ li:hover .topic { padding-inline-end: 38px }
 .prose > pre { border-radius: 12px; background: var(--code); margin-bottom: 12px }
 .code { border: 1px solid var(--line); border-radius: 12px; background: var(--code); overflow: hidden }
 .code-bar { display: flex; align-items: center; justify-content: space-between; padding: 3px 6px 3px 14px; border-bottom: 1px solid var(--line); font-size: 12.5px; color: var(--muted) }
+.token-keyword { color: var(--token-keyword) }
+.token-string { color: var(--token-string) }
+.token-class { color: var(--token-class) }
+.token-property { color: var(--token-property) }
+.token-comment { color: var(--muted); font-style: italic }
 .code pre:focus-visible { outline-offset: -3px }
 .wide { overflow-x: auto }
 .prose table { border-collapse: collapse; font-size: 15px }
@@ -287,6 +294,8 @@ a.file:hover, button.file:hover { border-color: var(--ink) }
 
 /** For the chat page and the pages that work without script. */
 export const PAGE_STYLE = `
+[data-theme='light'] { color-scheme: light }
+[data-theme='dark'] { color-scheme: dark }
 html, body { height: 100%; margin: 0; background: var(--back) }
 .app { height: 100vh; height: 100dvh; overflow: auto }
 .app:has(> .chat) { overflow: hidden }
