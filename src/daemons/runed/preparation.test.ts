@@ -60,7 +60,7 @@ async function open(
     ...on,
     warnings,
     prepare: async (claimed) => {
-      const prepared = await prepare(claimed)
+      const prepared = await prepare(claimed, new AbortController().signal)
       t.after(() => prepared.close())
       return prepared
     },

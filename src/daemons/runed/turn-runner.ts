@@ -80,7 +80,8 @@ export interface PreparedTurn {
 export interface TurnRunnerOptions {
   readonly host: InstanceHost
   readonly log: Log
-  prepare(claimed: ClaimedTurn): Promise<PreparedTurn>
+  /** Ends early if `stop` is aborted. */
+  prepare(claimed: ClaimedTurn, stop: AbortSignal): Promise<PreparedTurn>
   /** Fingerprint of the current settings of the instance; undefined if they cannot change. */
   settingsMark?(): Promise<string>
   /** Lease of a turn, renewed every third of this time. */
@@ -258,7 +259,7 @@ export class TurnRunner {
     let configMark: string | undefined
     let end: TurnEnd | undefined
     try {
-      const prepared = await this.#options.prepare(claimed)
+      const prepared = await this.#options.prepare(claimed, abort.signal)
       configMark = prepared.configMark
       report.runtime = prepared.runtime.name
       const result = await this.#runAgent(prepared, { cost, draft, signal: abort.signal })
