@@ -79,10 +79,24 @@ export interface Job {
   lastActivityAt?(): number | undefined
   /** Takes the answer as it is written. */
   readonly draft?: DraftText | undefined
+  /** Takes calls of tools that are the program's own. Those of its socket are known. */
+  readonly calls?: ProgramCalls | undefined
   /** Takes what the run has used so far, whenever that changes; a run that fails has used it, too. */
   onUsage?(used: readonly ModelUsage[]): void
   /** Aborted when the turn is stopped, svc shuts down, or another process has claimed the turn. */
   readonly signal: AbortSignal
+}
+
+export interface StartedCall {
+  readonly tool: string
+  /** For readers of the chat. It must tell nothing of the inside. */
+  readonly phrase?: string | undefined
+  readonly args: Readonly<Record<string, unknown>>
+}
+
+export interface ProgramCalls {
+  /** Returns a function that ends the call. */
+  start(call: StartedCall): (isFailed: boolean) => void
 }
 
 export interface DraftText {

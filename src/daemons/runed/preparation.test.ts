@@ -23,6 +23,7 @@ import { secretsResource } from '../../resources/secrets.ts'
 import { RUNTIME_SETTINGS } from '../../runtimes/settings.ts'
 import type { StoreAddress } from '../../store/index.ts'
 import { agentTools } from '../agents/agent-tools.ts'
+import { ActivityWriter } from './activity-writer.ts'
 import { turnPreparation } from './preparation.ts'
 import type { PreparedTurn } from './turn-runner.ts'
 
@@ -60,7 +61,8 @@ async function open(
     ...on,
     warnings,
     prepare: async (claimed) => {
-      const prepared = await prepare(claimed, new AbortController().signal)
+      const stop = new AbortController().signal
+      const prepared = await prepare(claimed, { activity: new ActivityWriter(host, claimed), stop })
       t.after(() => prepared.close())
       return prepared
     },

@@ -1,5 +1,6 @@
 // Prepares a claimed turn: attachments, prompt, session, budget, secrets, tool socket and runtime.
 import { accessSync, constants, statSync } from 'node:fs'
+import type { BoundTurn } from '../../agent-socket/connection.ts'
 import type { RunSockets } from '../../agent-socket/run-socket.ts'
 import type { ChatDirectory, FilesDirectory } from '../../cell/cell.ts'
 import type { CellSettings } from '../../cell/settings.ts'
@@ -24,7 +25,6 @@ import type { ClaimedMessage, ClaimedTurn } from '../../core/turns/turn-claim.ts
 import { turnLogFile } from '../../core/turns/turn-log-files.ts'
 import { reachOfTurn, type Turn } from '../../core/turns/turns.ts'
 import { isPlainValue } from '../../core/values.ts'
-import type { ToolCallReport } from '../../faces/mcp.ts'
 import { timestamp } from '../../lib/clock.ts'
 import { errnoCode } from '../../lib/files/atomic-file.ts'
 import type { Directory } from '../../lib/files/directory.ts'
@@ -64,7 +64,7 @@ const FILE_BYTES_MAX = 256 * 1024
 export function turnPreparation(options: PreparationOptions): TurnRunnerOptions['prepare'] {
   const { host, layout, owners, runtimes, sockets, assistantName, transcription: service, warn } = options
   const { engine, clock, keyring, instance, timeZone, rules } = host
-  return async (unprepared, stop) => {
+  return async (unprepared, { activity, stop }) => {
     const user = await owners.userOf(unprepared.turn.folder)
     const claimed = await saveAttachments(host, layout, unprepared)
     if (service) await transcribeMessages({ host, layout, service, warn }, claimed, stop)
@@ -114,7 +114,13 @@ export function turnPreparation(options: PreparationOptions): TurnRunnerOptions[
     const offered = offeredTools(config)
     const logFile = turnLogFile(dirs, id, now)
     const log = new TurnLog(logFile)
-    const onCall = (call: ToolCallReport): void => log.write(Buffer.from(`${formatToolCall(call)}\n`))
+    const onCall: BoundTurn['onCall'] = ({ tool, args }) => {
+      const end = activity.start({ tool: tool.name, phrase: tool.activity, args }, tool.input)
+      return (report) => {
+        end(report?.result.isError ?? report === undefined)
+        if (report) log.write(Buffer.from(`${formatToolCall(report)}\n`))
+      }
+    }
     const fault = new AbortController()
     let isClosed = false
     const onFault = (error: unknown): void => (isClosed ? host.faults.report('turn', error) : fault.abort(error))

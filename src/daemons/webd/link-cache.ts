@@ -29,6 +29,8 @@ export interface CachedLink {
   /** Its hook path for the log, with a short hash instead of the token. */
   readonly hookPath: string
   readonly isHook: boolean
+  /** Whether each visitor has a chat of their own. */
+  readonly isApart: boolean
   /** The source that a hook was minted for; undefined for a chat link. */
   readonly source: string | undefined
   readonly legacyTarget: string | null
@@ -161,6 +163,7 @@ export class LinkCache {
       folder: linkFolder(row),
       hookPath: `/hook/${shortHash(token_hash)}`,
       isHook,
+      isApart: row.visitors === 'apart',
       source: isHook ? (source_label ?? hookSourceOf(jid)) : undefined,
       legacyTarget: target_folder === undefined ? (legacyLinkFolder(jid) ?? null) : null,
       owner: chatOwnerOf(row),

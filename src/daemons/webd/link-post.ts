@@ -4,6 +4,7 @@ import { hash } from 'node:crypto'
 import { filesMember, type MessageFiles, readFilesOfMessages, type ShownFile } from '../../core/files/chat-files.ts'
 import { isTokenProof, tokenHashFromUrl } from '../../core/links/link-token.ts'
 import type { StorageQuotas } from '../../core/links/storage-use.ts'
+import { visitorPart } from '../../core/links/visitor-chats.ts'
 import { signatureFault, standardPrefix } from '../../core/links/webhook-signatures.ts'
 import { anonymousSender } from '../../core/messages/link-deliveries.ts'
 import { type AppendResult, findUsedKey, type LinkPost, type LinkPostKey } from '../../core/messages/link-inbound.ts'
@@ -21,6 +22,7 @@ import { findVisitor, mustBeOwner, NO_LINK, type PersonChatOwner } from './link-
 import { type BodyBudget, mustBeWithinLimit, readBody } from './request-body.ts'
 import { Upload } from './upload.ts'
 import type { UploadSlots } from './upload-slots.ts'
+import { type PostingVisitor, postingVisitor, readVisitorKey, VISITOR_HINT } from './visitor-key.ts'
 
 export interface LinkPostContext {
   readonly host: InstanceHost
@@ -69,28 +71,36 @@ export async function postToLink(context: LinkPostContext, request: LinkRequest)
   try {
     const { kind } = request.path
     const header = request.header('content-type')
-    if (kind === 'chat' && !link.isHook && isForm(header)) await postForm(context, request, link, header)
-    else await postBody(context, request, link, header)
+    const visitor = postingVisitor(context.host, request, link)
+    if (kind === 'chat' && !link.isHook && isForm(header)) await postForm(context, request, link, { header, visitor })
+    else await postBody(context, request, link, { header, visitor })
   } catch (error) {
     throw await countRefusal(context, link, error)
   }
+}
+
+interface PostOptions<Header> {
+  /** The Content-Type. */
+  readonly header: Header
+  readonly visitor: PostingVisitor
 }
 
 async function postBody(
   context: LinkPostContext,
   request: LinkRequest,
   link: CachedLink,
-  header: string | undefined,
+  { header, visitor }: PostOptions<string | undefined>,
 ): Promise<void> {
   const { kind } = request.path
   const body = await readAdmittedBody(context, request, link)
   try {
     const message = kind === 'hook' ? rawMessage(body, header) : readChatBody(body, header, link.isHook)
     const bodyHash = () => hash('sha256', body, 'buffer')
-    const appended = await append(context, request, link, { message, bodyHash, hasRound: kind === 'chat' })
+    const options = { message, visitor: visitor.part, bodyHash, hasRound: kind === 'chat' }
+    const appended = await append(context, request, link, options)
     context.links.countAccepted(link)
-    if (kind === 'hook') return request.acknowledge()
-    respondToPost(request, message, appended)
+    if (kind === 'hook') return link.isApart ? request.sendEmpty(204, visitor.headers) : request.acknowledge()
+    respondToPost(request, visitor, message, appended)
   } finally {
     context.budget.release(body.byteLength)
   }
@@ -101,7 +111,7 @@ async function postForm(
   context: LinkPostContext,
   request: LinkRequest,
   link: CachedLink,
-  header: string,
+  { header, visitor }: PostOptions<string>,
 ): Promise<void> {
   if (!hasKey(request, link)) mustBeInRate(link, context.host.clock.now())
   const upload = new Upload(context, request, link, hasKey(request, link))
@@ -109,19 +119,18 @@ async function postForm(
   try {
     await upload.receive(header)
     const message = readFormMessage(upload.texts, upload.fileCount > 0)
-    const files = await upload.place()
+    const files = await upload.place(visitor.part ?? '')
     const bodyHash = () => upload.digest()
-    const { id, created_at } = await append(context, request, link, { message, bodyHash, hasRound: true, files }).catch(
-      (error) => {
-        // The message may be stored all the same.
-        isKept = !(error instanceof Refusal) || error.code === 'unavailable'
-        throw error
-      },
-    )
+    const options = { message, visitor: visitor.part, bodyHash, hasRound: true, files }
+    const { id, created_at } = await append(context, request, link, options).catch((error) => {
+      // The message may be stored all the same.
+      isKept = !(error instanceof Refusal) || error.code === 'unavailable'
+      throw error
+    })
     isKept = id === request.id
     context.links.countAccepted(link)
     const shown = isKept ? files?.stored : await readFilesOfRound(context.host, id)
-    respondToPost(request, message, { id, created_at }, shown)
+    respondToPost(request, visitor, message, { id, created_at, files: shown })
   } finally {
     upload.close()
     // What cannot be removed now is removed later, like the files of a process that died.
@@ -131,16 +140,15 @@ async function postForm(
 
 function respondToPost(
   request: LinkRequest,
+  { headers }: PostingVisitor,
   message: MessageInput,
-  { id, created_at }: AppendedMessage,
-  files?: readonly ShownFile[],
+  { id, created_at, files }: AppendedMessage & { readonly files?: readonly ShownFile[] | undefined },
 ): void {
   const { token, rest } = request.path
-  const content = decodeContent(message.content)
   if (prefersHtml(request.header('accept')))
-    request.sendEmpty(303, { Location: rest === undefined ? `./${token}/${id}` : `./${id}` })
-  else
-    request.sendJson(200, { user: { id, content, created_at, ...filesMember(files) }, turn_id: id, status: 'pending' })
+    return request.sendEmpty(303, { ...headers, Location: rest === undefined ? `./${token}/${id}` : `./${id}` })
+  const user = { id, content: decodeContent(message.content), created_at, ...filesMember(files) }
+  request.sendJson(200, { user, turn_id: id, status: 'pending' }, headers)
 }
 
 /** Of the first post, when a post is repeated. */
@@ -210,7 +218,12 @@ export async function postMessage(
   try {
     if (link.verify) refuse('forbidden', 'this link accepts only signed posts')
     const id = uuidv7(host.clock, host.random)
-    const appended = await append(context, request, link, { message, id, hasRound: true })
+    // The client would not learn a new key.
+    const key = link.isApart ? readVisitorKey(host, request) : undefined
+    if (link.isApart && key === undefined)
+      refuse('invalid', 'this link keeps visitors apart, so a message needs the key of its visitor', VISITOR_HINT)
+    const visitor = key === undefined ? null : visitorPart(key)
+    const appended = await append(context, request, link, { message, id, visitor, hasRound: true })
     links.countAccepted(link)
     return appended
   } catch (error) {
@@ -241,6 +254,7 @@ export function createHookPost(link: CachedLink, id: string, message: MessageInp
     content: message.content,
     content_type: message.content_type,
     created_at: timestamp(now),
+    visitor: null,
     hasRound: false,
     reach: null,
     event: null,
@@ -252,6 +266,7 @@ type AppendedMessage = Pick<LinkPost, 'id' | 'created_at'>
 
 interface AppendOptions {
   readonly message: MessageInput
+  readonly visitor: string | null
   readonly hasRound: boolean
   /** SHA-256 of the body, which the idempotency key is compared by. Absent for a post that has no key. */
   readonly bodyHash?: () => Uint8Array
@@ -264,19 +279,20 @@ async function append(
   { host, lane }: LinkPostContext,
   request: LinkRequest,
   link: CachedLink,
-  { message, hasRound, bodyHash, files, id = request.id }: AppendOptions,
+  { message, visitor, hasRound, bodyHash, files, id = request.id }: AppendOptions,
 ): Promise<AppendedMessage> {
   const sender = link.source ?? (await senderOf(host, request, link))
   const now = host.clock.now()
   const post: LinkPost = {
     ...createHookPost(link, id, message, now),
     sender,
+    visitor,
     hasRound,
     // Only the operator can make a proof; that of a webhook is passed on to the system that reports, that of a person's chat
     // to the person.
     reach: isTokenProof(request.path.token) && !link.isHook && !link.owner ? 'all' : null,
     event: bodyHash ? eventOf(request, link) : null,
-    key: bodyHash && keyOfPost(request, link, bodyHash),
+    key: bodyHash && ofVisitorOnly(visitor, keyOfPost(request, link, bodyHash)),
     files,
   }
   const byteLength = post.content.byteLength + fileBytes(files)
@@ -375,6 +391,11 @@ function keyOfPost(request: LinkRequest, link: CachedLink, bodyHash: () => Uint8
   // The digest is part of the key: the same delivery id with another body is another message.
   const digest = digestOf(kind, bodyHash())
   return { text: `${delivery.kind} ${Buffer.from(digest).toString('hex')} ${delivery.id}`, digest, isStrict: false }
+}
+
+/** Another visitor's message with the same key is another message. */
+function ofVisitorOnly(visitor: string | null, key: LinkPostKey | undefined): LinkPostKey | undefined {
+  return visitor === null || key === undefined ? key : { ...key, text: `${visitor} ${key.text}` }
 }
 
 /** Chat posts are hashed twice: the same body and key at the hook URL has another response. */

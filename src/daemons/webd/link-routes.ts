@@ -25,12 +25,21 @@ import { latin1, linkFolder, type TokenRow } from './link-cache.ts'
 import { parseLinkPath } from './link-path.ts'
 import { type LinkPostContext, mustBeLink, postToLink, RateLimitRefusal } from './link-post.ts'
 import { LinkRequest, type LogResponse } from './link-request.ts'
-import { chatOwnerOf, findChatVisitor, mustBeOwner, NO_LINK, SIGN_IN_NEEDED } from './link-visitor.ts'
+import {
+  chatOwnerOf,
+  findCallReader,
+  findChatVisitor,
+  type LinkOwnership,
+  mustBeOwner,
+  NO_LINK,
+  SIGN_IN_NEEDED,
+} from './link-visitor.ts'
 import type { LinkMcp } from './mcp/link-endpoint.ts'
 import { mustBeOwnPage } from './mcp/origin-check.ts'
 import { pollRound, readFlag, readSequence, readUniqueQuery, renderRoundPage } from './round-view.ts'
 import type { StreamGuard, Streams } from './streams.ts'
 import { fileLimits } from './upload-slots.ts'
+import { ofVisitor } from './visitor-key.ts'
 
 export interface LinkRoutesOptions extends LinkPostContext {
   readonly streams: Streams
@@ -152,7 +161,7 @@ async function useLink<T>(
     if (!row) throw NO_LINK
     const owner = chatOwnerOf(row)
     await mustBeOwner(host, tx, owner, visitor)
-    return work(tx, row, owner && visitor && { owner, visitor })
+    return work(tx, ofVisitor(host, request, row), owner && visitor && { owner, visitor })
   })
 }
 
@@ -283,6 +292,7 @@ async function streamRound(context: LinkRoutesOptions, request: LinkRequest, id:
       hasDrafts: readFlag(query.deltas, 'deltas'),
       round: await mustFindRound(tx, row, id),
       token_hash: row.token_hash,
+      owned: ownershipOf(row),
       guard,
     }
   })
@@ -301,6 +311,7 @@ async function streamChat(context: LinkRoutesOptions, request: LinkRequest): Pro
     const head = (await lastEventNumbers(tx, [jid])).get(jid) ?? 0
     return {
       token_hash,
+      owned: ownershipOf(row),
       guard,
       hasDrafts: readFlag(query.deltas, 'deltas'),
       topic,
@@ -319,16 +330,26 @@ interface StreamOptions {
   readonly topic?: string | undefined
   readonly folder?: string
   readonly hasDrafts: boolean
+  readonly owned: LinkOwnership
   readonly guard: StreamGuard | undefined
 }
 
-async function stream({ streams }: LinkRoutesOptions, request: LinkRequest, options: StreamOptions): Promise<void> {
+function ownershipOf(row: TokenRow): LinkOwnership {
+  return { person: row.person, target_folder: linkFolder(row) }
+}
+
+async function stream(
+  { host, streams }: LinkRoutesOptions,
+  request: LinkRequest,
+  options: StreamOptions,
+): Promise<void> {
   const { response, incoming } = request
-  const { feed, token_hash, ...subscription } = options
+  const { feed, token_hash, owned, ...subscription } = options
   const link = { key: latin1(token_hash), hash: token_hash }
   const network = clientNetwork(request.client)
   streams.mustHaveCapacity(link.key, network)
+  const callReader = options.hasDrafts ? await findCallReader(host, request, owned) : undefined
   request.startStream(STREAM_HEADERS)
   if (incoming.method === 'HEAD') return void response.end()
-  await streams.subscribe(feed, { ...subscription, response, link, network, retryMs: RETRY_MS })
+  await streams.subscribe(feed, { ...subscription, callReader, response, link, network, retryMs: RETRY_MS })
 }

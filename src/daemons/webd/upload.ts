@@ -86,11 +86,11 @@ export class Upload {
     return this.#hash.digest()
   }
 
-  /** Moves the files into the directory of the chat. */
-  async place(): Promise<MessageFiles | undefined> {
+  /** Moves the files into the directory of the chat; `visitor` is the end of its JID. */
+  async place(visitor: string): Promise<MessageFiles | undefined> {
     const { folder, jid } = this.#link
     if (this.#stored.length === 0 || folder === undefined) return undefined
-    const place = { folder, jid }
+    const place = { folder, jid: jid + visitor }
     for (const writer of this.#writers) await writer.place(place)
     return { place, stored: this.#stored }
   }

@@ -3,6 +3,7 @@
 import { tierOf } from '../../core/access/tiers.ts'
 import { formatDuration } from '../../lib/text/duration.ts'
 import { trimTrailing } from '../../lib/text/trimming.ts'
+import type { TurnFile } from '../runtime.ts'
 import { RpcFault, type SocketClient, type ToolCallResult } from '../socket-client.ts'
 import { type DemoRequest, parsePhrase } from './phrases.ts'
 import type { DemoTask } from './task.ts'

@@ -15,6 +15,7 @@ const CHAT = [
   'browser/topics',
   'browser/outbox',
   'browser/notice',
+  'browser/activity',
   'browser/link',
   'browser/message',
   'browser/draft',

@@ -151,6 +151,11 @@ li:hover .topic { padding-inline-end: 38px }
 .draft { padding-top: 8px }
 .draft + .status { min-height: 27px }
 .fault { margin: 0; padding: 9px 14px; border: 1px solid var(--fault); border-radius: 12px; color: var(--fault); font-size: 15px; overflow-wrap: anywhere }
+.doing { overflow: hidden; text-overflow: ellipsis; white-space: nowrap }
+.calls { font-size: 13.5px; color: var(--muted) }
+.calls summary { cursor: pointer }
+.calls ol { margin: 4px 0; padding-inline-start: 20px }
+.calls pre { margin: 0; white-space: pre-wrap; overflow-wrap: anywhere }
 .status .quiet { margin-inline-start: auto }
 .dots { display: inline-flex; gap: 4px }
 .dots i { width: 6px; height: 6px; border-radius: 50%; background: var(--ink); animation: dot 1.2s infinite ease-in-out }
