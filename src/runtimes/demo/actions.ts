@@ -169,7 +169,7 @@ function describeFiles(text: string, files: readonly TurnFile[]): string {
   const lines = files.map(({ name, type, size, transcript }) => {
     const said = transcript === undefined ? '' : `: ${shorten(transcript)}`
     // A backquote would end the code span.
-    return `- \`${name.replaceAll('`', "'")}\` (${type}, ${size} bytes)${said}`
+    return `- \`${name.replaceAll('`', "'")}\` (${type}, ${size} ${size === 1 ? 'byte' : 'bytes'})${said}`
   })
   const quoted = text === '' ? [] : [`> ${shorten(text).split('\n').join('\n> ')}`, '']
   return [...quoted, `I got ${files.length === 1 ? 'a file' : `${files.length} files`}:`, ...lines].join('\n')
