@@ -355,6 +355,16 @@ export const SPEECH_SETTINGS = {
   TTS_KEY: setting(TextSetting, undefined, 'bearer token for the speech service, if it needs one'),
 } satisfies SettingDeclarations
 
+export const TRANSCRIPTION_SETTINGS = {
+  STT_URL: setting(
+    UrlSetting,
+    undefined,
+    'speech-to-text service with the OpenAI API; with it agents get transcripts of voice messages',
+  ),
+  STT_MODEL: setting(TextSetting, 'whisper-1', 'model of the speech-to-text service'),
+  STT_KEY: setting(TextSetting, undefined, 'bearer token for the speech-to-text service, if it needs one'),
+} satisfies SettingDeclarations
+
 export function readTurnRules(sources: readonly SettingSource[]): TurnRules {
   const read = readSettings(TURN_SETTINGS, sources)
   return {
@@ -397,6 +407,7 @@ export const ALL_SETTINGS: SettingDeclarations = {
   ...RETENTION_SETTINGS,
   ...SEARCH_SETTINGS,
   ...SPEECH_SETTINGS,
+  ...TRANSCRIPTION_SETTINGS,
   ...TRACE_SETTINGS,
   ...TIMED_SETTINGS,
   ...RUNTIME_SETTINGS,

@@ -17,6 +17,7 @@ import {
   SIGN_IN_SETTINGS,
   SPEECH_SETTINGS,
   TRACE_SETTINGS,
+  TRANSCRIPTION_SETTINGS,
   TURN_SETTINGS,
 } from '../daemons/settings.ts'
 import type { SettingDeclarations } from '../lib/settings.ts'
@@ -138,7 +139,12 @@ export const DAEMON_NEEDS: Readonly<Record<DaemonName, DaemonNeeds>> = {
     hasPackages: true,
   },
   runed: {
-    settings: [...new Set([...keysOf({ ASSISTANT_NAME }, RUNTIME_SETTINGS, RETENTION_SETTINGS), ...TOOL_KEYS])],
+    settings: [
+      ...new Set([
+        ...keysOf({ ASSISTANT_NAME }, RUNTIME_SETTINGS, RETENTION_SETTINGS, TRANSCRIPTION_SETTINGS),
+        ...TOOL_KEYS,
+      ]),
+    ],
     directories: {
       ...STORE,
       ...FOLDERS,
