@@ -24,7 +24,7 @@ import {
   type WorkspaceAvailability,
 } from '../../core/turns/turn-claim.ts'
 import { TurnCost } from '../../core/turns/turn-cost.ts'
-import { FAILURE_MESSAGES, sentenceOf, type TurnFailure } from '../../core/turns/turn-failures.ts'
+import { FAILURE_MESSAGES, STOPPED_REASON, sentenceOf, type TurnFailure } from '../../core/turns/turn-failures.ts'
 import {
   endTurn,
   listRunningTurns,
@@ -105,7 +105,7 @@ export interface TurnRunnerOptions {
 
 const STOPPED: TurnEnd = {
   outcome: 'failed',
-  reason: 'it was stopped',
+  reason: STOPPED_REASON,
   publicReason: FAILURE_MESSAGES.stopped,
   failure: 'stopped',
 }
