@@ -4,7 +4,7 @@ import { timestamp } from '../../lib/clock.ts'
 import type { Dialect, Tx } from '../../store/engine.ts'
 import { execute, flag, integer, optional, placeholders, query, text } from '../../store/statement.ts'
 import { lastEventNumbers } from '../chats/chat-events.ts'
-import { subtractReceivedBytes } from '../links/storage-use.ts'
+import { forgetChatBytes, subtractReceivedBytes } from '../links/storage-use.ts'
 import { isVisitorChat } from '../links/visitor-chats.ts'
 import { IS_OPEN } from '../turns/turn-rules.ts'
 import { firstIdAt } from './id-times.ts'
@@ -65,8 +65,13 @@ export async function removeMessages(
     for (const message_seq of seqs)
       await messageChanges.append(tx, { message_seq, kind: 'removed', created_at: timestamp(now) })
   }
+  const emptied = await findEmptied(tx, over)
+  await forgetChatBytes(
+    tx,
+    emptied.map(({ jid }) => jid),
+  )
   await removeChanges(tx, before, limit)
-  return { removed: seqs.length, emptied: await findEmptied(tx, over), ...(next ? { next: next.seq } : {}) }
+  return { removed: seqs.length, emptied, ...(next ? { next: next.seq } : {}) }
 }
 
 async function findEmptied(
