@@ -195,9 +195,9 @@ export const LINK_SETTINGS = live({
   LINK_QUOTA: setting(
     QuotaSetting,
     '10GiB',
-    'bytes of received messages stored for the chat of one link; 0 means no limit',
+    'bytes of received messages and files stored for the chat of one link; 0 means no limit',
   ),
-  FOLDER_QUOTA: setting(QuotaSetting, '20GiB', 'bytes of received messages stored for one folder; 0 means no limit'),
+  FOLDER_QUOTA: setting(QuotaSetting, '20GiB', 'bytes of received messages and files stored for one folder; 0 means no limit'),
   STREAMS_MAX: setting(CountSetting, '20000', 'open event streams; 0 means no limit'),
   STREAMS_PER_LINK: setting(CountSetting, '1000', 'open event streams of one link; 0 means no limit'),
 })
@@ -367,7 +367,8 @@ export function readTurnRules(sources: readonly SettingSource[]): TurnRules {
 }
 
 export function readAgentLimits(sources: readonly SettingSource[]): AgentLimits {
-  const read = readSettings({ ...AGENT_LIMIT_SETTINGS, ...SEARCH_SETTINGS }, sources)
+  const { FOLDER_QUOTA } = LINK_SETTINGS
+  const read = readSettings({ ...AGENT_LIMIT_SETTINGS, ...SEARCH_SETTINGS, FOLDER_QUOTA }, sources)
   return {
     tasksPerFolder: read.TASKS_PER_FOLDER,
     activeTasksPerFolder: read.ACTIVE_TASKS_PER_FOLDER,
@@ -375,6 +376,7 @@ export function readAgentLimits(sources: readonly SettingSource[]): AgentLimits 
     groupsPerFolder: read.GROUPS_PER_FOLDER,
     toolCallsPerSecond: read.TOOL_CALLS_PER_SECOND,
     externalCostMaxUsd: read.EXTERNAL_COST_MAX,
+    folderQuotaBytes: read.FOLDER_QUOTA,
     searchMs: read.SEARCH_DEADLINE,
   }
 }

@@ -33,11 +33,20 @@ export async function makeChatHome(layout: Layout, place: ChatPlace): Promise<Di
 
 /** Removes the directories of a chat that has no messages any more. */
 export async function removeChatDirectories(layout: Layout, chat: Omit<ChatPlace, 'reach'>): Promise<void> {
-  const homes = (['chat', 'work'] as const).map((reach) => chatDir(layout, { ...chat, reach }))
-  for (const path of [...homes, chatFilesDir(layout, chat)]) {
+  for (const reach of ['chat', 'work'] as const) {
+    const path = chatDir(layout, { ...chat, reach })
     await using parent = await Directory.open(dirname(path))
     if (parent) await removeTree(parent, basename(path))
   }
+  const files = chatFilesDir(layout, chat)
+  await using parent = await Directory.open(dirname(files))
+  // It is not empty if a file has just arrived.
+  if (parent && (await isEmpty(parent, basename(files)))) await parent.removeDirectory(basename(files))
+}
+
+async function isEmpty(parent: Directory, name: string): Promise<boolean> {
+  await using directory = await parent.openDirectory(name)
+  return directory !== undefined && (await directory.entries()).length === 0
 }
 
 /** Undefined if it does not exist yet. */

@@ -145,10 +145,10 @@ function respondToPost(
   { id, created_at, files }: AppendedMessage & { readonly files?: readonly ShownFile[] | undefined },
 ): void {
   const { token, rest } = request.path
-  if (prefersHtml(request.header('accept')))
-    return request.sendEmpty(303, { ...headers, Location: rest === undefined ? `./${token}/${id}` : `./${id}` })
   const user = { id, content: decodeContent(message.content), created_at, ...filesMember(files) }
-  request.sendJson(200, { user, turn_id: id, status: 'pending' }, headers)
+  if (prefersHtml(request.header('accept')))
+    request.sendEmpty(303, { ...headers, Location: rest === undefined ? `./${token}/${id}` : `./${id}` })
+  else request.sendJson(200, { user, turn_id: id, status: 'pending' }, headers)
 }
 
 /** Of the first post, when a post is repeated. */

@@ -291,8 +291,7 @@ async function streamRound(context: LinkRoutesOptions, request: LinkRequest, id:
       after: lastSeen(request, query) ?? 0,
       hasDrafts: readFlag(query.deltas, 'deltas'),
       round: await mustFindRound(tx, row, id),
-      token_hash: row.token_hash,
-      owned: ownershipOf(row),
+      ...linkOf(row),
       guard,
     }
   })
@@ -303,15 +302,14 @@ async function streamRound(context: LinkRoutesOptions, request: LinkRequest, id:
 
 async function streamChat(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
   const { topic, after, ...options } = await withLink(context, request, async (tx, row, guard) => {
-    const { jid, token_hash } = row
+    const { jid } = row
     const query = readUniqueQuery(request.path.query, ['after', 'topic', 'last', 'deltas'])
     const topic = query.topic === undefined ? undefined : (readTopic(query.topic) ?? '')
     const limit = Math.min(readSequence(query.last, 'last') ?? LATEST.initial, LATEST.max)
     const seen = lastSeen(request, query) ?? (await cursorBeforeLatest(tx, { jid, topic, limit }))
     const head = (await lastEventNumbers(tx, [jid])).get(jid) ?? 0
     return {
-      token_hash,
-      owned: ownershipOf(row),
+      ...linkOf(row),
       guard,
       hasDrafts: readFlag(query.deltas, 'deltas'),
       topic,
@@ -331,11 +329,19 @@ interface StreamOptions {
   readonly folder?: string
   readonly hasDrafts: boolean
   readonly owned: LinkOwnership
+  readonly isApart: boolean
   readonly guard: StreamGuard | undefined
 }
 
-function ownershipOf(row: TokenRow): LinkOwnership {
-  return { person: row.person, target_folder: linkFolder(row) }
+function linkOf(row: TokenRow): Pick<StreamOptions, 'token_hash' | 'owned' | 'isApart'> {
+  const { token_hash, person, visitors } = row
+  return { token_hash, owned: { person, target_folder: linkFolder(row) }, isApart: visitors === 'apart' }
+}
+
+/** Says to pages that each request for a file needs the key. */
+function visitorHeader(request: LinkRequest): { [name: string]: string } {
+  const key = request.header('x-visitor')
+  return key === undefined ? {} : { 'X-Visitor': key }
 }
 
 async function stream(
@@ -344,12 +350,12 @@ async function stream(
   options: StreamOptions,
 ): Promise<void> {
   const { response, incoming } = request
-  const { feed, token_hash, owned, ...subscription } = options
+  const { feed, token_hash, owned, isApart, ...subscription } = options
   const link = { key: latin1(token_hash), hash: token_hash }
   const network = clientNetwork(request.client)
   streams.mustHaveCapacity(link.key, network)
   const callReader = options.hasDrafts ? await findCallReader(host, request, owned) : undefined
-  request.startStream(STREAM_HEADERS)
+  request.startStream(isApart ? { ...STREAM_HEADERS, ...visitorHeader(request) } : STREAM_HEADERS)
   if (incoming.method === 'HEAD') return void response.end()
   await streams.subscribe(feed, { ...subscription, callReader, response, link, network, retryMs: RETRY_MS })
 }

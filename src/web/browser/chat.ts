@@ -1,12 +1,25 @@
 // The chat of one link: connects the topics of the visitor, the stream of the current topic, and the view.
+
+import { type AttachmentLimits, displayName } from '../text/file-names.ts'
 import { toSentence } from '../text/wording.ts'
+import { Attachments } from './attachments.ts'
 import { ConversationView } from './conversation.ts'
-import { BrowserLinkClient, backoffMs, type LinkStream, ServerRefusal, type StreamConnectionState } from './link.ts'
+import { FileNodes, type FrameFile } from './files.ts'
+import {
+  BrowserLinkClient,
+  backoffMs,
+  type LinkStream,
+  type PostedChatMessage,
+  ServerRefusal,
+  type StreamConnectionState,
+} from './link.ts'
 import { element, iconButton, iconNode } from './nodes.ts'
 import { Notice } from './notice.ts'
-import { BrowserOutbox, type UnsentMessage } from './outbox.ts'
+import { BrowserOutbox, hasLostFiles, type UnsentMessage } from './outbox.ts'
+import { canRecord, VoiceRecorder } from './recorder.ts'
 import { hashLinkUrl, randomId } from './stored.ts'
 import { TopicList } from './topics.ts'
+import { UploadProgress } from './upload.ts'
 import { type ChatView, createChatView } from './view.ts'
 
 interface ChatOptions {
@@ -15,6 +28,7 @@ interface ChatOptions {
   readonly name: string
   readonly folder: string
   readonly credentials: RequestCredentials
+  readonly limits: AttachmentLimits
   /** Called for a message that arrives while the chat is not visible. */
   readonly onUnread: () => void
 }
@@ -34,6 +48,9 @@ export class ChatApp {
   readonly #topics: TopicList
   readonly #outbox: BrowserOutbox
   readonly #notice: Notice
+  readonly #attachments: Attachments
+  readonly #recorder: VoiceRecorder | undefined
+  #files: FileNodes
   #conversation: ConversationView
   #stream: LinkStream | undefined
   #topic = ''
@@ -50,12 +67,18 @@ export class ChatApp {
   #replayTimer: ReturnType<typeof setTimeout> | undefined
 
   constructor(options: ChatOptions) {
-    const { base, name, folder, credentials } = options
+    const { base, name, folder, credentials, limits } = options
     this.#options = options
     this.#outbox = new BrowserOutbox(base)
     this.#link = new BrowserLinkClient(base, credentials)
     this.view = createChatView({ name, folder, id: `chat-${hashLinkUrl(base)}` })
     this.#notice = new Notice(this.view.notice)
+    const onProblem = (problem: string): void => this.#notice.showRefusal(problem)
+    this.#attachments = new Attachments(this.view, limits, { onChange: () => this.#updateInput(), onProblem })
+    const onRecorded = (file: File): void => this.#attachments.add([file])
+    const handlers = { onRecorded, onProblem, onEnd: () => this.focus() }
+    this.#recorder = canRecord() ? new VoiceRecorder(this.view, limits.each, handlers) : undefined
+    this.#files = new FileNodes(this.#link)
     this.#conversation = this.#createConversation()
     this.#topics = new TopicList(base, () => this.#showTopics())
     this.#addListeners()
@@ -65,7 +88,7 @@ export class ChatApp {
   open(): void {
     this.#showTopics()
     this.setVisible(document.visibilityState === 'visible')
-    for (const unsent of this.#outbox.list()) void this.#deliver(unsent)
+    for (const unsent of this.#outbox.list()) if (!hasLostFiles(unsent)) void this.#deliver(unsent)
   }
 
   focus(): void {
@@ -77,6 +100,8 @@ export class ChatApp {
   setVisible(isVisible: boolean): void {
     this.#isVisible = isVisible
     clearTimeout(this.#idleTimer)
+    // The panel of a widget is closed.
+    if (this.view.app.getClientRects().length === 0) this.#recorder?.stop()
     if (isVisible && !this.#isClosed) {
       this.#stream?.start()
       this.#stream?.wake()
@@ -185,13 +210,18 @@ export class ChatApp {
   #openTopic(topic: string): void {
     this.#stream?.stop()
     this.#topic = topic
+    this.#files.close()
+    this.#files = new FileNodes(this.#link)
     const conversation = this.#createConversation()
     this.#conversation = conversation
-    for (const unsent of this.#outbox.list())
-      if (unsent.topic === topic) conversation.addUnsent(unsent.key, unsent.content)
+    for (const unsent of this.#outbox.list().filter((message) => message.topic === topic)) {
+      if (hasLostFiles(unsent)) this.#reportLostFiles(unsent)
+      else conversation.addUnsent(unsent.key, unsent.content, unsent.files)
+    }
     this.view.log.replaceChildren(this.view.welcome, conversation.node)
     this.#showWelcome()
     this.view.input.value = this.#outbox.draft(topic)
+    this.#attachments.show(topic)
     if (this.#isClosed) this.#closeInput()
     this.#updateInput()
     if (this.#isClosed) return
@@ -215,6 +245,7 @@ export class ChatApp {
 
   #createConversation(): ConversationView {
     return new ConversationView(this.#options.name, {
+      files: this.#files,
       aroundRender: (render) => {
         const wasAtBottom = this.#isAtBottom()
         render()
@@ -286,28 +317,40 @@ export class ChatApp {
   // The composer.
 
   #updateInput(): void {
-    const { input, send } = this.view
+    const { box, input, send } = this.view
     input.style.height = 'auto'
     input.style.height = `${input.scrollHeight}px`
-    send.disabled = this.#isBlocked || this.#isClosed || input.value.trim() === ''
+    send.disabled = this.#isBlocked || this.#isClosed || this.#isComposerEmpty
+    box.classList.toggle('has-text', input.value !== '')
+  }
+
+  get #isComposerEmpty(): boolean {
+    return this.view.input.value.trim() === '' && this.#attachments.files.length === 0
   }
 
   #send(): void {
     const { input } = this.view
-    const content = input.value
-    if (content.trim() === '' || this.#isBlocked || this.#isClosed) return
+    if (this.#isComposerEmpty || this.#isBlocked || this.#isClosed) return
+    // With files, spaces are no text.
+    const content = input.value.trim() === '' ? '' : input.value
     this.#outbox.saveDraft(this.#topic, '')
     input.value = ''
-    this.#updateInput()
-    this.#sendText(content)
+    this.#sendText(content, this.#attachments.take())
   }
 
-  #sendText(content: string): void {
+  #sendText(content: string, attached: readonly File[] = []): void {
     if (this.#isBlocked || this.#isClosed) return
-    const unsent = { key: randomId(), topic: this.#topic, content }
+    const files = attached.map((file, at) => ({
+      id: `${at}`,
+      name: file.name,
+      type: file.type,
+      size: file.size,
+      blob: file,
+    }))
+    const unsent = { key: randomId(), topic: this.#topic, content, files }
     this.#outbox.add(unsent)
-    this.#topics.touchCurrent(content)
-    this.#conversation.addUnsent(unsent.key, content)
+    this.#topics.touchCurrent(content || displayName(files[0]?.name ?? ''))
+    this.#conversation.addUnsent(unsent.key, content, files)
     // A refusal concerns the previous message.
     this.#notice.clear()
     this.#showConnection()
@@ -317,10 +360,11 @@ export class ChatApp {
   }
 
   async #deliver(unsent: UnsentMessage): Promise<void> {
-    const { key, topic, content } = unsent
+    const { key, topic } = unsent
+    const progress = new UploadProgress()
     for (let attempt = 0; ; attempt++) {
       try {
-        const posted = await this.#link.post(content, topic, key)
+        const posted = await this.#post(unsent, progress)
         this.#outbox.remove(key)
         const wasAtBottom = this.#isAtBottom()
         this.#conversationOf(topic)?.acknowledge(key, posted)
@@ -329,12 +373,26 @@ export class ChatApp {
       } catch (error) {
         if (error instanceof ServerRefusal && !error.mayHaveBeenAccepted) {
           this.#outbox.remove(key)
-          this.#restoreDraft(unsent, error)
+          this.#restoreDraft(unsent)
+          this.#handleRefusal(error, unsent.files)
+          if (this.#isVisible) this.focus()
+          return
+        }
+        if (progress.signal.aborted) {
+          this.#outbox.remove(key)
+          this.#restoreDraft(unsent)
           return
         }
         await this.#waitForRetry(unsent, attempt)
       }
     }
+  }
+
+  #post(unsent: UnsentMessage, progress: UploadProgress): Promise<PostedChatMessage> {
+    const { key, topic, content, files = [] } = unsent
+    if (files.length === 0) return this.#link.post(content, topic, key)
+    this.#conversationOf(topic)?.showDelivery(key, ...progress.nodes)
+    return this.#link.upload({ key, topic, content, files }, progress)
   }
 
   #conversationOf(topic: string): ConversationView | undefined {
@@ -346,39 +404,52 @@ export class ChatApp {
     const conversation = this.#conversationOf(topic)
     return new Promise((resolve) => {
       if (attempt < RETRIES || !conversation) {
-        conversation?.showDeliveryProblem(key, 'Not sent yet. Trying again …')
+        conversation?.showDelivery(key, 'Not sent yet. Trying again …')
         setTimeout(resolve, backoffMs(attempt))
       } else {
         const button = element('button', { type: 'button', class: 'more' }, 'Try again')
         button.addEventListener('click', () => resolve())
-        conversation.showDeliveryProblem(key, 'Not sent. ', button)
+        conversation.showDelivery(key, 'Not sent. ', button)
       }
       this.#pendingRetries.push(resolve)
     })
   }
 
-  /** Puts a refused message back into the input, before what was typed since. */
-  #restoreDraft({ key, topic, content }: UnsentMessage, refusal: ServerRefusal): void {
+  /** Puts a message that was not sent back into the composer, before what was typed and added since. */
+  #restoreDraft({ key, topic, content, files = [] }: UnsentMessage): void {
     const { input } = this.view
     const conversation = this.#conversationOf(topic)
     const draft = conversation ? input.value : this.#outbox.draft(topic)
-    const text = draft ? `${content}\n${draft}` : content
+    const text = [content, draft].filter(Boolean).join('\n')
     this.#outbox.saveDraft(topic, text)
     conversation?.removeUnsent(key)
     if (conversation) input.value = text
-    this.#handleRefusal(refusal)
-    if (this.#isVisible) this.focus()
+    this.#attachments.restore(
+      topic,
+      files.flatMap(({ blob }) => (blob instanceof File ? [blob] : [])),
+    )
+    this.#updateInput()
+  }
+
+  /** The page that had the files of a message was closed before the server acknowledged it. */
+  #reportLostFiles({ key, topic, content, files = [] }: UnsentMessage): void {
+    const names = files.map(({ name }) => displayName(name)).join(', ')
+    this.#outbox.remove(key)
+    this.#outbox.saveDraft(topic, [content, this.#outbox.draft(topic)].filter(Boolean).join('\n'))
+    this.#notice.showRefusal(
+      `The page was closed during an upload. Add the files again and send your message: ${names}.`,
+    )
   }
 
   // Refusals and the connection.
 
-  #handleRefusal({ status, retryAfter, message, hint }: ServerRefusal): void {
+  #handleRefusal({ status, retryAfter, message, hint }: ServerRefusal, files: readonly FrameFile[] = []): void {
     if (status === 401) {
       this.#isClosed = true
       this.#stream?.stop()
       this.#closeInput()
       this.#notice.showRefusal('This link no longer works. Ask for a new one where you got it.')
-    } else if (status === 413) {
+    } else if (status === 413 && files.length === 0) {
       this.#notice.showRefusal('This message is too long. Shorten it, or send it in parts.')
     } else if (status === 429 || status === 503) {
       this.#isBlocked = true
@@ -395,6 +466,8 @@ export class ChatApp {
   #closeInput(): void {
     const { input } = this.view
     const hadFocus = input.matches(':focus')
+    this.#attachments.close()
+    this.#recorder?.close()
     input.placeholder = 'This chat is closed'
     input.readOnly = true
     input.disabled = input.value === ''

@@ -2,6 +2,7 @@
 import { BROKEN_OFF, describeFailure, isStopped, NO_ANSWER, STOPPED } from '../text/wording.ts'
 import { type Activity, ActivityText, ToolCallList } from './activity.ts'
 import { DraftNode } from './draft.ts'
+import type { FileNodes, FrameFile } from './files.ts'
 import type { ChatFrame, DraftDelta, PostedChatMessage, RoundEnd } from './link.ts'
 import { messageNode } from './message.ts'
 import { type Child, element } from './nodes.ts'
@@ -13,6 +14,7 @@ interface LogEntry {
 
 interface UnsentEntry {
   readonly content: string
+  readonly files: readonly FrameFile[]
   readonly node: HTMLElement
   isReceived: boolean
 }
@@ -34,6 +36,7 @@ interface RoundState {
 }
 
 interface ConversationHandlers {
+  readonly files: FileNodes
   /** Called with each function that renders a draft. */
   aroundRender(render: () => void): void
   onStop(turn: string): void
@@ -159,15 +162,16 @@ export class ConversationView {
   }
 
   /** Shows a message of this page before the server has it. */
-  addUnsent(key: string, content: string): void {
-    const node = messageNode({ role: 'user', who: 'You', content, createdAt: '' })
+  addUnsent(key: string, content: string, files: readonly FrameFile[] = []): void {
+    const fileNodes = this.#handlers.files.nodes(files)
+    const node = messageNode({ role: 'user', who: 'You', content, createdAt: '', files: fileNodes })
     node.classList.add('unsent')
     node.append(element('p', { class: 'delivery' }, 'Sending …'))
-    this.#unsent.set(key, { content, node, isReceived: false })
+    this.#unsent.set(key, { content, files, node, isReceived: false })
     this.#list.append(node)
   }
 
-  showDeliveryProblem(key: string, ...children: readonly Child[]): void {
+  showDelivery(key: string, ...children: readonly Child[]): void {
     this.#unsent
       .get(key)
       ?.node.querySelector('.delivery')
@@ -246,9 +250,11 @@ export class ConversationView {
   }
 
   /** Removes the unsent node of a message that the stream delivers before the post is answered. */
-  #removeReceived({ id, content }: ChatFrame): void {
+  #removeReceived({ id, content, files }: ChatFrame): void {
     if (this.#byId.has(id)) return
-    const found = [...this.#unsent.values()].find((unsent) => unsent.content === content && !unsent.isReceived)
+    const found = [...this.#unsent.values()].find(
+      (unsent) => unsent.content === content && hasSameSizes(unsent.files, files) && !unsent.isReceived,
+    )
     if (!found) return
     found.isReceived = true
     found.node.remove()
@@ -256,15 +262,24 @@ export class ConversationView {
 
   /** One that replaces a draft is shown whole, as the draft was. */
   #addMessage(frame: ChatFrame, isWhole = false): boolean {
-    const { id, role, content, created_at: createdAt, seq, isPartial } = frame
+    const { id, role, content, created_at: createdAt, seq, isPartial, files } = frame
     const known = this.#byId.get(id)
     // A posted message has no position until the stream delivers it.
     if (known && !(known.seq > seq)) return false
     if (known) this.#entries.splice(this.#entries.indexOf(known), 1)
     const node =
       known?.node ??
-      messageNode({ role, who: role === 'user' ? 'You' : this.#name, content, createdAt, isWhole, isPartial })
-    if (role === 'user') this.#questions.set(id, content)
+      messageNode({
+        role,
+        who: role === 'user' ? 'You' : this.#name,
+        content,
+        createdAt,
+        isWhole,
+        isPartial,
+        files: this.#handlers.files.nodes(files),
+      })
+    // A message is not sent once more without its files.
+    if (role === 'user' && files.length === 0) this.#questions.set(id, content)
     this.#insert({ seq, node }, id)
     return !known && role === 'assistant'
   }
@@ -293,4 +308,9 @@ export class ConversationView {
     if (previous) previous.after(entry.node)
     else this.#list.prepend(entry.node)
   }
+}
+
+/** The server may change the names. */
+function hasSameSizes(some: readonly FrameFile[], others: readonly FrameFile[]): boolean {
+  return some.length === others.length && some.every(({ size }, at) => size === others[at]?.size)
 }

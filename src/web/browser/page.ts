@@ -1,4 +1,6 @@
 // Entry of the chat page.
+
+import { readAttachmentLimits } from '../text/file-names.ts'
 import { ChatApp } from './chat.ts'
 
 const container = document.getElementById('chat')
@@ -16,6 +18,7 @@ function startPage(root: HTMLElement): void {
     name,
     folder,
     credentials: 'same-origin',
+    limits: readAttachmentLimits(root.dataset),
     onUnread: () => setUnread(unread + 1),
   })
   document.addEventListener('visibilitychange', () => {

@@ -138,6 +138,8 @@ const chatScript = lazy(() => {
   const policy = [
     `script-src ${hashSource(code)}`,
     "connect-src 'self'",
+    // Files that the visitor is about to send, and files of messages.
+    "media-src 'self' blob:",
     // The browser refuses to turn text into markup or code.
     "require-trusted-types-for 'script'",
     "trusted-types 'none'",
@@ -162,7 +164,7 @@ const PRIVACY_HEADERS = {
 
 const BASE_POLICY = [
   "default-src 'none'",
-  "img-src 'self' data:",
+  "img-src 'self' blob: data:",
   "base-uri 'none'",
   "form-action 'self'",
   "frame-ancestors 'none'",

@@ -8,6 +8,7 @@ import { extname, join } from 'node:path'
 const CHAT = [
   'text/markdown',
   'text/wording',
+  'text/file-names',
   '../lib/http/sse-reader',
   'browser/nodes',
   'browser/prose',
@@ -16,11 +17,15 @@ const CHAT = [
   'browser/outbox',
   'browser/notice',
   'browser/activity',
+  'browser/upload',
   'browser/link',
+  'browser/files',
   'browser/message',
   'browser/draft',
   'browser/conversation',
   'browser/view',
+  'browser/attachments',
+  'browser/recorder',
   'browser/chat',
 ]
 const ENTRIES = {
