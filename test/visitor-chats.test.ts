@@ -1,16 +1,16 @@
 // Tools in the chats of visitors whom a link keeps apart.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { agent, type EngineName, onEveryEngine, testHost } from './support/host.ts'
-import { addLink } from './support/rows.ts'
-import { openSearchHost } from './support/search-host.ts'
-import { openTools } from './support/tools.ts'
-import { startTurn } from './support/turns.ts'
 import { visitorPart } from '../src/core/links/visitor-chats.ts'
 import { messages } from '../src/core/messages/messages.ts'
 import { scheduledTasks } from '../src/core/schedule/tasks.ts'
 import { routeTokensResource } from '../src/resources/route-tokens.ts'
 import { scheduledTasksResource } from '../src/resources/scheduled-tasks.ts'
+import { agent, type EngineName, onEveryEngine, testHost } from './support/host.ts'
+import { addLink } from './support/rows.ts'
+import { openSearchHost } from './support/search-host.ts'
+import { openTools } from './support/tools.ts'
+import { startTurn } from './support/turns.ts'
 
 const LINK = 'web:team/site'
 const [ANN, BOB] = [LINK + visitorPart('ann'), LINK + visitorPart('bob')]

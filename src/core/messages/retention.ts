@@ -5,7 +5,7 @@ import type { Dialect, Tx } from '../../store/engine.ts'
 import { execute, flag, integer, optional, placeholders, query, text } from '../../store/statement.ts'
 import { lastEventNumbers } from '../chats/chat-events.ts'
 import { type ChatFile, readFilesOfMessages } from '../files/chat-files.ts'
-import { subtractFileBytes, subtractReceivedBytes } from '../links/storage-use.ts'
+import { forgetChatBytes, subtractFileBytes, subtractReceivedBytes } from '../links/storage-use.ts'
 import { isVisitorChat } from '../links/visitor-chats.ts'
 import { IS_OPEN } from '../turns/turn-rules.ts'
 import { firstIdAt } from './id-times.ts'
@@ -70,8 +70,13 @@ export async function removeMessages(
     for (const message_seq of seqs)
       await messageChanges.append(tx, { message_seq, kind: 'removed', created_at: timestamp(now) })
   }
+  const emptied = await findEmptied(tx, over)
+  await forgetChatBytes(
+    tx,
+    emptied.map(({ jid }) => jid),
+  )
   await removeChanges(tx, before, limit)
-  return { removed: seqs.length, files, emptied: await findEmptied(tx, over), ...(next ? { next: next.seq } : {}) }
+  return { removed: seqs.length, files, emptied, ...(next ? { next: next.seq } : {}) }
 }
 
 async function findEmptied(
