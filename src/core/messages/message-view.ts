@@ -2,6 +2,7 @@
 import { isUtf8 } from 'node:buffer'
 import type { Tx } from '../../store/engine.ts'
 import { bytes, type DecodedRow, flag, integer, optional, placeholders, query, text } from '../../store/statement.ts'
+import { readFilesOfMessages } from '../files/chat-files.ts'
 import { contentStart, decodeContent, fairShare } from './messages.ts'
 
 export interface MessageView {
@@ -25,6 +26,8 @@ export interface MessageView {
   /** State of the inbox row, or of the outbox row for a sent message. */
   readonly status: string
   readonly error?: string
+  /** Names of its files. */
+  readonly files?: readonly string[]
 }
 
 /** Bytes of all contents together, as JSON. A tool's response contains them twice, once within a text. */
@@ -51,7 +54,11 @@ export async function viewMessages(tx: Tx, seqs: readonly number[]): Promise<Mes
     CONTENTS_MAX,
     found.map(({ content }) => jsonBytes(content.text)),
   )
-  return found.map(({ row, content }) => toView(row, content, jsonMax))
+  const files = await readFilesOfMessages(tx, seqs)
+  return found.map(({ row, content }) => {
+    const names = files.get(row.seq)?.map(({ name }) => name)
+    return { ...toView(row, content, jsonMax), ...(names ? { files: names } : {}) }
+  })
 }
 
 /** Reads no more of a content than can be shown. */

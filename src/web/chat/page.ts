@@ -35,15 +35,29 @@ export interface FileLimits {
   readonly totalBytes: number
 }
 
+interface PageFile {
+  readonly id: string
+  readonly name: string
+  readonly type: string
+  readonly size: number
+}
+
 interface RoundPageOptions {
   readonly name: string
   readonly question: string
+  readonly files?: readonly PageFile[] | undefined
   readonly turn: {
     readonly turn_id: string
     readonly status: string
-    readonly frames: readonly { readonly kind: string; readonly content: string }[]
+    readonly frames: readonly PageFrame[]
     readonly error?: string | undefined
   }
+}
+
+interface PageFrame {
+  readonly kind: string
+  readonly content: string
+  readonly files?: readonly PageFile[] | undefined
 }
 
 interface ProblemPageOptions {
@@ -71,7 +85,7 @@ ${questionForm('Your message')}
   return renderDocument(200, name, { body, policy, head: APP_HEAD })
 }
 
-export function roundPage({ name, question, turn }: RoundPageOptions): HtmlPage {
+export function roundPage({ name, question, files, turn }: RoundPageOptions): HtmlPage {
   const isPending = turn.status === 'pending'
   const messages = turn.frames.filter(({ kind }) => kind !== 'status')
   const status = turn.frames.findLast(({ kind }) => kind === 'status')
@@ -79,9 +93,9 @@ export function roundPage({ name, question, turn }: RoundPageOptions): HtmlPage 
 <div class="app"><div class="plain">
 ${plainHead(name)}
 <main>
-<section class="message user" aria-label="You"><p class="text" dir="auto">${question}</p></section>
+<section class="message user" aria-label="You">${question === '' ? EMPTY_HTML : html`<p class="text" dir="auto">${question}</p>`}${filesHtml(files)}</section>
 <section class="answer" aria-label="${name}">
-${answerHtml(messages.map(({ content }) => content))}
+${answerHtml(messages)}
 ${isPending ? html`<p class="status" dir="auto">${status?.content ?? 'Waiting for the answer'} …</p>` : EMPTY_HTML}
 ${isPending ? html`<form method="post" action="./${turn.turn_id}/stop"><button class="quiet" type="submit">Stop</button></form>` : EMPTY_HTML}
 ${turn.status === 'failed' ? failureHtml(messages.length > 0, turn.error) : EMPTY_HTML}
@@ -100,13 +114,29 @@ function failureHtml(isAnswered: boolean, error: string | undefined): Html {
 }
 
 /** The limit of Markdown applies to all messages of the page together. */
-function answerHtml(contents: readonly string[]): Html[] {
+function answerHtml(messages: readonly PageFrame[]): Html[] {
   let left = MARKDOWN_MAX
-  return contents.map((content) => {
+  return messages.map(({ content, files }) => {
     const prose = proseHtml(content, left)
     left = Math.max(0, left - content.length)
-    return html`<div class="message agent"><div class="prose">${prose}</div></div>\n`
+    return html`<div class="message agent"><div class="prose">${prose}</div>${filesHtml(files)}</div>\n`
   })
+}
+
+function filesHtml(files: readonly PageFile[] = []): Html {
+  if (files.length === 0) return EMPTY_HTML
+  const items = files.map(({ id, name, type, size }) => {
+    const url = `./files/${id}`
+    if (type.startsWith('image/'))
+      return html`<li><a href="${url}"><img src="${url}" alt="${name}" loading="lazy"></a></li>`
+    return html`<li><a href="${url}" dir="auto">${name}</a> (${formatSize(size)})</li>`
+  })
+  return html`<ul class="files">${items}</ul>`
+}
+
+function formatSize(bytes: number): string {
+  if (bytes < 1000) return `${bytes} bytes`
+  return bytes < 1_000_000 ? `${Math.round(bytes / 1000)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`
 }
 
 export function linkProblemPage({ status, title, detail, hint, retryAfter }: ProblemPageOptions): HtmlPage {
@@ -241,9 +271,10 @@ function plainHead(name: string): Html {
 }
 
 function questionForm(label: string): Html {
-  return html`<form class="plain-form" method="post" action="./" accept-charset="utf-8">
+  return html`<form class="plain-form" method="post" action="./" accept-charset="utf-8" enctype="multipart/form-data">
 <label for="content">${label}</label>
-<textarea id="content" name="content" rows="4" dir="auto" required></textarea>
+<textarea id="content" name="content" rows="4" dir="auto"></textarea>
+<input type="file" name="file" multiple aria-label="Files">
 <button type="submit">Send</button>
 </form>`
 }
