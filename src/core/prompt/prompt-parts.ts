@@ -10,6 +10,7 @@ import type { TurnRules } from '../turns/turn-rules.ts'
 import { reachOfTurn, type Turn, turns } from '../turns/turns.ts'
 import { readObservedMessages } from './observed-messages.ts'
 import type { PromptParts, PromptRow, SystemEvent } from './prompt.ts'
+import { attachChatFiles, type VisibleFile } from './prompt-files.ts'
 import { createClaimedRow, createObservedRow } from './prompt-rows.ts'
 
 /** Files of the folder's workspace. */
@@ -29,10 +30,14 @@ export interface PromptContext {
   readonly routes: RouteTable
   readonly assistantName?: string | undefined
   readonly files: PromptFiles
+  /** The directory with the files of the turn's chat, as the run sees it. */
+  readonly filesPath: string
 }
 
 export interface GatheredPrompt {
   readonly parts: PromptParts
+  /** The files of the turn's messages, by message. */
+  readonly filesOf: ReadonlyMap<number, readonly VisibleFile[]>
   readonly conversation: Conversation | undefined
   /** The session that the run resumes. */
   readonly session: string | undefined
@@ -55,13 +60,15 @@ export async function gatherPromptParts(tx: Tx, context: PromptContext, claimed:
   const newest = messages.at(-1)
   const isPane = newest?.envelope?.verb === 'pane_open'
   const platform = platformOf(turn.jid) || 'internal'
-  const rows: PromptRow[] = []
-  for (const each of observed.rows) rows.push(await createObservedRow(tx, each))
-  for (const each of messages) rows.push(await createClaimedRow(tx, assistantName, claimed, each))
+  const plain: PromptRow[] = []
+  for (const each of observed.rows) plain.push(await createObservedRow(tx, each))
+  for (const each of messages) plain.push(await createClaimedRow(tx, assistantName, claimed, each))
+  const { rows, filesOf } = await attachChatFiles(tx, { turn, path: context.filesPath }, plain)
   const session = turn.is_isolated ? undefined : await sessionOf(tx, turn, reachOfTurn(turn))
   const lastSessionLog = await findLastLogEntry(tx, turn)
   return {
     conversation,
+    filesOf,
     session,
     lastSessionLog,
     observed_seq: observed.seq,

@@ -36,13 +36,25 @@ export function readChatBody(body: Uint8Array, header: string | undefined, isHoo
     if (body.byteLength === 0 && !isHook) refuse('invalid', 'content must not be empty')
     return rawMessage(body, header)
   }
-  if (!isHook && charset !== 'utf-8') refuse('wrong_type', `the body must be in UTF-8, not in ${charset}`)
+  if (!isHook) mustBeUtf8(charset)
   try {
     return readMessageInput(parseBody(body, header ?? ''))
   } catch (error) {
     if (isHook && error instanceof Refusal && !(error instanceof FileRefusal)) return rawMessage(body, header)
     throw error
   }
+}
+
+function mustBeUtf8(charset: string): void {
+  if (charset !== 'utf-8') refuse('wrong_type', `the body must be in UTF-8, not in ${charset}`)
+}
+
+/** Whether a chat link receives the body as an upload. */
+export function isForm(header: string | undefined): header is string {
+  const { type, charset } = contentType(header ?? '')
+  if (type !== 'multipart/form-data') return false
+  mustBeUtf8(charset)
+  return true
 }
 
 /** A Content-Type that can be stored as text. */
@@ -72,16 +84,28 @@ function formFields(body: Uint8Array): MessageFields {
 /** A message with a file: refused to webhooks too, because the file would be lost. */
 class FileRefusal extends Refusal {}
 
+/** At the chat URL of a webhook; `upload.ts` receives the forms of chat links. */
 function multipartFields(body: Uint8Array, header: string): MessageFields {
   const parts = parseMultipart(body, header, LINK_JSON_VALUES_MAX)
+  const fields = fieldsOfParts(parts)
+  if (!parts.some(({ isFile }) => isFile)) return fields
+  const Refused = fields.content === undefined ? Refusal : FileRefusal
+  throw new Refused('wrong_type', 'this link does not accept files', 'send only text, in the field content')
+}
+
+function fieldsOfParts(parts: readonly FormPart[]): { content: string | undefined; topic: string | undefined } {
   const field = (name: string): string | undefined => {
     const part = parts.find((candidate) => candidate.name === name && !candidate.isFile)
     return part && textOfField(part)
   }
-  const fields = { content: field('content'), topic: field('topic') }
-  if (!parts.some(({ isFile }) => isFile)) return fields
-  const Refused = fields.content === undefined ? Refusal : FileRefusal
-  throw new Refused('wrong_type', 'this link does not accept files', 'send only text, in the field content')
+  return { content: field('content'), topic: field('topic') }
+}
+
+/** The message in a form of a chat link. Beside files it may be empty. */
+export function readFormMessage(texts: readonly FormPart[], hasFiles: boolean): MessageInput {
+  const { content = hasFiles ? '' : undefined, topic } = fieldsOfParts(texts)
+  if (!hasFiles || (content !== undefined && /\S/.test(content))) return readMessageInput({ content, topic })
+  return { content: new Uint8Array(), topic: readTopic(topic), content_type: PLAIN }
 }
 
 function textOfField({ name, content, headers }: FormPart): string {

@@ -1,6 +1,7 @@
 // Routes of links: /chat/<token>/… and /hook/<token>.
 import type { IncomingMessage } from 'node:http'
 import { cursorBeforeLatest, lastEventNumbers } from '../../core/chats/chat-events.ts'
+import { chatFiles } from '../../core/files/chat-files.ts'
 import { routeTokens } from '../../core/links/route-tokens.ts'
 import { lockMessageOrder } from '../../core/messages/messages.ts'
 import { findRound, type Round, writeContextOf } from '../../core/turns/rounds.ts'
@@ -17,17 +18,28 @@ import { chatPage } from '../../web/chat/page.ts'
 import type { ScriptHandler } from '../../web/chat/script-response.ts'
 import type { ConnectionOrigin, RawHandler } from '../http/raw-request.ts'
 import { readTopic } from './chat-body.ts'
+import { refuseMissing, sendChatFile } from './chat-file-response.ts'
 import { chatFeed, roundFeed } from './event-feeds.ts'
 import { openHookFastPath } from './hook-fast-path.ts'
 import { latin1, linkFolder, type TokenRow } from './link-cache.ts'
 import { parseLinkPath } from './link-path.ts'
 import { type LinkPostContext, mustBeLink, postToLink, RateLimitRefusal } from './link-post.ts'
 import { LinkRequest, type LogResponse } from './link-request.ts'
-import { chatOwnerOf, findChatVisitor, mustBeOwner, NO_LINK, SIGN_IN_NEEDED } from './link-visitor.ts'
+import {
+  chatOwnerOf,
+  findCallReader,
+  findChatVisitor,
+  type LinkOwnership,
+  mustBeOwner,
+  NO_LINK,
+  SIGN_IN_NEEDED,
+} from './link-visitor.ts'
 import type { LinkMcp } from './mcp/link-endpoint.ts'
 import { mustBeOwnPage } from './mcp/origin-check.ts'
 import { pollRound, readFlag, readSequence, readUniqueQuery, renderRoundPage } from './round-view.ts'
 import type { StreamGuard, Streams } from './streams.ts'
+import { fileLimits } from './upload-slots.ts'
+import { ofVisitor } from './visitor-key.ts'
 
 export interface LinkRoutesOptions extends LinkPostContext {
   readonly streams: Streams
@@ -149,7 +161,7 @@ async function useLink<T>(
     if (!row) throw NO_LINK
     const owner = chatOwnerOf(row)
     await mustBeOwner(host, tx, owner, visitor)
-    return work(tx, row, owner && visitor && { owner, visitor })
+    return work(tx, ofVisitor(host, request, row), owner && visitor && { owner, visitor })
   })
 }
 
@@ -192,6 +204,7 @@ function viewOf(rest: string): LinkView {
     case 'mcp':
       return { allow: 'GET, POST, OPTIONS', isForOwnPages: true, handle: (context, request) => context.mcp(request) }
   }
+  if (rest.startsWith('files/')) return { allow: READ, handle: sendFile }
   const [id = '', view, more] = rest.split('/')
   if (!/^[0-9a-f-]{36}$/.test(id) || more !== undefined || (view !== undefined && !['sse', 'stop'].includes(view)))
     return {
@@ -211,7 +224,7 @@ function viewOf(rest: string): LinkView {
 
 async function sendWidgetPage(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
   const folder = await withLink(context, request, async (_, row) => linkFolder(row) ?? '')
-  request.sendPage(chatPage({ name: context.name, folder }))
+  request.sendPage(chatPage({ name: context.name, folder, limits: fileLimits(context.attachmentMax()) }))
 }
 
 async function sendScript(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
@@ -239,6 +252,15 @@ async function sendRound(context: LinkRoutesOptions, request: LinkRequest, id: s
   })
   if (found.page) request.sendPage(found.page)
   else request.sendJson(200, found.round)
+}
+
+/** Also checks the chat: the id of a file must be no way into another one. */
+async function sendFile(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
+  const [, id = ''] = /^files\/([0-9a-f-]{36})$/.exec(request.path.rest ?? '') ?? []
+  const file = await withLink(context, request, (tx, row) =>
+    chatFiles.find(tx, { id, jid: row.jid, folder: linkFolder(row) ?? '' }),
+  )
+  await sendChatFile(context.host.layout, request, file ?? refuseMissing())
 }
 
 /** The page without script sends a form, and shows the round again. */
@@ -269,7 +291,7 @@ async function streamRound(context: LinkRoutesOptions, request: LinkRequest, id:
       after: lastSeen(request, query) ?? 0,
       hasDrafts: readFlag(query.deltas, 'deltas'),
       round: await mustFindRound(tx, row, id),
-      token_hash: row.token_hash,
+      ...linkOf(row),
       guard,
     }
   })
@@ -280,14 +302,14 @@ async function streamRound(context: LinkRoutesOptions, request: LinkRequest, id:
 
 async function streamChat(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
   const { topic, after, ...options } = await withLink(context, request, async (tx, row, guard) => {
-    const { jid, token_hash } = row
+    const { jid } = row
     const query = readUniqueQuery(request.path.query, ['after', 'topic', 'last', 'deltas'])
     const topic = query.topic === undefined ? undefined : (readTopic(query.topic) ?? '')
     const limit = Math.min(readSequence(query.last, 'last') ?? LATEST.initial, LATEST.max)
     const seen = lastSeen(request, query) ?? (await cursorBeforeLatest(tx, { jid, topic, limit }))
     const head = (await lastEventNumbers(tx, [jid])).get(jid) ?? 0
     return {
-      token_hash,
+      ...linkOf(row),
       guard,
       hasDrafts: readFlag(query.deltas, 'deltas'),
       topic,
@@ -306,16 +328,34 @@ interface StreamOptions {
   readonly topic?: string | undefined
   readonly folder?: string
   readonly hasDrafts: boolean
+  readonly owned: LinkOwnership
+  readonly isApart: boolean
   readonly guard: StreamGuard | undefined
 }
 
-async function stream({ streams }: LinkRoutesOptions, request: LinkRequest, options: StreamOptions): Promise<void> {
+function linkOf(row: TokenRow): Pick<StreamOptions, 'token_hash' | 'owned' | 'isApart'> {
+  const { token_hash, person, visitors } = row
+  return { token_hash, owned: { person, target_folder: linkFolder(row) }, isApart: visitors === 'apart' }
+}
+
+/** Says to pages that each request for a file needs the key. */
+function visitorHeader(request: LinkRequest): { [name: string]: string } {
+  const key = request.header('x-visitor')
+  return key === undefined ? {} : { 'X-Visitor': key }
+}
+
+async function stream(
+  { host, streams }: LinkRoutesOptions,
+  request: LinkRequest,
+  options: StreamOptions,
+): Promise<void> {
   const { response, incoming } = request
-  const { feed, token_hash, ...subscription } = options
+  const { feed, token_hash, owned, isApart, ...subscription } = options
   const link = { key: latin1(token_hash), hash: token_hash }
   const network = clientNetwork(request.client)
   streams.mustHaveCapacity(link.key, network)
-  request.startStream(STREAM_HEADERS)
+  const callReader = options.hasDrafts ? await findCallReader(host, request, owned) : undefined
+  request.startStream(isApart ? { ...STREAM_HEADERS, ...visitorHeader(request) } : STREAM_HEADERS)
   if (incoming.method === 'HEAD') return void response.end()
-  await streams.subscribe(feed, { ...subscription, response, link, network, retryMs: RETRY_MS })
+  await streams.subscribe(feed, { ...subscription, callReader, response, link, network, retryMs: RETRY_MS })
 }

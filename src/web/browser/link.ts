@@ -1,6 +1,8 @@
 // The HTTP client of a link: posts messages and streams events.
 import { SseDecoder } from '../../lib/http/sse-reader.ts'
+import type { Activity, ToolCall } from './activity.ts'
 import type { FileSource, FrameFile } from './files.ts'
+import { visitorKeyFor } from './stored.ts'
 import { sendForm, type UploadProgress } from './upload.ts'
 
 /** A message or a status of the stream. */
@@ -89,6 +91,7 @@ export interface DraftDelta {
 interface StreamListener {
   onFrame(frame: ChatFrame): void
   onDraft(delta: DraftDelta): void
+  onActivity(activity: Activity): void
   onRoundEnd(end: RoundEnd): void
   onConnection(connection: StreamConnectionState): void
 }
@@ -102,10 +105,14 @@ export function backoffMs(attempt: number): number {
 export class BrowserLinkClient implements FileSource {
   readonly #base: string
   readonly #credentials: RequestCredentials
+  readonly #visitor: string
+  /** Whether the link keeps its visitors apart, as its streams say before any file is shown. */
+  #isApart = false
 
   constructor(base: string, credentials: RequestCredentials) {
     this.#base = base
     this.#credentials = credentials
+    this.#visitor = visitorKeyFor(base)
   }
 
   /** The server saves a message once per key, however often it is sent. */
@@ -133,6 +140,7 @@ export class BrowserLinkClient implements FileSource {
   }
 
   fileUrl(id: string): string | undefined {
+    if (this.#isApart) return undefined
     const path = `./files/${encodeURIComponent(id)}`
     // The page of the link does not contain its token.
     return new URL('./', location.href).href === this.#base ? path : new URL(path, this.#base).href
@@ -155,7 +163,10 @@ export class BrowserLinkClient implements FileSource {
 
   /** The headers of each request. */
   #headers(init: HeadersInit | undefined): Headers {
-    return new Headers(init)
+    const headers = new Headers(init)
+    // Links that do not keep visitors apart ignore it.
+    headers.set('X-Visitor', this.#visitor)
+    return headers
   }
 
   async #fetch(path: string, init: RequestInit): Promise<Response> {
@@ -168,6 +179,7 @@ export class BrowserLinkClient implements FileSource {
       headers: this.#headers(init.headers),
     })
     if (!response.ok) throw await readRefusal(response)
+    this.#isApart ||= response.headers.has('X-Visitor')
     return response
   }
 }
@@ -261,6 +273,10 @@ export class LinkStream {
       this.#listener.onDraft(readDelta(JSON.parse(data)))
       return
     }
+    if (event === 'activity') {
+      this.#listener.onActivity(readActivity(JSON.parse(data)))
+      return
+    }
     // The ids of a link increase, so an event up to the last one is already shown.
     if (this.#lastId !== '' && Number(id) <= Number(this.#lastId)) return
     this.#lastId = id
@@ -336,6 +352,23 @@ function readDelta(value: unknown): DraftDelta {
     from: typeof from === 'number' ? from : 0,
     text: stringMember(value, 'text'),
     done: member(value, 'done') === true,
+  }
+}
+
+function readActivity(value: unknown): Activity {
+  const detail = member(value, 'detail')
+  const calls = Array.isArray(detail) ? detail.map(readCall) : []
+  return { turn_id: stringMember(value, 'turn_id'), text: stringMember(value, 'text'), calls }
+}
+
+function readCall(value: unknown): ToolCall {
+  const [n, ms] = [member(value, 'n'), member(value, 'ms')]
+  return {
+    n: typeof n === 'number' ? n : 0,
+    tool: stringMember(value, 'tool'),
+    args: stringMember(value, 'arguments'),
+    state: stringMember(value, 'state'),
+    ms: typeof ms === 'number' ? ms : undefined,
   }
 }
 
