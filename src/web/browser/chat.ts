@@ -67,6 +67,8 @@ export class ChatApp {
   #isClosed = false
   #shownTopics = ''
   #pendingRetries: (() => void)[] = []
+  /** Of messages with files that are being sent, by key. */
+  readonly #uploads = new Map<string, UploadProgress>()
   #replayTimer: ReturnType<typeof setTimeout> | undefined
 
   constructor(options: ChatOptions) {
@@ -220,7 +222,10 @@ export class ChatApp {
     this.#conversation = conversation
     for (const unsent of this.#outbox.list().filter((message) => message.topic === topic)) {
       if (hasLostFiles(unsent)) this.#reportLostFiles(unsent)
-      else conversation.addUnsent(unsent.key, unsent.content, unsent.files)
+      else {
+        conversation.addUnsent(unsent.key, unsent.content, unsent.files)
+        conversation.showDelivery(unsent.key, ...(this.#uploads.get(unsent.key)?.nodes ?? ['Sending …']))
+      }
     }
     this.view.log.replaceChildren(this.view.welcome, conversation.node)
     this.#showWelcome()
@@ -364,8 +369,14 @@ export class ChatApp {
   }
 
   async #deliver(unsent: UnsentMessage): Promise<void> {
-    const { key, topic } = unsent
     const progress = new UploadProgress()
+    if (unsent.files?.length) this.#uploads.set(unsent.key, progress)
+    await this.#deliverWith(unsent, progress)
+    this.#uploads.delete(unsent.key)
+  }
+
+  async #deliverWith(unsent: UnsentMessage, progress: UploadProgress): Promise<void> {
+    const { key, topic } = unsent
     for (let attempt = 0; ; attempt++) {
       try {
         const posted = await this.#post(unsent, progress)
@@ -382,12 +393,12 @@ export class ChatApp {
           if (this.#isVisible) this.focus()
           return
         }
+        if (!progress.signal.aborted) await this.#waitForRetry(unsent, attempt, progress)
         if (progress.signal.aborted) {
           this.#outbox.remove(key)
           this.#restoreDraft(unsent)
           return
         }
-        await this.#waitForRetry(unsent, attempt)
       }
     }
   }
@@ -404,17 +415,19 @@ export class ChatApp {
   }
 
   /** Waits for the back-off, or after the automatic retries for a click. */
-  #waitForRetry({ key, topic }: UnsentMessage, attempt: number): Promise<void> {
+  #waitForRetry({ key, topic, files = [] }: UnsentMessage, attempt: number, progress: UploadProgress): Promise<void> {
     const conversation = this.#conversationOf(topic)
+    const cancel = files.length > 0 ? [' ', progress.cancelButton] : []
     return new Promise((resolve) => {
       if (attempt < RETRIES || !conversation) {
-        conversation?.showDelivery(key, 'Not sent yet. Trying again …')
+        conversation?.showDelivery(key, 'Not sent yet. Trying again …', ...cancel)
         setTimeout(resolve, backoffMs(attempt))
       } else {
         const button = element('button', { type: 'button', class: 'more' }, 'Try again')
         button.addEventListener('click', () => resolve())
-        conversation.showDelivery(key, 'Not sent. ', button)
+        conversation.showDelivery(key, 'Not sent. ', button, ...cancel)
       }
+      progress.signal.addEventListener('abort', () => resolve())
       this.#pendingRetries.push(resolve)
     })
   }

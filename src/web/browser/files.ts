@@ -149,6 +149,6 @@ export function fileParts(file: Pick<FrameFile, 'name' | 'size'>): Node[] {
   const tile = element('span', { class: 'tile', 'aria-hidden': 'true' }, label || iconNode('file'))
   const name = displayName(file.name)
   const text = element('span', { class: 'file-text' }, element('b', { dir: 'auto', title: name }, name))
-  text.append(element('small', {}, formatSize(file.size)))
+  text.append(element('small', { dir: 'ltr' }, formatSize(file.size)))
   return [tile, text]
 }

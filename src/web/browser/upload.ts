@@ -15,15 +15,15 @@ const STALL_MS = 60_000
 export class UploadProgress {
   /** For the line below the message. */
   readonly nodes: readonly Node[]
+  readonly cancelButton = element('button', { type: 'button', class: 'quiet' }, 'Cancel')
   readonly #bar = element('progress', { max: '1', value: '0', 'aria-label': 'Upload' })
   // Its changes are for eyes only: a screen reader would read each one.
   readonly #percent = element('span', { 'aria-hidden': 'true' })
-  readonly #button = element('button', { type: 'button', class: 'quiet' }, 'Cancel')
   readonly #controller = new AbortController()
 
   constructor() {
-    this.nodes = [element('span', {}, 'Sending …'), this.#bar, this.#percent, this.#button]
-    this.#button.addEventListener('click', () => this.#controller.abort())
+    this.nodes = [element('span', {}, 'Sending …'), this.#bar, this.#percent, this.cancelButton]
+    this.cancelButton.addEventListener('click', () => this.#controller.abort())
     this.show(0)
   }
 
@@ -35,7 +35,7 @@ export class UploadProgress {
     this.#bar.value = fraction
     this.#percent.textContent = `${Math.floor(fraction * 100)} %`
     // The server may have all of it then.
-    this.#button.hidden = fraction === 1
+    this.cancelButton.hidden = fraction === 1
   }
 }
 

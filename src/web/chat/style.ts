@@ -206,7 +206,7 @@ li:hover .topic { padding-inline-end: 38px }
 .dropping::after {
   content: 'Drop files to add them to your message'; position: absolute; inset: 10px; z-index: 4; display: grid; place-items: center;
   border: 2px dashed var(--ink); border-radius: 16px; background: color-mix(in srgb, var(--back) 88%, transparent); font-weight: 600;
-  pointer-events: none;
+  padding: 20px; text-align: center; pointer-events: none;
 }
 .chips {
   flex: 0 0 100%; display: flex; flex-wrap: wrap; gap: 8px; max-height: 30dvh; margin: 0; padding: 6px 6px 4px; overflow-y: auto;
@@ -231,6 +231,7 @@ li:hover .topic { padding-inline-end: 38px }
   color: var(--on-accent); font-size: 11px; font-weight: 700; letter-spacing: .02em;
 }
 .file-text { display: flex; flex-direction: column; flex: 1; min-width: 0; font-size: 14px; line-height: 1.35 }
+.file-text > * { text-align: match-parent }
 .file-text b { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; font-weight: 600 }
 .file-text small, .sound figcaption { font-size: 12.5px; color: var(--muted) }
 .files { display: flex; flex-direction: column; gap: 8px; max-width: 100% }
@@ -253,8 +254,8 @@ a.file:hover, button.file:hover { border-color: var(--ink) }
 .sound audio { display: block; width: 100%; height: 44px }
 .sound figcaption { margin: 3px 6px 0; line-height: 1.35 }
 .transcript { margin: 6px 6px 0; font-size: 14.5px; white-space: pre-wrap }
-.delivery { display: flex; flex-wrap: wrap; align-items: center; gap: 8px }
-.delivery progress { width: 120px; height: 6px; accent-color: var(--ink) }
+.delivery:has(progress) { display: flex; align-items: center; gap: 8px; white-space: nowrap }
+.delivery progress { flex: 1; width: 100px; min-width: 40px; height: 6px; accent-color: var(--ink) }
 .unsent .files { opacity: .75 }
 .keys { display: block; margin-top: 5px; text-align: center; font-size: 12px; color: var(--muted) }
 @container chat (max-width: 560px) { .keys { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%) } }
