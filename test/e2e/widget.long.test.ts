@@ -15,6 +15,8 @@ import { agent } from '../support/host.ts'
 import { openLinkedInstance } from '../support/linked-instance.ts'
 import { needs } from '../support/needs.ts'
 import { type ServedHost, type ServedHostOptions, serveHost } from '../support/served-host.ts'
+import { signIn } from '../support/sign-in.ts'
+import { until } from '../support/until.ts'
 
 const { issue_apart, issue_chat, revoke } = routeTokensResource.verbs
 const HOUR_MS = 3_600_000
@@ -487,6 +489,121 @@ suite('what the chat shows', needs('browser'), () => {
       })()`,
     )
     assert.deepEqual(faults, [])
+  })
+})
+
+suite('the page around the chat', needs('browser'), () => {
+  test('loads the highlighter with the first code, colours it with enough contrast, and keeps the chosen theme', async (t) => {
+    const { link, who, page } = await open(t)
+    const violations: string[] = []
+    page.on(
+      'console',
+      (line) => /Content Security Policy|TrustedScript/.test(line.text()) && violations.push(line.text()),
+    )
+    const isLoaded = (): boolean => who.asked.includes(`${link.url}highlight.js`)
+    await post(
+      link,
+      '- [x] done[^1]\n- [ ] not\n\n|a|b|\n|-:|-|\n|1|2|\n\n```nonsense\nif (a)\n```\n\n[^1]: note',
+      await topicOf(page),
+    )
+    await waitForAnswers(page, 1)
+    assert.equal(isLoaded(), false)
+    const tree = page.locator('.prose')
+    assert.deepEqual(
+      await tree
+        .getByRole('checkbox')
+        .evaluateAll((nodes) => nodes.map((node) => `${node.ariaLabel} ${node.matches(':checked')}`)),
+      ['Done true', 'Not done false'],
+    )
+    assert.equal(
+      await tree
+        .locator('td')
+        .first()
+        .evaluate((node) => getComputedStyle(node).textAlign),
+      'right',
+    )
+    const code = 'const a: string = `b` // c\nreturn new Map(1)'
+    await post(link, `\`\`\`ts\n${code}\n\`\`\``, await topicOf(page))
+    await page.locator('.token-keyword', { hasText: 'const' }).waitFor()
+    assert.ok(isLoaded())
+    assert.equal(await page.locator('.prose pre').last().innerText(), code)
+    const background = (): Promise<string> => page.evaluate(() => getComputedStyle(document.body).backgroundColor)
+    for (const [theme, colour] of [
+      ['light', 'rgb(255, 255, 255)'],
+      ['dark', 'rgb(21, 23, 29)'],
+    ] as const) {
+      await page.getByRole('button', { name: /^Theme:/ }).click()
+      assert.equal(await page.getByRole('button', { name: /^Theme:/ }).getAttribute('aria-label'), `Theme: ${theme}`)
+      assert.equal(await background(), colour)
+      assert.deepEqual(await page.evaluate(findPoorContrasts), [], theme)
+    }
+    await page.emulateMedia({ colorScheme: 'light' })
+    await page.reload()
+    assert.equal(await background(), 'rgb(21, 23, 29)')
+    assert.equal(await page.locator('meta[name=theme-color]').first().getAttribute('content'), '#15171d')
+    await page.getByRole('button', { name: 'Theme: dark' }).click()
+    await page.getByRole('button', { name: 'Theme: system' }).waitFor()
+    assert.equal(await background(), 'rgb(255, 255, 255)')
+    assert.deepEqual(violations, [])
+  })
+
+  test('can be installed, opens offline with its draft, and is forgotten when the link is revoked', async (t) => {
+    const { at, link, who, page } = await open(t)
+    const cdp = await who.context.newCDPSession(page)
+    const { url, errors } = await cdp.send('Page.getAppManifest')
+    assert.deepEqual([url, errors], [`${link.url}manifest.webmanifest`, []])
+    const caches = (): Promise<string[]> => page.evaluate(() => globalThis.caches.keys())
+    const scopes = (): Promise<string[]> =>
+      page.evaluate(async () => (await navigator.serviceWorker.getRegistrations()).map(({ scope }) => scope))
+    await page.evaluate(() => navigator.serviceWorker.ready.then(() => undefined))
+    assert.deepEqual(await scopes(), [link.url])
+    assert.ok(!(await caches()).join().includes(link.token))
+    await page.locator('.composer textarea').fill('a draft')
+    await who.context.setOffline(true)
+    await page.reload()
+    // After a reload the emulation does not say that the browser is offline.
+    await page.locator('.notice', { hasText: /You are offline|cannot be reached/ }).waitFor()
+    assert.equal(await inputOf(page), 'a draft')
+    await who.context.setOffline(false)
+    await page.locator('.notice').waitFor({ state: 'hidden' })
+    await page.locator('.composer textarea').press('Enter')
+    await waitForAnswers(page, 1)
+    await at.as(agent('main')).call(revoke, { jid: link.jid })
+    await page.reload()
+    await page.locator('.problem').waitFor()
+    await until(async () => (await scopes()).length === 0 && (await caches()).length === 0)
+  })
+
+  test('links to the folder in the dashboard for its administrators only', async (t) => {
+    const { at, link, page } = await open(t)
+    await page.locator('.composer').waitFor()
+    const dashboard = (of: Page): Locator => of.getByRole('link', { name: 'Dashboard' })
+    assert.equal(await dashboard(page).count(), 0)
+    await at.grant('local:ada', 'admin', 'main')
+    await at.grant('local:bob', 'interact', 'main')
+    for (const [sub, count] of [
+      ['local:ada', 1],
+      ['local:bob', 0],
+    ] as const) {
+      const { cookie } = await signIn(at, sub)
+      const who = await visitor(t)
+      const [name = '', value = ''] = cookie.split('=')
+      await who.context.addCookies([{ name, value, url: at.url() }])
+      const own = await who.open(link.url)
+      await own.locator('.composer').waitFor()
+      assert.equal(await dashboard(own).count(), count, sub)
+      if (count === 1) {
+        assert.equal(await dashboard(own).getAttribute('href'), '/dash/folders/main')
+        // The copy for times without network is that of a stranger.
+        await own.evaluate(() => navigator.serviceWorker.ready.then(() => undefined))
+        await own.reload()
+        await dashboard(own).waitFor()
+        await who.context.setOffline(true)
+        await own.reload()
+        await own.locator('.composer').waitFor()
+        assert.equal(await dashboard(own).count(), 0)
+      }
+    }
   })
 })
 

@@ -152,6 +152,11 @@ onEveryEngine('the chat of a person', (engine) => {
     )
     assert.equal((await browser.get(path)).status, 200)
     assert.equal((await browser.get(`${path}widget.js`)).status, 200)
+    assert.equal((await browser.get(`${path}manifest.webmanifest`)).status, 200)
+    // The page must not be kept for times without session.
+    assert.equal((await browser.get(`${path}sw.js`)).status, 404)
+    const hasDashboard = async () => (await (await browser.get(path)).text()).includes('href="/dash/folders/team"')
+    assert.equal(await hasDashboard(), false)
     const said = await chats.say(path, own)
     const { turn_id: id }: { turn_id: string } = JSON.parse(await said.text())
     const poll = async (headers: Record<string, string>) =>
@@ -165,6 +170,8 @@ onEveryEngine('the chat of a person', (engine) => {
     const bob = await signIn(chats, 'local:bob')
     await chats.grant('local:bob', 'interact', 'team')
     assert.equal((await poll({ Cookie: bob.cookie })).status, 401)
+    await chats.grant('local:ada', 'admin', 'team')
+    assert.equal(await hasDashboard(), true)
   })
 
   test('is closed to everyone else at every path, also to operators', async (t) => {
