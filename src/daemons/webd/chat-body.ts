@@ -12,6 +12,8 @@ export interface MessageInput {
   readonly content: Uint8Array
   readonly topic: string | null
   readonly content_type: string | null
+  /** Message that it replaces in a new branch. If the content is empty, that of this message is used. */
+  readonly branch_of?: string | undefined
 }
 
 const TopicInput = z.object({ topic: Topic })
@@ -20,6 +22,7 @@ const PLAIN = 'text/plain; charset=utf-8'
 interface MessageFields {
   readonly content: unknown
   readonly topic: unknown
+  readonly branch_of: unknown
 }
 
 const PARSERS: Readonly<Record<string, (body: Uint8Array, header: string) => MessageFields>> = {
@@ -38,7 +41,8 @@ export function readChatBody(body: Uint8Array, header: string | undefined, isHoo
   }
   if (!isHook && charset !== 'utf-8') refuse('wrong_type', `the body must be in UTF-8, not in ${charset}`)
   try {
-    return readMessageInput(parseBody(body, header ?? ''))
+    const { branch_of, ...fields } = parseBody(body, header ?? '')
+    return isHook || branch_of === undefined ? readMessageInput(fields) : readBranchInput(fields, branch_of)
   } catch (error) {
     if (isHook && error instanceof Refusal && !(error instanceof FileRefusal)) return rawMessage(body, header)
     throw error
@@ -60,13 +64,14 @@ function jsonFields(body: Uint8Array): MessageFields {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     refuse('invalid', 'the body must be a JSON object with the field content')
   const own = (name: string): unknown => (Object.hasOwn(value, name) ? Reflect.get(value, name) : undefined)
-  return { content: own('content'), topic: own('topic') }
+  return { content: own('content'), topic: own('topic'), branch_of: own('branch_of') }
 }
 
 /** The first of two fields with the same name counts. */
 function formFields(body: Uint8Array): MessageFields {
   const fields = new URLSearchParams(utf8(body))
-  return { content: fields.get('content') ?? undefined, topic: fields.get('topic') ?? undefined }
+  const field = (name: string): string | undefined => fields.get(name) ?? undefined
+  return { content: field('content'), topic: field('topic'), branch_of: field('branch_of') }
 }
 
 /** A message with a file: refused to webhooks too, because the file would be lost. */
@@ -78,7 +83,7 @@ function multipartFields(body: Uint8Array, header: string): MessageFields {
     const part = parts.find((candidate) => candidate.name === name && !candidate.isFile)
     return part && textOfField(part)
   }
-  const fields = { content: field('content'), topic: field('topic') }
+  const fields = { content: field('content'), topic: field('topic'), branch_of: field('branch_of') }
   if (!parts.some(({ isFile }) => isFile)) return fields
   const Refused = fields.content === undefined ? Refusal : FileRefusal
   throw new Refused('wrong_type', 'this link does not accept files', 'send only text, in the field content')
@@ -99,6 +104,13 @@ export function readMessageInput({ content, topic }: { content: unknown; topic?:
   if (typeof content !== 'string') refuse('invalid', 'content must be a string')
   if (!/\S/.test(content)) refuse('invalid', 'content must not be empty')
   return { content: Buffer.from(content), topic: readTopic(topic), content_type: PLAIN }
+}
+
+function readBranchInput({ content, topic }: Omit<MessageFields, 'branch_of'>, branch_of: unknown): MessageInput {
+  if (typeof branch_of !== 'string' || !/^[0-9a-f-]{36}$/.test(branch_of))
+    refuse('invalid', 'branch_of must be the id of a message')
+  if (content !== undefined) return { ...readMessageInput({ content, topic }), branch_of }
+  return { content: new Uint8Array(), topic: readTopic(topic), content_type: null, branch_of }
 }
 
 /** Null is the main topic, as is an absent or empty one. */

@@ -12,6 +12,7 @@ import { prefersHtml } from '../../lib/http/http.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import type { Lane } from '../../store/lanes/lane.ts'
+import { isBranch, readBranchPost, readStoredBranchPost } from './branch-post.ts'
 import { type MessageInput, rawMessage, readChatBody } from './chat-body.ts'
 import { type CachedLink, type LinkCache, latin1 } from './link-cache.ts'
 import { LinkRefusal, type LinkRequest, prebuiltResponse } from './link-request.ts'
@@ -71,8 +72,10 @@ export async function postToLink(context: LinkPostContext, request: LinkRequest)
     if (kind === 'hook') return request.acknowledge()
     if (prefersHtml(request.header('accept')))
       return request.sendEmpty(303, { Location: rest === undefined ? `./${token}/${id}` : `./${id}` })
-    const content = decodeContent(message.content)
-    request.sendJson(200, { user: { id, content, created_at }, turn_id: id, status: 'pending' })
+    const { content, ...about } = isBranch(message)
+      ? await context.host.engine.read((tx) => readStoredBranchPost(tx, link.jid, id))
+      : { content: decodeContent(message.content) }
+    request.sendJson(200, { user: { id, content, created_at }, turn_id: id, status: 'pending', ...about })
   } catch (error) {
     throw await countRefusal(context, link, error)
   } finally {
@@ -196,7 +199,7 @@ async function append(
 ): Promise<AppendedMessage> {
   const sender = link.source ?? (await senderOf(host, request, link))
   const now = host.clock.now()
-  const post: LinkPost = {
+  const given: LinkPost = {
     ...createHookPost(link, id, message, now),
     sender,
     hasRound,
@@ -205,6 +208,14 @@ async function append(
     reach: isTokenProof(request.path.token) && !link.isHook && !link.owner ? 'all' : null,
     event: body ? eventOf(request, link) : null,
     key: body && keyOfPost(request, link, body),
+  }
+  let post = given
+  if (isBranch(message)) {
+    const repeated = await findRepeated(host, given)
+    if (repeated) return repeated
+    mustBeInRate(link, now)
+    const { message: replacing, branch } = await host.engine.read((tx) => readBranchPost(tx, link, message, id))
+    post = { ...given, ...replacing, branch }
   }
   const { byteLength } = post.content
   try {
@@ -226,6 +237,7 @@ async function append(
     return post
   }
   if (typeof result === 'object') return result.repeated
+  if (result === 'taken') refuse('conflict', 'there is a topic with this name', 'a branch is a new topic')
   if (result === 'differs')
     refuse('unprocessable', 'this Idempotency-Key was used with another body', 'use a new key for a new message')
   throw NO_LINK

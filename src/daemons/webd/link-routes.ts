@@ -1,6 +1,7 @@
 // Routes of links: /chat/<token>/… and /hook/<token>.
 import type { IncomingMessage } from 'node:http'
-import { cursorBeforeLatest, lastEventNumbers } from '../../core/chats/chat-events.ts'
+import { lastEventNumbers } from '../../core/chats/chat-events.ts'
+import { conversationCursorBeforeLatest } from '../../core/chats/topic-branches.ts'
 import { routeTokens } from '../../core/links/route-tokens.ts'
 import { lockMessageOrder } from '../../core/messages/messages.ts'
 import { findRound, type Round, writeContextOf } from '../../core/turns/rounds.ts'
@@ -284,7 +285,7 @@ async function streamChat(context: LinkRoutesOptions, request: LinkRequest): Pro
     const query = readUniqueQuery(request.path.query, ['after', 'topic', 'last', 'deltas'])
     const topic = query.topic === undefined ? undefined : (readTopic(query.topic) ?? '')
     const limit = Math.min(readSequence(query.last, 'last') ?? LATEST.initial, LATEST.max)
-    const seen = lastSeen(request, query) ?? (await cursorBeforeLatest(tx, { jid, topic, limit }))
+    const seen = lastSeen(request, query) ?? (await conversationCursorBeforeLatest(tx, { jid, topic, limit }))
     const head = (await lastEventNumbers(tx, [jid])).get(jid) ?? 0
     return {
       token_hash,
