@@ -5,7 +5,7 @@ import type { Tx } from '../../store/engine.ts'
 import { execute } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
 import { contentStart, decodeContent } from '../messages/messages.ts'
-import { Bytes, ChatName, line, Timestamp } from '../values.ts'
+import { Bytes, ChatName, Folder, line, Timestamp } from '../values.ts'
 
 /** Characters of a title that is derived from the first message. */
 const DERIVED_TITLE_MAX = 48
@@ -27,15 +27,17 @@ export const ChatTopic = z.object({
   fork_seq: z.int().optional().describe('Number of the event of the parent before which the branch begins'),
   branch_of: z.string().optional().describe('Message that a person edited or wants another answer to'),
   depth: z.int().describe('Number of topics that a branch continues'),
+  folder: Folder.optional().describe('Folder of the last message, as the chat may have belonged to another one'),
 })
 export type ChatTopic = z.output<typeof ChatTopic>
 
 /** Events that were added before: updates the topic, or creates it. */
 const ON_CONFLICT_ADD = `on conflict (jid, topic) do update set last_seq = excluded.last_seq, updated_at = excluded.updated_at,
+    folder = excluded.folder,
     start = case when chat_topics.first_seq = 0 then excluded.start else chat_topics.start end,
     first_seq = case when chat_topics.first_seq = 0 then excluded.first_seq else chat_topics.first_seq end`
 
-const INSERT = 'insert into chat_topics (jid, topic, root, start, first_seq, last_seq, updated_at, depth)'
+const INSERT = 'insert into chat_topics (jid, topic, root, start, first_seq, last_seq, updated_at, depth, folder)'
 const START = contentStart(START_BYTES)
 
 export const chatTopics = new Table({
@@ -46,9 +48,9 @@ export const chatTopics = new Table({
     `create table chat_topics (
        jid text not null, topic text not null, root text not null, title text, start bytea, first_seq bigint not null,
        last_seq bigint not null, updated_at text not null, parent text, fork_seq bigint, branch_of text,
-       depth integer not null, primary key (jid, topic))`,
+       depth integer not null, folder text, primary key (jid, topic))`,
     // Reads only the events of topics, by their index.
-    `${INSERT} select t.jid, t.topic, t.topic, ${START}, t.first_seq, t.last_seq, l.created_at, 0
+    `${INSERT} select t.jid, t.topic, t.topic, ${START}, t.first_seq, t.last_seq, l.created_at, 0, l.target_folder
      from (select jid, topic, min(seq) as first_seq, max(seq) as last_seq, min(message_seq) as first_message,
          max(message_seq) as last_message from chat_events where topic is not null group by jid, topic) as t
        join messages m on m.seq = t.first_message join messages l on l.seq = t.last_message`,
@@ -68,7 +70,7 @@ const ADD_RECEIVED = `with fresh as materialized (
     select jid, topic, min(n) as first_n, max(n) as last_n, min(seq) as first_message, max(created_at) as at
     from fresh where topic is not null group by jid, topic)
   ${INSERT}
-  select t.jid, t.topic, t.topic, ${START}, t.first_n + c.last, t.last_n + c.last, t.at, 0
+  select t.jid, t.topic, t.topic, ${START}, t.first_n + c.last, t.last_n + c.last, t.at, 0, m.target_folder
   from topics t join chat c on c.jid = t.jid join messages m on m.seq = t.first_message where true ${ON_CONFLICT_ADD}`
 
 /** Call before the messages of the range are added to their chats. */
@@ -76,7 +78,7 @@ export async function addReceivedTopics(tx: Tx, since: number, until: number): P
   await execute(tx, ADD_RECEIVED, [since, until])
 }
 
-const ADD_APPENDED = `${INSERT} select $1, $2, $2, ${START}, e.seq, e.seq, m.created_at, 0
+const ADD_APPENDED = `${INSERT} select $1, $2, $2, ${START}, e.seq, e.seq, m.created_at, 0, m.target_folder
   from messages m join (select seq from chat_events where jid = $1 order by seq desc limit 1) as e on true
   where m.seq = $3 ${ON_CONFLICT_ADD}`
 

@@ -63,7 +63,12 @@ onEveryEngine('branches', (engine) => {
     const { topic, user, turn_id } = again.body
     assert.equal((user as Record<string, unknown>).content, '/say A2')
     await s.ended(s.link, String(turn_id))
-    assert.deepEqual(await s.read(String(topic), 6), [...before, `/say A2 in ${topic}`, `A2 in ${topic}`, `end in ${topic}`])
+    assert.deepEqual(await s.read(String(topic), 6), [
+      ...before,
+      `/say A2 in ${topic}`,
+      `A2 in ${topic}`,
+      `end in ${topic}`,
+    ])
 
     // A form, and a branch of a branch.
     const form = await s.to(`POST ${s.link.chat}`, {

@@ -1,5 +1,6 @@
 // Routes of links: /chat/<token>/… and /hook/<token>.
 import type { IncomingMessage } from 'node:http'
+import type { CallRateLimiters } from '../../core/access/call-rate-limit.ts'
 import { lastEventNumbers } from '../../core/chats/chat-events.ts'
 import { conversationCursorBeforeLatest } from '../../core/chats/topic-branches.ts'
 import { routeTokens } from '../../core/links/route-tokens.ts'
@@ -29,6 +30,7 @@ import type { LinkMcp } from './mcp/link-endpoint.ts'
 import { mustBeOwnPage } from './mcp/origin-check.ts'
 import { pollRound, readFlag, readSequence, readUniqueQuery, renderRoundPage } from './round-view.ts'
 import type { StreamGuard, Streams } from './streams.ts'
+import { handleTopics, parseTopicPath, type TopicPath } from './topic-routes.ts'
 
 export interface LinkRoutesOptions extends LinkPostContext {
   readonly streams: Streams
@@ -39,6 +41,8 @@ export interface LinkRoutesOptions extends LinkPostContext {
   /** Display name of the agents. */
   readonly name: string
   readonly widgetScript: ScriptHandler
+  /** Limits listings of topics, by link. */
+  readonly topicReads: CallRateLimiters
   /** Called for unexpected errors; the response contains the request id. */
   readonly onIncident: (error: unknown, request: LinkRequest) => void
   /** Called for errors after which the connection is closed. */
@@ -193,6 +197,8 @@ function viewOf(rest: string): LinkView {
     case 'mcp':
       return { allow: 'GET, POST, OPTIONS', isForOwnPages: true, handle: (context, request) => context.mcp(request) }
   }
+  const topics = parseTopicPath(rest)
+  if (topics) return { allow: topics.allow, handle: (context, request) => sendTopicView(context, request, topics) }
   const [id = '', view, more] = rest.split('/')
   if (!/^[0-9a-f-]{36}$/.test(id) || more !== undefined || (view !== undefined && !['sse', 'stop'].includes(view)))
     return {
@@ -208,6 +214,14 @@ function viewOf(rest: string): LinkView {
     handle: (context, request) =>
       view === 'sse' ? streamRound(context, request, id) : sendRound(context, request, id),
   }
+}
+
+function sendTopicView(context: LinkRoutesOptions, request: LinkRequest, path: TopicPath): Promise<void> {
+  const { engine } = context.host
+  return handleTopics(context, request, path, {
+    read: (work) => withLink(context, request, work),
+    write: (work) => useLink(context, request, work, (run) => engine.transaction(run)),
+  })
 }
 
 async function sendWidgetPage(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
