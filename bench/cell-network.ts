@@ -139,7 +139,12 @@ async function openInCell(scope: BenchScope, proxy: EgressProxy, program: string
   const home = join(scope.root, 'home')
   mkdirSync(home)
   const overrides = sourceOf('the benchmark', new Map([['SANDBOX_PATHS', program]]))
-  const cell = await openCell({ settings: readSettings(CELL_SETTINGS, [overrides]), groups: home, chats: '/nowhere' })
+  const cell = await openCell({
+    settings: readSettings(CELL_SETTINGS, [overrides]),
+    groups: home,
+    chats: '/nowhere',
+    files: '/nowhere',
+  })
   scope.defer(() => cell.close())
   const openHome = async (): Promise<Directory> => {
     const directory = await Directory.open(home)

@@ -204,6 +204,7 @@ const MATRIX: Readonly<Record<string, Row>> = {
     FOLDER,
     { target_folder: 'team', source_label: 'ci', verify: 'github', verify_secret: 'secret' },
   ],
+  'route_tokens.issue_apart': [FOLDER, { target_folder: 'team', jid_suffix: 'apart' }],
   'route_tokens.list_of': [FOLDER, { folder: 'team' }],
   'route_tokens.list_of all': [OPERATORS, {}],
   'route_tokens.deliveries': [FOLDER, { jid: 'hook:team/ci' }],

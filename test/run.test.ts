@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { describeSkips, findTests, groupTests, readSkips, stallDetector } from './run.ts'
+import { describeSkips, findTests, groupTests, readSkips, SLOWEST, stallDetector } from './run.ts'
 import { hasLongPart } from './support/part.ts'
 import { tempDir } from './support/temp.ts'
 
@@ -121,6 +121,24 @@ test('every test file belongs to a part, and to two only with a marked long part
     else assert.match(file, /\.long\.test\.ts$/)
   }
   assert.ok(quick.length > long.length && long.length > 0)
+})
+
+test('the slowest files of a part begin first, as whole files of that part', (t) => {
+  const root = twoParts(t)
+  const [slow = ''] = SLOWEST.filter((file) => /soak/.test(file))
+  mkdirSync(join(root, 'test'))
+  const test = `import { test } from 'node:test'\nimport { isIn } from ${PART}\n`
+  writeFileSync(
+    join(root, slow),
+    `${test}test('slow: ' + isIn('quick') + import.meta.url.endsWith('${slow}'), () => {})\n`,
+  )
+  const { stdout } = run(root, ['--soak', '--test-concurrency=1'])
+  assert.deepEqual(passed(stdout), ['slow: truetrue', 'soak alone: truetrue'])
+  assert.ok(stdout.indexOf('slow: ') < stdout.indexOf('soak alone: '), stdout)
+  assert.deepEqual(
+    SLOWEST.filter((file) => !findTests().includes(file)),
+    [],
+  )
 })
 
 test('fails when no file matches a word', (t) => {

@@ -3,9 +3,19 @@
 // (`--long`) runs the long part, `npm run test:soak` (`--soak`) the soak part.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, existsSync, globSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  globSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
-import { dirname, join, resolve } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { NEEDS } from './support/needs.ts'
 import { hasLongPart, LONG_FILE, PART, type Part, SOAK_FILE } from './support/part.ts'
@@ -50,6 +60,21 @@ export function groupTests(files: readonly string[]): Map<string, readonly strin
   return new Map(groups)
 }
 
+/** They take a minute or more. Begun last, they would leave processors idle at the end. */
+export const SLOWEST: readonly string[] = [
+  ...['test/e2e/dashboard/actions.long.test.ts', 'test/cells/containers.long.test.ts', 'test/pack.long.test.ts'],
+  ...['test/turn-model.soak.test.ts', 'test/readers-growth.soak.test.ts', 'test/recipes.soak.test.ts'],
+  'test/e2e/containers.soak.test.ts',
+]
+
+/** The slowest get a name that is first in the alphabet, in which Node's test runner begins files. */
+function beginFirst(folder: string, file: string): string {
+  if (!SLOWEST.includes(file)) return file
+  const path = join(folder, `0-${basename(file)}`)
+  symlinkSync(resolve(file), path)
+  return path
+}
+
 /** Files to run in place of the given ones. Those of the long and the soak part have a process of their own. */
 function writeGroups(folder: string, files: readonly string[]): string[] {
   const isAlone = (file: string): boolean => LONG_FILE.test(file) || SOAK_FILE.test(file)
@@ -58,7 +83,7 @@ function writeGroups(folder: string, files: readonly string[]): string[] {
     writeFileSync(path, own.map((file) => `import ${JSON.stringify(pathToFileURL(resolve(file)).href)}\n`).join(''))
     return path
   })
-  return [...written, ...files.filter(isAlone)]
+  return [...written, ...files.filter(isAlone).map((file) => beginFirst(folder, file))]
 }
 
 /** The skipped tests in TAP output. */

@@ -40,7 +40,11 @@ onEveryEngine('every tool answers a call with odd arguments', (engine) => {
       t.after(() => sockets.close())
       const logFile = join(tempDir(t), 'turn.log')
       const log = new TurnLog(logFile)
-      const onCall = (call: ToolCallReport): void => log.write(Buffer.from(`${formatToolCall(call)}\n`))
+      const onCall =
+        () =>
+        (call?: ToolCallReport): void => {
+          if (call) log.write(Buffer.from(`${formatToolCall(call)}\n`))
+        }
       const socket = await sockets.open('main', { id: turn.id, fence: turn.fence, reach, onCall })
       t.after(() => socket.close())
       const connection = await openRpcConnection(t, socket.path)

@@ -10,10 +10,28 @@ import { scheduledTasks } from '../src/core/schedule/tasks.ts'
 import { openSearchIndex } from '../src/core/search/message-search.ts'
 import { audit } from '../src/registry/audit.ts'
 import { routesResource } from '../src/resources/routes.ts'
+import { CLIENT_PHRASES } from '../src/runtimes/claude/client-tools.ts'
 import { type GatedHost, openGatedHost } from './support/gated-host.ts'
 import { type EngineName, onEveryEngine } from './support/host.ts'
 import type { SocketSession } from './support/socket-client.ts'
 import { tempDir } from './support/temp.ts'
+import { PRODUCT_TOOLS } from './support/tools.ts'
+
+test('no phrase that readers of a chat see names a tool or a host, and each is short', () => {
+  const { tools } = PRODUCT_TOOLS
+  const declared = [...tools.values()].flatMap(({ activity }) => activity ?? [])
+  assert.ok(declared.length > 10, `${declared.length}`)
+  for (const phrase of [...declared, ...CLIENT_PHRASES]) {
+    assert.match(phrase, /^[A-Z][a-z]+( [a-z]+){0,5}$/)
+    assert.ok(!tools.has(phrase.toLowerCase()) && phrase.length <= 40, phrase)
+  }
+  // Visitors see the most common ones in words.
+  for (const [name, { reach, activity }] of tools)
+    if (reach === 'chat' && !VAGUE.has(name)) assert.ok(activity, `${name} has no phrase`)
+})
+
+/** Shown as `Working`. */
+const VAGUE = new Set(['quote', 'repost', 'unpin_all'])
 
 type Args = Record<string, unknown>
 

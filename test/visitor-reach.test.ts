@@ -8,6 +8,7 @@ import type { Tool } from '@modelcontextprotocol/client'
 import fc from 'fast-check'
 import { hasReach, type Reach } from '../src/core/access/reach.ts'
 import { writeWork } from '../src/core/groups/work-file.ts'
+import { visitorPart } from '../src/core/links/visitor-chats.ts'
 import { lockMessageOrder, messages } from '../src/core/messages/messages.ts'
 import { visitorConversation } from '../src/core/routing/routing-decision.ts'
 import { fireDueTasks } from '../src/core/schedule/task-firing.ts'
@@ -82,7 +83,10 @@ suite('the reach of tools', () => {
   })
 })
 
-const OWN = 'web:team/site'
+/** A link that keeps visitors apart, the chat of this visitor, and that of another one. */
+const LINK = 'web:team/site'
+const OWN = LINK + visitorPart('own')
+const OTHER = LINK + visitorPart('other')
 const MARK = 'xyzzy'
 
 interface VisitorHost extends SearchHost {
@@ -95,7 +99,7 @@ async function openVisitorHost(t: TestContext, engine: EngineName): Promise<Visi
   const on = await openSearchHost(t, engine, { channel: fakeChannel() })
   const { host, cli } = on
   const ids: string[] = []
-  for (const jid of ['fake:room/1', 'web:team', 'web:team/other', 'hook:team/ci', 'team'])
+  for (const jid of ['fake:room/1', 'web:team', 'web:team/other', 'hook:team/ci', 'team', LINK, OTHER])
     ids.push((await on.receive(`${MARK} in ${jid}`, { jid, folder: 'team', topic: 'plans' })).id)
   ids.push((await on.receive(`${MARK} of other`, { jid: 'fake:room/2', folder: 'other' })).id)
   ids.push((await on.say(`${MARK} said`)).id)
@@ -104,12 +108,12 @@ async function openVisitorHost(t: TestContext, engine: EngineName): Promise<Visi
   // The reason of a failure is private even in the visitor's own chat.
   const failed = { state: 'failed', reason: `${MARK} refused the key` } as const
   ids.push((await on.receive('and now?', { jid: OWN, folder: 'team', reach: 'chat', sender: 'anon:1', ...failed })).id)
-  await addLink(on, OWN, { owner_folder: 'team', target_folder: 'team' })
+  await addLink(on, LINK, { owner_folder: 'team', target_folder: 'team', visitors: 'apart' })
   await addLink(on, 'web:team/other', { owner_folder: 'team', target_folder: 'team', context: MARK })
   await cli.call(secretsResource.verbs.create, { scope_kind: 'folder', owner: 'team', key: 'KEY', value: MARK })
   if (host.layout) await writeWork(host.layout, 'team', MARK)
   const schedule = scheduledTasksResource.verbs.schedule
-  for (const targetJid of [OWN, 'fake:room/1', 'team'])
+  for (const targetJid of [OWN, OTHER, 'fake:room/1', 'team'])
     ids.push((await cli.call(schedule, { targetJid, prompt: `${MARK} task`, cron: '3600000' })).taskId)
   const turn = await host.engine.transaction(async (tx) => {
     const idle = { first_seq: 1, last_seq: 1, message_count: 1, attempts: 1, fence: 1, replies: 0, depth: 0 }
@@ -129,7 +133,7 @@ async function openVisitorHost(t: TestContext, engine: EngineName): Promise<Visi
 function textsOf({ ids }: VisitorHost): fc.Arbitrary<string> {
   return fc.constantFrom(
     ...ids,
-    ...[OWN, 'web:team', 'web:team/other', 'fake:room/1', 'fake:room/2', 'hook:team/ci', 'web:other'],
+    ...[OWN, LINK, OTHER, 'web:team', 'web:team/other', 'fake:room/1', 'fake:room/2', 'hook:team/ci', 'web:other'],
     ...['team', 'main', 'team/sub', 'other', '', 'plans', '**', 'team/**', 'visitor:web:team/other#', 'timed:x'],
     ...[
       '/home/node/work.md',
@@ -138,7 +142,14 @@ function textsOf({ ids }: VisitorHost): fc.Arbitrary<string> {
       '/home/chat/../x',
       '/etc/passwd',
     ],
-    ...[MARK.slice(0, 3), `${MARK.slice(0, 4)}*`, 'hello', `fake:room/1|${ids[0]}`, `${OWN}|${ids[0]}`],
+    ...[
+      MARK.slice(0, 3),
+      `${MARK.slice(0, 4)}*`,
+      'hello',
+      `fake:room/1|${ids[0]}`,
+      `${OWN}|${ids[0]}`,
+      `${OTHER}|${ids[6]}`,
+    ],
     ...['2030-01-01T00:00:00Z', 'github:1', 'system', 'isolated', 'https://x.example'],
     ...['{"seq":0,"match":"room=*","target":"team"}', '[]'],
   )

@@ -16,6 +16,7 @@ import {
   plainToolCall,
   type ToolCallParams,
   type ToolCallReport,
+  type ToolCallStart,
   type ToolServerOptions,
   toolCallFault,
 } from '../faces/mcp.ts'
@@ -57,8 +58,8 @@ export interface BoundTurn {
   readonly offered?: OfferedTools | undefined
   /** Called when a tool failed because the store was unavailable. */
   onOutage?(): void
-  /** Called after each tool call. */
-  onCall?(call: ToolCallReport): void
+  /** Called before each tool call; the returned function is called at its end. */
+  onCall?(call: ToolCallStart): (report?: ToolCallReport) => void
   /** Called for an exception outside of a tool, after which the connection is closed: the turn cannot go on. */
   onFault?(error: unknown): void
 }

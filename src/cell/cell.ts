@@ -27,6 +27,14 @@ export interface ChatDirectory {
   onOmitted?(count: number): void
 }
 
+/** The files of a chat's messages, which its runs may read. */
+export interface FilesDirectory {
+  /** As the agent's process sees it. */
+  readonly visiblePath: string
+  /** Opens the directory itself. */
+  open(): Promise<OpenDirectory>
+}
+
 /** Paths as the agent's process sees them. */
 export interface VisiblePaths {
   /** Its working directory. */
@@ -49,6 +57,8 @@ export interface CellResources {
   readonly socket: string
   /** Set below reach `all`: the run writes here, and the workspace is read-only but for the directories that it names. */
   readonly chat?: ChatDirectory | undefined
+  /** Set if the chat has files. */
+  readonly files?: FilesDirectory | undefined
   /** Read-only files, by their absolute path inside. */
   readonly texts?: Readonly<Record<string, string>> | undefined
   /** Descriptor over which the sandbox passes its proxy listener to svc; without it there is no network. */

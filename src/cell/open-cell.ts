@@ -18,9 +18,10 @@ import { UnconfinedCell } from './unconfined-cell.ts'
 
 export interface OpenCellOptions {
   readonly settings: CellSettings
-  /** Directories of all workspaces and of visitor chats. */
+  /** Directories of all workspaces, of visitor chats and of files in chats. */
   readonly groups: string
   readonly chats: string
+  readonly files: string
   /** The data directory; default the parent of `groups`. */
   readonly root?: string | undefined
   onError?(error: unknown): void
@@ -34,6 +35,7 @@ export async function openCell({
   settings,
   groups,
   chats,
+  files,
   root = dirname(groups),
   onError,
 }: OpenCellOptions): Promise<Cell> {
@@ -56,7 +58,7 @@ export async function openCell({
   if (!existsSync(groups))
     refuse('unavailable', `directory ${groups} does not exist`, 'create the instance with svc create')
   const paths = new CellPaths(settings.SANDBOX_PATHS)
-  const mounted = [groups, chats].filter((path) => existsSync(path)).map((path) => realpathSync(path))
+  const mounted = [groups, chats, files].filter((path) => existsSync(path)).map((path) => realpathSync(path))
   const view = user && (await viewFor(user, [...mounted, ...paths.sources()]))
   const isNetworkOpen = settings.NETWORK === 'open'
   const cell = new BubblewrapCell({ bwrap, perl, user, limits, isNetworkOpen, paths, view })

@@ -51,6 +51,7 @@ export class UnconfinedCell implements Cell {
     // Refuses a missing or replaced workspace, as a sandbox does.
     await (await resources.openHome()).close()
     await (await resources.chat?.open())?.close()
+    await (await resources.files?.open())?.close()
     const release = async (): Promise<void> => undefined
     return {
       argv: [...parentDeathWrapper(argv, env.PATH), ...argv],

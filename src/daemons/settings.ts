@@ -188,7 +188,8 @@ export const ONBOARDING_SETTINGS = live({
 })
 
 export const LINK_SETTINGS = live({
-  TOKEN_BODY_MAX: setting(BytesSetting, '1MiB', 'largest request body at a link'),
+  TOKEN_BODY_MAX: setting(BytesSetting, '1MiB', 'largest request body at a link, without files'),
+  ATTACHMENT_MAX: setting(BytesSetting, '25MiB', 'largest file in a message to a chat link'),
   WEBHOOK_RATE_HOOK: setting(CountSetting, '600', 'messages per minute through one hook link; 0 means no limit'),
   WEBHOOK_RATE_WEB: setting(CountSetting, '60', 'messages per minute through one chat link; 0 means no limit'),
   LINK_QUOTA: setting(

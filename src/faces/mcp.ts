@@ -23,15 +23,18 @@ export interface ToolServerOptions<A = RequestContext> {
   admit?(context: A, tool: string): void
   /** Whether a tool that the caller may use is listed; by default all are. */
   isOffered?(tool: string): boolean
-  /** Called after each call of a tool that exists for the caller. */
-  onCall?(call: ToolCallReport): void
+  /** Called before each call of a tool. The returned function is called at its end, with a report if the tool exists for the caller. */
+  onCall?(call: ToolCallStart): (report?: ToolCallReport) => void
   /** Called for errors that are not refusals; the client gets only `internal error`. */
   onError(error: unknown, what: string): void
 }
 
-export interface ToolCallReport {
-  readonly tool: Pick<Tool<never>, 'name' | 'input'>
+export interface ToolCallStart {
+  readonly tool: Pick<Tool<never>, 'name' | 'input' | 'activity'>
   readonly args: Readonly<Record<string, unknown>>
+}
+
+export interface ToolCallReport extends ToolCallStart {
   readonly result: CallToolResult
   readonly ms: number
 }
@@ -91,32 +94,41 @@ export async function callTool<A>(
 ): Promise<CallToolResult> {
   const tool = list.tools.get(name)
   if (!tool) throw unknownTool(name)
-  const started = onCall && performance.now()
+  const reporter = onCall && startReport(onCall, onError, { tool, args })
   let result: CallToolResult
   try {
     const context = await requestContext(meta)
     admit?.(context, tool.name)
     result = success(await tool.run(context, args))
   } catch (error) {
-    if (error instanceof ToolNotListed) throw unknownTool(name)
+    if (error instanceof ToolNotListed) {
+      reporter?.()
+      throw unknownTool(name)
+    }
     if (!(error instanceof Refusal)) onError(error, tool.name)
     result = failure(error)
   }
-  if (started !== undefined) reportCall(onCall, onError, { tool, args, result, ms: performance.now() - started })
+  reporter?.(result)
   return result
 }
 
-/** The call has ended: a report that fails changes nothing about it. */
-function reportCall(
-  onCall: ToolServerOptions['onCall'],
+/** A report that fails changes nothing about its call. */
+function startReport(
+  onCall: NonNullable<ToolServerOptions['onCall']>,
   onError: ToolServerOptions['onError'],
-  call: ToolCallReport,
-): void {
-  try {
-    onCall?.(call)
-  } catch (error) {
-    onError(error, call.tool.name)
+  call: ToolCallStart,
+): (result?: CallToolResult) => void {
+  const started = performance.now()
+  const attempt = <T>(report: () => T): T | undefined => {
+    try {
+      return report()
+    } catch (error) {
+      onError(error, call.tool.name)
+      return undefined
+    }
   }
+  const end = attempt(() => onCall(call))
+  return (result) => attempt(() => end?.(result && { ...call, result, ms: performance.now() - started }))
 }
 
 /** A `tools/call` request with no more than a name, arguments and `_meta`, which `toolCallFault` has checked. */

@@ -11,6 +11,7 @@ import { callParsed } from '../registry/call.ts'
 import type { RequestContext } from '../registry/context.ts'
 import type { NamedVerb, Resource } from '../registry/resource.ts'
 import { mustBeListed, type Tool, ToolNotListed, toolVisibility } from '../registry/tool.ts'
+import { nameTurnChat } from '../registry/turn-chat.ts'
 import { type JsonSchema, toJsonSchema } from './json-schema.ts'
 import { createResponseFilter } from './response-filter.ts'
 
@@ -95,13 +96,14 @@ function createTool(verb: NamedVerb, when: string): Tool {
   return {
     name: verb.toolName,
     when,
+    ...(verb.activity ? { activity: verb.activity } : {}),
     ...(verb.reach ? { reach: verb.reach } : {}),
     ...(verb.tiers ? { tiers: verb.tiers } : {}),
     input: fields,
     isAvailable: ({ host }) => verb.isAvailable?.(host) ?? true,
     run: async (context, args) => {
       if (verb.isAvailable?.(context.host) === false) throw new ToolNotListed(verb.toolName)
-      const parsed = await parseArguments(context, args)
+      const parsed = await nameTurnChat(context, verb, await parseArguments(context, args))
       const result = await callWithApproval(context, parsed)
       if (result instanceof ApprovalRequired) return requestApproval(context, verb, parsed)
       if (verb.finish) return verb.finish(context, result, parsed)

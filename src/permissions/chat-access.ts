@@ -2,6 +2,8 @@
 // docs/decisions.md#containment.
 import { isToolDenied } from '../core/access/policy.ts'
 import { mayReachFolder } from '../core/access/tiers.ts'
+import { routeTokens } from '../core/links/route-tokens.ts'
+import { isOtherVisitorChat, isVisitorChat } from '../core/links/visitor-chats.ts'
 import { findChatFolder, hasRouteInto } from '../core/routing/chat-folder.ts'
 import { findLiveEngagement } from '../core/routing/engagements.ts'
 import { refuse } from '../lib/refusal.ts'
@@ -48,7 +50,26 @@ export async function canReachChat(ctx: Context, jid: string): Promise<boolean> 
 
 /** A turn of reach `chat` may use only its own chat. */
 async function isInTurn(ctx: Context, jid: string): Promise<boolean> {
-  return ctx.reach !== 'chat' || (await ctx.turn())?.jid === jid
+  if (ctx.reach === 'chat') return (await ctx.turn())?.jid === jid
+  return !(await otherVisitors(ctx))(jid)
+}
+
+/** Which chats are of other visitors than the one of this turn. With reach `all` a turn sees them. */
+export async function otherVisitors(ctx: Context): Promise<(jid: string) => boolean> {
+  if (ctx.reach === 'all') return () => false
+  const own = (await ctx.turn())?.jid
+  return (jid) => isOtherVisitorChat(own, jid)
+}
+
+/** For messages to a chat: that of a link which keeps visitors apart has no readers. */
+export async function mustHaveReaders(ctx: Context, jid: string): Promise<void> {
+  if (!jid.startsWith('web:') || isVisitorChat(jid) || (await ctx.turn())?.jid === jid) return
+  if ((await routeTokens.find(ctx.tx, { jid }))?.visitors !== 'apart') return
+  refuse(
+    'conflict',
+    `nobody could read a message in ${jid}, because its link keeps visitors apart`,
+    `name the chat of one visitor, ${jid}~…, as in the messages of the visitor`,
+  )
 }
 
 async function isInReach(ctx: Context, folder: string, jid: string, owner: string | undefined): Promise<boolean> {

@@ -4,10 +4,14 @@ import type { ScheduledTask } from '../core/schedule/tasks.ts'
 import { refuse } from '../lib/refusal.ts'
 import { HiddenRowRefusal } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
+import { otherVisitors } from './chat-access.ts'
 
-/** A turn of reach `chat` sees the tasks of its own chat that were created at the same reach. */
+/** A turn of reach `chat` sees the tasks of its own chat that were created at the same reach; others, none of other visitors. */
 export async function visibleTaskFilter(ctx: Context): Promise<(task: ScheduledTask) => boolean> {
-  if (ctx.reach !== 'chat') return () => true
+  if (ctx.reach !== 'chat') {
+    const isOther = await otherVisitors(ctx)
+    return ({ chat_jid }) => !isOther(chat_jid)
+  }
   const jid = (await ctx.turn())?.jid
   return ({ chat_jid, reach }) => reach === 'chat' && chat_jid === jid
 }

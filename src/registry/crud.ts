@@ -48,7 +48,7 @@ type FolderColumn<T> = { [K in keyof T]-?: T[K] extends string ? K : never }[key
 
 type ListResponse<N extends string, R extends z.ZodObject> = Record<N, z.output<R>[]> & { next?: string }
 
-type ToolOptions = Pick<Verb, 'authorize' | 'when' | 'reach' | 'tiers' | 'tool'>
+type ToolOptions = Pick<Verb, 'authorize' | 'when' | 'reach' | 'tiers' | 'tool' | 'activity'>
 
 interface ListOptions<R extends z.ZodObject, N extends string> extends ToolOptions {
   order: Order<Row<R>>

@@ -23,6 +23,8 @@ export interface Verb<I extends z.ZodObject = z.ZodObject, O = unknown> {
   status?: 201
   /** When an agent should use the tool; absent: the verb is not a tool. */
   when?: string
+  /** What readers of a chat see while the tool runs; it must tell nothing of the inside. Default: `Working`. */
+  activity?: string
   /** The smallest reach of a turn that may use the tool; default: all. */
   reach?: Reach
   /** Which tiers may have the tool, and which have it by default; absent: any tier may, only the root does. */

@@ -15,6 +15,8 @@ export interface Tool<A = RequestContext> {
   readonly name: string
   /** When an agent should use the tool. */
   readonly when: string
+  /** What readers of a chat see while it runs. */
+  readonly activity?: string
   /** The smallest reach of a turn that may use the tool; default: all. */
   readonly reach?: Reach
   /** Which tiers may have the tool, and which have it by default; absent: any tier may, only the root does. */

@@ -56,6 +56,7 @@ const OWN_SETTINGS: ReadonlySet<GroupKey> = new Set([
   'model',
   'tools',
   'work_paths',
+  'vision',
 ])
 
 /** Top-level folders belong to the instance. */

@@ -34,6 +34,7 @@ async function post({ host }: TestHost, token: string, given: Partial<LinkPost>)
     content: Buffer.from('{}'),
     content_type: null,
     created_at: '2026-01-01T00:00:00.000Z',
+    visitor: null,
     hasRound: false,
     reach: null,
     event: null,

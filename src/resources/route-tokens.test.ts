@@ -15,7 +15,7 @@ import { callVerb } from '../registry/call.ts'
 import { groupsResource } from './groups.ts'
 import { routeTokensResource } from './route-tokens.ts'
 
-const { issue_chat, issue_hook, issue_verified, list, list_of, revoke } = routeTokensResource.verbs
+const { issue_apart, issue_chat, issue_hook, issue_verified, list, list_of, revoke } = routeTokensResource.verbs
 const { remove: removeGroup } = groupsResource.verbs
 const JAN_1 = '2026-01-01T00:00:00.000Z'
 
@@ -289,8 +289,40 @@ suite('mint parameters', () => {
     const withContext = Object.values(routeTokensResource.verbs).filter(({ input }) => 'context' in input.shape)
     assert.deepEqual(
       withContext.map(({ verb }) => verb),
-      ['issue_chat', 'issue_hook', 'issue_verified'],
+      ['issue_chat', 'issue_apart', 'issue_hook', 'issue_verified'],
     )
+  })
+})
+
+onEveryEngine('a link that keeps visitors apart', (engine) => {
+  test('is minted by operators only, and shares its chat with no link of the other kind', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main', 'team')
+    await at.grant('folder:team', 'admin', 'team')
+    await at.grant('github:2', 'admin', 'team')
+    for (const caller of [agent('team'), agent('main'), person('github:2', 'team')])
+      await assert.rejects(at.as(caller).call(issue_apart, { target_folder: 'team' }), isRefusal('forbidden'))
+    const { jid } = await at.cli.call(issue_apart, { target_folder: 'team' })
+    await at.cli.call(issue_apart, { target_folder: 'team' })
+    await at.cli.call(issue_chat, { target_folder: 'team', jid_suffix: 'open' })
+    await assert.rejects(
+      at.cli.call(issue_chat, { target_folder: 'team' }),
+      isRefusal('conflict', 'web:team has a link that keeps visitors apart, and a chat has only one kind'),
+    )
+    await assert.rejects(
+      at.cli.call(issue_apart, { target_folder: 'team', jid_suffix: 'open' }),
+      isRefusal('conflict', 'web:team/open has a link that keeps visitors together'),
+    )
+    await assert.rejects(
+      at.cli.call(issue_apart, { target_folder: 'team', jid_suffix: 'u-0123456789ab' }),
+      isRefusal('invalid', 'reserved for chats of people'),
+    )
+    const { tokens } = await at.cli.call(list_of, { folder: 'team' })
+    assert.deepEqual(tokens.map(({ visitors }) => visitors).sort(), ['apart', 'apart', undefined])
+    const { tokens: listed } = await at.cli.call(list, { folder: 'team' })
+    assert.ok(listed.every((token) => !('visitors' in token)))
+    await at.cli.call(revoke, { jid })
+    await at.cli.call(issue_chat, { target_folder: 'team' })
   })
 })
 

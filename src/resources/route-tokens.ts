@@ -10,6 +10,7 @@ import { createToken, hashToken } from '../core/links/link-token.ts'
 import { ensurePersonChat, isPersonSuffix } from '../core/links/person-chats.ts'
 import { isPersonChat, RouteToken, routeTokens, verifyContext } from '../core/links/route-tokens.ts'
 import { storedBytes } from '../core/links/storage-use.ts'
+import { Visitors } from '../core/links/visitor-chats.ts'
 import { parseSignatureScheme, signatureSchemeFault, signingSecretFault } from '../core/links/webhook-signatures.ts'
 import { envelopes } from '../core/messages/envelopes.ts'
 import {
@@ -76,6 +77,7 @@ const PublicLink = RouteToken.pick({
 })
 const LinkCounts = z.object({
   verify: checkedText(signatureSchemeFault).optional().describe('How requests must be signed'),
+  visitors: Visitors.optional(),
   last_used_at: LinkStats.shape.last_used_at.optional(),
   accepted: LinkStats.shape.accepted,
   refused: LinkStats.shape.refused,
@@ -141,10 +143,15 @@ export const routeTokensResource = defineResource({
       output: MintResponse,
       authorize: mustBeAllowedToMint,
       actingFolder: ownerOf,
-      run: async (ctx, input) => {
-        const target = await targetOf(ctx, input)
-        return mint(ctx, input, { jid: buildJid('web', target, input.jid_suffix), url: (token) => `chat/${token}/` })
-      },
+      run: (ctx, input) => mintChat(ctx, input),
+    }),
+
+    /** A chat link whose visitors see only their own conversation. See docs/decisions.md#visitors-apart. */
+    issue_apart: defineVerb({
+      input: MintInput,
+      output: MintResponse,
+      authorize: operatorWho(mayMintForOperator),
+      run: (ctx, input) => mintChat(ctx, input, 'apart'),
     }),
 
     issue_hook: defineVerb({
@@ -163,10 +170,7 @@ export const routeTokensResource = defineResource({
     issue_verified: defineVerb({
       input: VerifiedMintInput,
       output: MintResponse,
-      authorize: operatorWho(async (ctx, input) => {
-        await mustBeAllowedToMint(ctx, input)
-        return canOperate(ctx, await targetOf(ctx, input))
-      }),
+      authorize: operatorWho(mayMintForOperator),
       run: (ctx, { verify, verify_secret, ...input }) => {
         const fault = signingSecretFault(parseSignatureScheme(verify), verify_secret)
         if (fault !== undefined) refuse('invalid', `the secret ${fault}`)
@@ -231,8 +235,9 @@ export const routeTokensResource = defineResource({
       output: z.object({ deliveries: z.array(LinkDelivery) }),
       authorize: operatorOn(receiverOf),
       run: async (ctx, { jid, limit, before }) => {
-        const folder = deliveryOf(await mustFindLink(ctx, jid)) ?? ''
-        return { deliveries: await listLinkDeliveries(ctx.tx, { jid, folder, limit, before }) }
+        const link = await mustFindLink(ctx, jid)
+        const [folder, { visitors }] = [deliveryOf(link) ?? '', link]
+        return { deliveries: await listLinkDeliveries(ctx.tx, { jid, folder, visitors, limit, before }) }
       },
     }),
 
@@ -354,6 +359,11 @@ async function mustBeAllowedToMint(ctx: Context, input: MintInput): Promise<void
   if (!mayReachFolder(owner, target)) refuse('forbidden', `${target} is neither ${owner} nor below it`)
 }
 
+async function mayMintForOperator(ctx: Context, input: MintInput): Promise<boolean> {
+  await mustBeAllowedToMint(ctx, input)
+  return canOperate(ctx, await targetOf(ctx, input))
+}
+
 /** Only an administrator with full reach may give a link more tools than the default. */
 async function mustBeAllowedToGiveTools(
   ctx: Context,
@@ -380,9 +390,15 @@ interface TokenTarget {
   url(token: string): string
   source_label?: string
   signed?: SignatureSettings | undefined
+  visitors?: Visitors | undefined
 }
 
 type MintResponse = z.output<typeof MintResponse>
+
+async function mintChat(ctx: Context, input: MintInput, visitors?: Visitors): Promise<MintResponse> {
+  const jid = buildJid('web', await targetOf(ctx, input), input.jid_suffix)
+  return mint(ctx, input, { jid, url: (token) => `chat/${token}/`, visitors })
+}
 
 async function mintHook(ctx: Context, input: HookMintInput, signed?: SignatureSettings): Promise<MintResponse> {
   const { source_label } = input
@@ -394,7 +410,7 @@ async function mintHook(ctx: Context, input: HookMintInput, signed?: SignatureSe
 async function mustBeFree(
   ctx: Context,
   jid: string,
-  { owner_folder, target_folder }: { readonly owner_folder: string; readonly target_folder: string },
+  { owner_folder, target_folder, visitors = 'together' }: Pick<Link, 'owner_folder' | 'target_folder' | 'visitors'>,
 ): Promise<void> {
   // Checking one token is enough: all live tokens of a JID have the same folders.
   const existing = await routeTokens.find(ctx.tx, { jid })
@@ -407,19 +423,27 @@ async function mustBeFree(
   }
   const target = deliveryOf(existing)
   if (target !== target_folder) refuse('conflict', `${jid} delivers to ${target} already`, 'choose another suffix')
+  // Otherwise visitors of one link would read what those of another believe to be their own.
+  const known = existing.visitors ?? 'together'
+  if (known !== visitors)
+    refuse(
+      'conflict',
+      `${jid} has a link that keeps visitors ${known}, and a chat has only one kind`,
+      'choose another suffix',
+    )
 }
 
 async function mint(
   ctx: Context,
   input: MintInput,
-  { jid, url, source_label, signed }: TokenTarget,
+  { jid, url, source_label, signed, visitors }: TokenTarget,
 ): Promise<MintResponse> {
   const target_folder = await targetOf(ctx, input)
   const owner_folder = await ownerOf(ctx, input)
   for (const folder of new Set([owner_folder, target_folder])) await mustFindGroup(ctx, folder)
   if (input.jid_suffix !== undefined && isPersonSuffix(input.jid_suffix))
     refuse('invalid', `the suffix ${input.jid_suffix} is reserved for chats of people`, 'choose another suffix')
-  await mustBeFree(ctx, jid, { owner_folder, target_folder })
+  await mustBeFree(ctx, jid, { owner_folder, target_folder, visitors })
   const token = createToken(ctx.random)
   const token_hash = hashToken(token)
   const context = input.context === '' ? undefined : input.context
@@ -432,6 +456,7 @@ async function mint(
     created_at: ctx.now,
     context,
     tools: input.tools,
+    visitors,
     verify: signed?.verify,
     verify_secret: signed && ctx.keyring.seal(signed.secret, verifyContext(token_hash)),
   })

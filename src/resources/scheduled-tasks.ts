@@ -22,7 +22,7 @@ import { Folder, line } from '../core/values.ts'
 import { timestamp } from '../lib/clock.ts'
 import { refuse } from '../lib/refusal.ts'
 import { formatDuration } from '../lib/text/duration.ts'
-import { mustReachChat } from '../permissions/chat-access.ts'
+import { mustHaveReaders, mustReachChat, otherVisitors } from '../permissions/chat-access.ts'
 import { mustReachTask, visibleTaskFilter } from '../permissions/task-access.ts'
 import {
   canOperate,
@@ -61,7 +61,7 @@ const Id = z.object({ id: line(320) })
 const TaskId = line(320).describe('As returned by schedule_task and list_tasks')
 const ById = toolArguments({ taskId: TaskId }, ({ taskId }) => ({ id: taskId }))
 /** Shared by the tools that change the state of one task. */
-const TASK_TOOL = { tiers: { max: 1, granted: 1 }, reach: 'chat', input: Id, toolInput: ById, output: Ok } as const
+const TASK_TOOL = { activity: 'Changing a scheduled task', tiers: { max: 1, granted: 1 }, reach: 'chat', input: Id, toolInput: ById, output: Ok } as const
 const CRON = `Five-field cron, milliseconds between runs (at least TASK_MIN_INTERVAL, ${AGENT_LIMITS.taskIntervalMs} by default), or an RFC 3339 time`
 const ScheduleTask = z.object({
   targetJid: line(512).describe('The chat that the task answers in; its folder runs the task'),
@@ -89,6 +89,7 @@ export const scheduledTasksResource = defineResource({
       folder: 'owner',
       keep: visibleTaskFilter,
       when: 'List the scheduled tasks.',
+      activity: 'Looking at scheduled tasks',
       reach: 'chat',
       tool: 'list_tasks',
       tiers: { max: 1, granted: 1 },
@@ -147,6 +148,7 @@ export const scheduledTasksResource = defineResource({
       tool: 'schedule_task',
       tiers: { max: 1, granted: 1 },
       when: 'Schedule a prompt to run once or repeatedly.',
+      activity: 'Scheduling a task',
       reach: 'chat',
       input: ScheduleTask,
       output: z.object({
@@ -158,7 +160,8 @@ export const scheduledTasksResource = defineResource({
         // Rules match the chat as `jid`, whatever the argument is called.
         const params = { ...ctx.params, jid }
         await mustOwnChat({ ...ctx, params }, jid)
-        if (ctx.reach === 'chat') await mustReachChat(ctx, jid)
+        if (ctx.reach === 'chat' || (await otherVisitors(ctx))(jid)) await mustReachChat(ctx, jid)
+        await mustHaveReaders(ctx, jid)
       },
       run: schedule,
       finish: signalCommit,

@@ -43,13 +43,14 @@ export async function runAgentProgram(context: RuntimeContext, job: Job, program
   const network = cell.isNetworkOpen ? undefined : await context.network.open(job.folder, program.endpoint)
   try {
     const env = { ...buildEnvironment(job, cell, program.endpoint), ...dropUndefined(program.env ?? {}) }
-    const { folder, user, home, socket, chat } = job
+    const { folder, user, home, socket, chat, files } = job
     const resources = {
       folder,
       user,
       home,
       socket,
       chat,
+      files,
       openHome: () => job.openHome(),
       texts: program.texts,
       handover: network?.handover,

@@ -15,8 +15,16 @@ function settingsOf(entries: Record<string, string>): RuntimeSettings {
 
 async function open(t: TestContext, settings: RuntimeSettings): Promise<Runtimes> {
   const network = { open: () => assert.fail('without a cell, runs use the network of the machine') }
-  const [groups, chats] = [agentDir(t), '/nowhere']
-  const runtimes = await openRuntimes({ settings, clock: systemClock, groups, chats, network, warn: assert.fail })
+  const [groups, chats, files] = [agentDir(t), '/nowhere', '/nowhere']
+  const runtimes = await openRuntimes({
+    settings,
+    clock: systemClock,
+    groups,
+    chats,
+    files,
+    network,
+    warn: assert.fail,
+  })
   t.after(() => runtimes.close())
   return runtimes
 }

@@ -39,6 +39,8 @@ interface RuntimesOptions {
   readonly groups: string
   /** The directory of visitors' chats. */
   readonly chats: string
+  /** The directory of files in chats. */
+  readonly files: string
   /** The data directory. */
   readonly root?: string | undefined
   readonly network: Network
@@ -47,10 +49,13 @@ interface RuntimesOptions {
 }
 
 export async function openRuntimes(options: RuntimesOptions): Promise<Runtimes> {
-  const { settings, clock, groups, chats, root, network, warn } = options
+  const { settings, clock, groups, chats, files, root, network, warn } = options
   const user = agentUsers(settings, root ?? dirname(groups))
   const onBackgroundError = (error: unknown): void => options.onBackgroundError?.(error)
-  const sharedCell = new SharedCell(() => openCell({ settings, groups, chats, root, onError: onBackgroundError }), warn)
+  const sharedCell = new SharedCell(
+    () => openCell({ settings, groups, chats, files, root, onError: onBackgroundError }),
+    warn,
+  )
   const open = async (name: RuntimeName, settings: RuntimeSettings): Promise<Runtime> => {
     const { openRuntime } = await load(name)
     return openRuntime({ settings, clock, user, cell: () => sharedCell.open(), network, warn, onBackgroundError })

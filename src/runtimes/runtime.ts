@@ -1,16 +1,29 @@
 // Interface of a runtime: it runs the program of one agent turn, which reads the messages and calls tools through its socket.
-import type { ChatDirectory, OpenDirectory } from '../cell/cell.ts'
+import type { ChatDirectory, FilesDirectory, OpenDirectory } from '../cell/cell.ts'
 import type { AgentUser } from '../core/agent-user.ts'
 import type { ModelUsage } from '../core/turns/costs.ts'
 import type { TurnFailure } from '../core/turns/turn-failures.ts'
+
+/** A file of a message. */
+export interface TurnFile {
+  readonly name: string
+  /** By its content. */
+  readonly type: string
+  readonly size: number
+  /** As the agent's process sees it; undefined if the run cannot read it. */
+  readonly path?: string | undefined
+  readonly transcript?: string | undefined
+}
 
 /** One of the messages that a turn answers. */
 export interface TurnMessage {
   readonly id: string
   readonly sender: string
+  /** Empty if the message has only files. */
   readonly text: string
   /** The chat that it was sent in. */
   readonly jid: string
+  readonly files?: readonly TurnFile[] | undefined
 }
 
 /** One turn to run. */
@@ -42,6 +55,8 @@ export interface Job {
   openHome(): Promise<OpenDirectory>
   /** HOME of a run below reach `all`, with its sessions. Such a run can write only parts of the workspace. */
   readonly chat?: ChatDirectory | undefined
+  /** Set if the chat has files. */
+  readonly files?: FilesDirectory | undefined
   /** Reads a small file of the workspace; undefined if it does not exist. */
   readText(name: string): string | undefined
   /** The log of this turn; stdout and stderr are appended. */
@@ -64,10 +79,24 @@ export interface Job {
   lastActivityAt?(): number | undefined
   /** Takes the answer as it is written. */
   readonly draft?: DraftText | undefined
+  /** Takes calls of tools that are the program's own. Those of its socket are known. */
+  readonly calls?: ProgramCalls | undefined
   /** Takes what the run has used so far, whenever that changes; a run that fails has used it, too. */
   onUsage?(used: readonly ModelUsage[]): void
   /** Aborted when the turn is stopped, svc shuts down, or another process has claimed the turn. */
   readonly signal: AbortSignal
+}
+
+export interface StartedCall {
+  readonly tool: string
+  /** For readers of the chat. It must tell nothing of the inside. */
+  readonly phrase?: string | undefined
+  readonly args: Readonly<Record<string, unknown>>
+}
+
+export interface ProgramCalls {
+  /** Returns a function that ends the call. */
+  start(call: StartedCall): (isFailed: boolean) => void
 }
 
 export interface DraftText {

@@ -102,6 +102,11 @@ const MODEL_RUNTIME_SETTINGS = live({
     'endpoint of the runtime openai; any OpenAI-compatible server',
   ),
   OPENAI_MODEL: setting(EnvValue, undefined, 'model of the runtime openai'),
+  OPENAI_VISION: setting(
+    z.enum(['auto', 'true', 'false']),
+    'auto',
+    'whether the model gets images that visitors send; auto stops when its endpoint refuses them',
+  ),
   OPENAI_API_KEY: setting(EnvValue, undefined, 'API key of that endpoint; not needed for one on this machine'),
   OPENAI_PRICE_INPUT: setting(PriceSetting, undefined, 'price of a million input tokens of OPENAI_MODEL, in cents'),
   OPENAI_PRICE_CACHED: setting(PriceSetting, undefined, 'price of a million cached input tokens; default: as others'),

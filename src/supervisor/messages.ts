@@ -45,7 +45,7 @@ export type ToChild =
  */
 export type PeerMessage =
   | { readonly kind: 'commit'; readonly keys?: readonly string[] | undefined; readonly work: readonly string[] }
-  /** Pieces of texts that agents are writing (`core/turns/drafts.ts`). */
+  /** Pieces of texts that agents are writing, and what they do (`core/turns/drafts.ts`). */
   | { readonly kind: 'drafts'; readonly pieces: readonly object[] }
   /** The sender waits for the write lock of the store. */
   | { readonly kind: 'lock-wanted' }

@@ -8,7 +8,7 @@ import { findLastReplyId } from '../core/routing/engagements.ts'
 import { topicIn } from '../core/turns/turns.ts'
 import { ChatName, Folder, multilineText } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
-import { mustReachChat } from '../permissions/chat-access.ts'
+import { mustHaveReaders, mustReachChat } from '../permissions/chat-access.ts'
 import { actingFolder, mustHaveTool } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 import { mustFindGroup } from '../registry/crud.ts'
@@ -33,6 +33,7 @@ export const delegateTools = [
     reach: 'work',
     tiers: { max: 1, granted: 1 },
     when: 'Ask a group below yours to answer a question. Its answer goes directly to the chat that you name.',
+    activity: 'Asking for help',
     key: ['group'],
     appendsMessages: true,
     input: z.object({ group: Folder.describe('The child folder'), ...Question.shape }),
@@ -42,7 +43,7 @@ export const delegateTools = [
       if (group === own || !mayReachFolder(own, group))
         refuse('forbidden', `${ctx.tool}: not permitted: ${group} is not below ${own}`)
       await mustHaveTool(ctx, group)
-      await mustReachChat(ctx, chatJid)
+      await mustReachAsker(ctx, chatJid)
     },
     run: async (ctx, { group, ...question }) => {
       await ask(ctx, 'delegate', group, question)
@@ -56,11 +57,12 @@ export const delegateTools = [
     reach: 'work',
     tiers: { max: 1, granted: 1 },
     when: 'Ask the group above yours to answer what you cannot. Its answer goes directly to the chat that you name.',
+    activity: 'Asking for help',
     key: ['parent'],
     appendsMessages: true,
     input: Question,
     output: z.object({ queued, parent: Folder }),
-    authorize: async (ctx, { chatJid }) => mustReachChat(ctx, chatJid),
+    authorize: async (ctx, { chatJid }) => mustReachAsker(ctx, chatJid),
     run: async (ctx, question) => {
       const own = await actingFolder(ctx)
       // Every folder counts as below the root. See docs/decisions.md#the-root-folder.
@@ -73,6 +75,11 @@ export const delegateTools = [
     finish: signalCommit,
   }),
 ]
+
+async function mustReachAsker(ctx: Context, jid: string): Promise<void> {
+  await mustReachChat(ctx, jid)
+  await mustHaveReaders(ctx, jid)
+}
 
 async function ask(ctx: Context, verb: 'delegate' | 'escalate', folder: string, question: Question): Promise<void> {
   const turn = await ctx.turn()

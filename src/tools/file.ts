@@ -20,6 +20,7 @@ const sendFile = defineTool({
   reach: 'chat',
   tiers: { granted: 3 },
   when: 'Send a file of your workspace to a chat. The caption is the message: do not repeat it with send.',
+  activity: 'Sending a file',
   input: z.object({
     chatJid: ChatName,
     filepath: SendablePath,
@@ -52,6 +53,7 @@ const post = defineTool({
   reach: 'chat',
   tiers: { max: 2, granted: 2 },
   when: 'Publish a new post on a feed, optionally with files of your workspace as media.',
+  activity: 'Publishing a post',
   input: z.object({
     chatJid: ChatName.describe('The feed'),
     content: MessageText,

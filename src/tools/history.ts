@@ -21,6 +21,7 @@ const ChatQuery = z.object({ chat_jid: ChatName, limit: pageLimit(100, 200), bef
 /** Shared by all history tools. */
 const READ_CHAT = {
   reach: 'chat',
+  activity: 'Reading messages',
   tiers: { granted: 2 },
   authorize: requireChatAccess<{ chat_jid: string }>(({ chat_jid }) => chat_jid),
   isReadOnly: true,

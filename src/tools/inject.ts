@@ -5,7 +5,7 @@ import { isLinkChat } from '../core/delivery/channel.ts'
 import { recordInbound } from '../core/messages/inbound.ts'
 import { findChatFolder } from '../core/routing/chat-folder.ts'
 import { ChatName, line, multilineText } from '../core/values.ts'
-import { mustNotBeGuestTurn, mustReachChat } from '../permissions/chat-access.ts'
+import { mustHaveReaders, mustNotBeGuestTurn, mustReachChat } from '../permissions/chat-access.ts'
 import { defineTool } from '../registry/tool.ts'
 
 const SYSTEM = 'system'
@@ -29,6 +29,7 @@ export const injectTools = [
     output: z.object({ injected: z.literal(true), id: z.string() }),
     authorize: async (ctx, { chatJid }) => {
       await mustReachChat(ctx, chatJid)
+      await mustHaveReaders(ctx, chatJid)
       await mustNotBeGuestTurn(ctx)
     },
     run: async (ctx, { chatJid: jid, content, sender, senderName }) => {

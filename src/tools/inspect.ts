@@ -7,6 +7,7 @@ import { Route, routes, routeTargetFolder } from '../core/routing/routes.ts'
 import { ScheduledTask, scheduledTasks, TaskRunLog, taskRunLogs } from '../core/schedule/tasks.ts'
 import { conversations, sessionLog } from '../core/turns/conversations.ts'
 import { ChatName, line, multilineText, pageLimit, Sub } from '../core/values.ts'
+import { otherVisitors } from '../permissions/chat-access.ts'
 import { mustSeeTask, visibleTaskFilter } from '../permissions/task-access.ts'
 import {
   actingFolder,
@@ -86,6 +87,7 @@ export const inspectTools: readonly NamedVerb[] = [
     name: 'inspect_tasks',
     reach: 'chat',
     when: 'List the scheduled tasks of your folder and those below it, or the latest runs of one task.',
+    activity: 'Looking at scheduled tasks',
     input: z.object({
       task_id: line(320).optional().describe('One task, with its latest runs'),
       limit: pageLimit(50, 200),
@@ -133,7 +135,11 @@ async function inspectRouting(ctx: Context, { jid, limit }: { jid?: string | und
 
 /** Chats with failed messages, newest failure first. */
 async function erroredChats(ctx: Context, limit: number): Promise<z.output<typeof ErroredChat>[]> {
-  const [roots, maySee] = [await administeredRoots(ctx), await readableFolderFilter(ctx)]
+  const [roots, maySee, isOther] = [
+    await administeredRoots(ctx),
+    await readableFolderFilter(ctx),
+    await otherVisitors(ctx),
+  ]
   const inRoots = roots ? ` and ${withinSubtrees('folder', roots.length, 0)}` : ''
   const rows = await query(
     ctx.tx,
@@ -143,7 +149,7 @@ async function erroredChats(ctx: Context, limit: number): Promise<z.output<typeo
     roots?.flatMap(subtree) ?? [],
   )
   return rows
-    .filter(({ folder }) => maySee(folder ?? INSTANCE_SCOPE))
+    .filter(({ folder, jid }) => maySee(folder ?? INSTANCE_SCOPE) && !isOther(jid))
     .slice(0, limit)
     .map(({ jid, folder, count, last_at }) => ({ chat_jid: jid, count, last_at, routed_to: folder ?? null }))
 }

@@ -33,6 +33,7 @@ function defineMessageAction<I extends typeof MessageRef>(
     name,
     when,
     reach: 'chat',
+    activity: 'Reacting to a message',
     tiers,
     input,
     authorize: requireSendAccess,

@@ -35,6 +35,7 @@ function defineRevision<I extends typeof OwnMessage>(
     name,
     when,
     reach: 'chat',
+    activity: 'Changing a message',
     tiers,
     input,
     authorize: requireSendAccess,

@@ -9,7 +9,7 @@ import { quoteHint } from '../core/search/query-hint.ts'
 import type { SearchRequest } from '../core/search/search-index.ts'
 import { ChatName, checkedText, Folder, line, multilineText, pageLimit } from '../core/values.ts'
 import { Refusal, refuse } from '../lib/refusal.ts'
-import { mustReachChat } from '../permissions/chat-access.ts'
+import { mustReachChat, otherVisitors } from '../permissions/chat-access.ts'
 import {
   adminFilter,
   administeredRoots,
@@ -44,8 +44,8 @@ type SearchInput = z.output<typeof SearchInput>
 interface SearchScope extends Pick<SearchRequest, 'reach' | 'except'> {
   /** A chat or a folder. */
   readonly scope: string | undefined
-  /** Filters the hits by folder, in addition to `reach` and `except`. */
-  readonly maySee: (folder: string | undefined) => boolean
+  /** Filters the hits by folder and chat, in addition to `reach` and `except`. */
+  readonly maySee: (folder: string | undefined, jid: string) => boolean
 }
 
 export const searchTools: readonly NamedVerb[] = [
@@ -54,6 +54,7 @@ export const searchTools: readonly NamedVerb[] = [
     reach: 'chat',
     tiers: { granted: 2 },
     when: 'Search messages by text: best match first, then newest, with « and » around each hit.',
+    activity: 'Searching messages',
     input: SearchInput,
     isAvailable: ({ search }) => search !== undefined,
     authorize: async (ctx, given) => {
@@ -88,11 +89,13 @@ async function searchScope(ctx: Context, given: SearchInput): Promise<SearchScop
     const { folders } = await chatVisibility(ctx, scope)
     return { scope, reach: folders, maySee: () => true }
   }
-  const [reach, mayAdmin] = [await administeredRoots(ctx), await adminFilter(ctx)]
-  if (await isUnrestricted(ctx)) return { scope, reach, maySee: () => true }
+  const [reach, mayAdmin, isOther] = [await administeredRoots(ctx), await adminFilter(ctx), await otherVisitors(ctx)]
+  if (await isUnrestricted(ctx)) return { scope, reach, maySee: (_, jid) => !isOther(jid) }
   const denied = (await groups.list(ctx.tx)).map(({ folder }) => folder).filter((folder) => !mayAdmin(folder))
   const maySeeAll = await hasTool(ctx, INSTANCE_SCOPE)
-  return { scope, reach, except: denied, maySee: (folder) => (folder === undefined ? maySeeAll : mayAdmin(folder)) }
+  const maySee = (folder: string | undefined, jid: string): boolean =>
+    !isOther(jid) && (folder === undefined ? maySeeAll : mayAdmin(folder))
+  return { scope, reach, except: denied, maySee }
 }
 
 /** Whether no row denies a part of the subtree. Checked first, because listing all folders is slow. */
@@ -122,7 +125,7 @@ async function search(
     except,
   }
   try {
-    const hits = (await index.search(request)).filter(({ folder }) => maySee(folder))
+    const hits = (await index.search(request)).filter(({ folder, chat_jid }) => maySee(folder, chat_jid))
     const messages = hits.map(({ folder: _, ...hit }) => hit)
     return { messages, count: messages.length, source: 'local-db' }
   } catch (error) {

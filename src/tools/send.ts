@@ -16,6 +16,7 @@ const send = defineTool({
   reach: 'chat',
   tiers: { granted: 2 },
   when: 'Send a new message to a chat. To answer a message, use reply.',
+  activity: 'Sending a message',
   input: z.object({ chatJid: ChatName, text: MessageText }),
   authorize: requireSendAccess,
   appendsMessages: true,
@@ -31,6 +32,7 @@ const reply = defineTool({
   reach: 'chat',
   tiers: { granted: 3 },
   when: 'Answer in the thread of a chat: to the message that you name, or to the last one.',
+  activity: 'Sending a message',
   input: z.object({
     chatJid: ChatName,
     text: MessageText,

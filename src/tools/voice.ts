@@ -14,6 +14,7 @@ const sendVoice = defineTool({
   reach: 'chat',
   tiers: { granted: 2 },
   when: 'Send a text to a chat as a voice message.',
+  activity: 'Sending a voice message',
   input: z.object({
     chatJid: ChatName,
     text: z

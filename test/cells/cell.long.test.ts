@@ -251,7 +251,12 @@ suite('a cell below a directory that other users cannot enter', needs('root', 'b
   test('leaves no mount behind', async (t) => {
     const mounts = (): string[] => readFileSync('/proc/self/mountinfo', 'utf8').split('\n')
     const before = mounts().length
-    const cell = await openCell({ settings: settingsOf(), groups: makeClosedGroups(t), chats: '/nowhere' })
+    const cell = await openCell({
+      settings: settingsOf(),
+      groups: makeClosedGroups(t),
+      chats: '/nowhere',
+      files: '/nowhere',
+    })
     assert.equal(mounts().length, before)
     const [view = ''] = readdirSync(tmpdir()).filter((name) => name.startsWith(`svc-view-${process.pid}-`))
     assert.deepEqual(readdirSync(join(tmpdir(), view)), [])
@@ -286,7 +291,7 @@ suite('without working cells', () => {
   test('the error names bubblewrap or perl and how to install them', async (t) => {
     const programs = tempDir(t)
     withPath(t, programs)
-    const open = () => openCell({ settings: settingsOf(), groups: programs, chats: '/nowhere' })
+    const open = () => openCell({ settings: settingsOf(), groups: programs, chats: '/nowhere', files: '/nowhere' })
     await assert.rejects(open(), isRefusal('unavailable', 'bubblewrap is not installed'))
     writeFileSync(join(programs, 'bwrap'), '#!/bin/sh\necho why not >&2\nexit 1\n', { mode: 0o755 })
     await assert.rejects(open(), isRefusal('unavailable', 'perl is not installed'))

@@ -485,6 +485,7 @@ suite('agents in containers', needs('root', 'kernel', 'engine'), () => {
         settings: readSettings(CELL_SETTINGS, [source]),
         groups: join(root, 'groups'),
         chats: '/nowhere',
+        files: '/nowhere',
       })
     }
 

@@ -1,10 +1,20 @@
 // What a run for visitors of a chat can read and write, in a real cell.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { chownSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import {
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { chatDir, layout } from '../../src/core/layout.ts'
+import { chatDir, chatFilesDir, layout } from '../../src/core/layout.ts'
 import {
   type AttackHost,
   agentUidOf,
@@ -91,6 +101,60 @@ forEachUser('a run of reach work', [], (user) => {
     await attack('touch data/x 2>/dev/null; true', HOOK)
     assert.ok(!existsSync('/etc/x'))
     rmSync(join(home(), 'data'))
+  })
+})
+
+/** As an upload leaves it, with svc running as `user`. */
+function uploadFile(user: SvcUser, { root }: AttackHost, place: { folder: string; jid: string }, text: string): string {
+  const path = chatFilesDir(layout(root), place)
+  const [uid, mode] = user === 'root' ? [0, 0o700] : [agentUidOf(user), 0o700]
+  mkdirSync(path, { recursive: true, mode })
+  writeFileSync(join(path, 'f1.txt'), text, { mode: 0o444 })
+  if (process.getuid?.() === 0)
+    for (const each of [dirname(path), path, join(path, 'f1.txt')]) chownSync(each, uid, uid)
+  return path
+}
+
+forEachUser('files that visitors have sent', [], (user) => {
+  const host = attackHost(user)
+  const place = { folder: 'team', jid: VISITOR.jid }
+
+  test('are at /home/files for every run of their chat, and for no other', async () => {
+    const { attack } = host()
+    uploadFile(user, host(), place, 'of team')
+    uploadFile(user, host(), { folder: 'other', jid: VISITOR.jid }, 'of other')
+    for (const reach of ['chat', 'work', 'all'] as const) {
+      const at = { reach, jid: VISITOR.jid }
+      assert.equal(await attack('ls -A /home/files; cat /home/files/*', at), 'f1.txt\nof team', reach)
+      assert.equal(await attack('cat /home/files/*', { ...at, folder: 'other' }), 'of other')
+      assert.equal(await attack('ls -d /home/files', { ...at, jid: 'web:team-2', silent: true }), '')
+      assert.equal(await attack('ls -d /home/files', { ...at, folder: 'team/child', silent: true }), '')
+    }
+  })
+
+  test('cannot be changed, replaced, or made to lead elsewhere', async () => {
+    const { attack } = host()
+    const path = uploadFile(user, host(), place, 'kept')
+    const changing =
+      'cd /home/files; echo x > f1.txt; echo x >> f1.txt; rm -f f1.txt; mv f1.txt f2.txt; ln -s /etc up; ln f1.txt ~/f1; touch new; mkdir d; chmod 777 . f1.txt; chown 1 f1.txt; touch -d yesterday f1.txt; cd /; mv /home/files /home/old; rmdir /home/files; ln -sfn /etc /home/files; mount -o remount,rw /home/files; umount /home/files; unshare -Ur mount -o remount,rw /home/files'
+    for (const reach of ['chat', 'work', 'all'] as const) {
+      const at = { reach, jid: VISITOR.jid }
+      await attack(changing, { ...at, silent: true })
+      assert.equal(await attack('ls -A /home/files; cat /home/files/f1.txt', at), 'f1.txt\nkept', reach)
+    }
+    assert.deepEqual(readdirSync(path), ['f1.txt'])
+    const { mode, uid } = statSync(join(path, 'f1.txt'))
+    assert.deepEqual([mode & 0o777, uid], [0o444, user === 'root' ? 0 : agentUidOf(user)])
+    assert.equal(statSync(path).mode & 0o077, 0)
+  })
+
+  test('are not a link that someone put in the place of their directory', async () => {
+    const { attack, root } = host()
+    const path = chatFilesDir(layout(root), { folder: 'team', jid: 'web:swapped' })
+    uploadFile(user, host(), place, 'kept')
+    symlinkSync(join(root, 'groups', 'other'), path)
+    await assert.rejects(attack('cat /home/files/*', { reach: 'all', jid: 'web:swapped' }), FailedAttack)
+    rmSync(path)
   })
 })
 

@@ -9,6 +9,7 @@ import { findOnPath } from '../../src/cell/executable.ts'
 import { messages } from '../../src/core/messages/messages.ts'
 import { sessions } from '../../src/core/people/sessions.ts'
 import { storedSettings } from '../../src/core/settings/stored-settings.ts'
+import { isActivity } from '../../src/core/turns/drafts.ts'
 import { routeTokensResource } from '../../src/resources/route-tokens.ts'
 import { demoCli } from '../support/cli.ts'
 import { type Dashboard, OPERATOR, serveDashboard } from '../support/dashboard.ts'
@@ -110,7 +111,7 @@ async function isReadAlong(dash: Dashboard, endpoint: MessagesEndpoint): Promise
   const answer = 'Read along, please.'
   endpoint.answer(() => replyText(answer))
   const seen = new Set<string>()
-  const stop = dash.host.drafts.on(({ text, state }) => seen.add(`${state}: ${text}`))
+  const stop = dash.host.drafts.on((piece) => isActivity(piece) || seen.add(`${piece.state}: ${piece.text}`))
   const { status, frames } = await askMain(dash, 'drafts', () => undefined)
   stop()
   assert.deepEqual([status, frames.map(({ content }) => content)], ['success', [answer]])

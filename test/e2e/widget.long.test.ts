@@ -14,7 +14,7 @@ import { openLinkedInstance } from '../support/linked-instance.ts'
 import { needs } from '../support/needs.ts'
 import { type ServedHost, type ServedHostOptions, serveHost } from '../support/served-host.ts'
 
-const { issue_chat, revoke } = routeTokensResource.verbs
+const { issue_apart, issue_chat, revoke } = routeTokensResource.verbs
 const HOUR_MS = 3_600_000
 
 interface Link {
@@ -33,6 +33,12 @@ let links = 0
 async function mint(at: ServedHost): Promise<Link> {
   links++
   const { token, jid } = await at.as(agent('main')).call(issue_chat, { jid_suffix: `v${links}` })
+  return { url: `${at.url()}/chat/${token}/`, token, jid }
+}
+
+async function mintApart(at: ServedHost): Promise<Link> {
+  links++
+  const { token, jid } = await at.cli.call(issue_apart, { target_folder: 'main', jid_suffix: `v${links}` })
   return { url: `${at.url()}/chat/${token}/`, token, jid }
 }
 
@@ -169,6 +175,48 @@ suite('the chat of a link', needs('browser'), () => {
     await waitForAnswers(stranger, 1)
     assert.deepEqual(await answers(stranger), ['mine'])
     assert.deepEqual(await answers(page), ['private'])
+  })
+
+  test('keeps visitors apart in one topic, with and without script, after a reload and a stop', async (t) => {
+    const at = await serveMain(t)
+    const link = await mintApart(at)
+    const [one, two] = [await (await visitor(t)).open(link.url), await (await visitor(t)).open(link.url)]
+    for (const [page, text] of [
+      [one, '/say first'],
+      [two, '/say second'],
+    ] as const) {
+      await say(page, text)
+      await waitForAnswers(page, 1)
+    }
+    const topic = await topicOf(one)
+    await two.evaluate((name) => {
+      for (const key of Object.keys(sessionStorage)) if (/^svc-chat:\w+$/.test(key)) sessionStorage.setItem(key, name)
+    }, topic)
+    await two.reload()
+    await say(two, '/say third')
+    await two.locator('.prose', { hasText: 'third' }).waitFor()
+    assert.ok(!(await two.locator('.log').innerText()).includes('first'))
+    await one.reload()
+    await waitForAnswers(one, 1)
+    assert.deepEqual(await answers(one), ['first'])
+    await say(one, '/wait 60s')
+    await one.getByRole('button', { name: 'Stop' }).click()
+    await one.getByText('Stopped').waitFor()
+
+    const plain = await visitor(t, { javaScriptEnabled: false })
+    const page = await plain.open(link.url)
+    await page.getByLabel('Your message').fill('/wait 60s')
+    await page.getByRole('button', { name: 'Send' }).click()
+    await page.getByRole('button', { name: 'Stop' }).click()
+    await page.getByText('Stopped').waitFor()
+    const { pathname } = new URL(link.url)
+    const [cookie, ...more] = await plain.context.cookies()
+    assert.deepEqual([cookie?.path, cookie?.httpOnly, cookie?.sameSite, more], [pathname, true, 'Lax', []])
+    const stranger = await visitor(t, { javaScriptEnabled: false })
+    assert.equal((await (await stranger.open(link.url)).goto(page.url()))?.status(), 404)
+    await page.getByLabel('Your next message').fill('/say **yes**')
+    await page.getByRole('button', { name: 'Send' }).click()
+    await page.locator('.message.agent strong', { hasText: 'yes' }).waitFor()
   })
 
   test('shows the same after a reload, also during a round', async (t) => {
@@ -399,7 +447,11 @@ suite('what the chat shows', needs('browser'), () => {
       '!',
       '|',
       '|-|-|\n',
+      '|:-|-:|\n',
       '- ',
+      '- [x] ',
+      '[^1]',
+      '[^1]: ',
       '> ',
       '\n',
       '# ',
@@ -416,11 +468,11 @@ suite('what the chat shows', needs('browser'), () => {
       fc.array(fc.constantFrom(...pieces), { maxLength: 40 }).map((all) => all.join('')),
       500,
     )
-    const code = joinModules(['text/markdown', 'browser/nodes', 'browser/prose'])
+    const code = joinModules(['text/markdown', 'text/wording', 'browser/nodes', 'browser/prose'])
     // Evaluated through the debugger, because the content security policy of the page forbids it.
     const faults = await page.evaluate(
       `(() => { ${code}
-        const known = /^(P|H[3-6]|DIV|SPAN|BUTTON|PRE|CODE|BLOCKQUOTE|UL|OL|LI|TABLE|THEAD|TBODY|TR|TH|TD|HR|BR|STRONG|EM|S|A|svg|path)$/
+        const known = /^(P|H[3-6]|DIV|SPAN|BUTTON|PRE|CODE|BLOCKQUOTE|UL|OL|LI|TABLE|THEAD|TBODY|TR|TH|TD|HR|BR|STRONG|EM|S|SUP|INPUT|A|svg|path)$/
         return ${JSON.stringify(texts)}.filter((text) => {
           const root = document.createElement('div')
           document.body.append(root)

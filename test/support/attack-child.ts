@@ -6,10 +6,11 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as pause } from 'node:timers/promises'
 import { ByteRelay } from '../../src/agent-socket/byte-relay.ts'
 import { refuseDescriptors } from '../../src/agent-socket/socket-options.ts'
-import type { ChatDirectory } from '../../src/cell/cell.ts'
+import type { ChatDirectory, FilesDirectory } from '../../src/cell/cell.ts'
 import type { Network } from '../../src/cell/network.ts'
 import { agentUsers } from '../../src/core/agent-user.ts'
 import { makeChatHome } from '../../src/core/chats/chat-home.ts'
+import { FILES_HOME, hasChatFiles, openChatFiles } from '../../src/core/files/chat-files-directory.ts'
 import { securePrivateDirectories } from '../../src/core/groups/private-directories.ts'
 import { setUpFolder } from '../../src/core/groups/products.ts'
 import { openHome } from '../../src/core/groups/workspace-home.ts'
@@ -54,6 +55,7 @@ const runtimes = await openRuntimes({
   clock: systemClock,
   groups: places.groups,
   chats: places.chats,
+  files: places.files,
   network,
   warn: (sentence) => process.stderr.write(`${sentence}\n`),
 })
@@ -69,6 +71,12 @@ function chatPlace(place: ChatPlace): ChatDirectory {
     isVisitor: reach === 'chat',
     writable: new Set(reach === 'chat' ? [] : ['data']),
   }
+}
+
+function filesOf(place: { readonly folder: string; readonly jid: string }): FilesDirectory | undefined {
+  const user = agentUsers({ AGENT_UIDS: 1 }, setup.root)
+  const open = async () => (await openChatFiles(places, place, user)) ?? refuse('not_found', 'it was removed')
+  return hasChatFiles(places, place) ? { visiblePath: FILES_HOME, open } : undefined
 }
 
 /** Resets it. */
@@ -95,6 +103,7 @@ async function run({
       ...{ turnId: 't1', fence: 1, folder, topic, jid, sessionId, sender: 'anon:1', prompt: 'attack', messages: [] },
       ...{ sentCount: 0, socket, home: groupDirs(places, folder).home, env, hangMs, config: { command } },
       openHome: async () => (await openHome(places, folder)) ?? refuse('not_found', `${folder} has no workspace`),
+      files: filesOf({ folder, jid }),
       chat: reach === 'chat' || reach === 'work' ? chatPlace({ folder, jid, reach }) : undefined,
       readText: () => undefined,
       logFile: join(setup.root, 'turn.log'),

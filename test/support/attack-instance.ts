@@ -3,11 +3,12 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chownSync, readFileSync } from 'node:fs'
+import { chownSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { DatabaseSync } from 'node:sqlite'
 import { identityOf, type SvcUser } from './attack.ts'
+import { copyInstance } from './built-once.ts'
 import { type CleanupScope, tempDir } from './temp.ts'
 import { until } from './until.ts'
 
@@ -62,42 +63,51 @@ export const INHERITED_FD = 60
 
 export const FOLDERS = ['team', 'team/child', 'other'] as const
 
+/** Of the links of each folder: of webhooks with all tools and with those for work, and of chats. */
+type Tokens = Record<'all' | 'work' | 'chat', Record<string, string>>
+
+function environmentOf(directory: string) {
+  return {
+    ...{ PATH: process.env.PATH, HOME: directory, SVC_DATA_DIR: directory, WEB_LISTEN: '127.0.0.1:0' },
+    ...{ AGENT_RUNTIME: 'command', AGENT_COMMAND: AGENT, WEBHOOK_RATE_HOOK: '0' },
+    ...{ MAX_CONCURRENT_TURNS: '8', LOG_LEVEL: 'warn' },
+  }
+}
+
+async function runSvc(user: SvcUser, directory: string, args: readonly string[]): Promise<string> {
+  const child = spawn(process.execPath, [BIN, ...args], { ...identityOf(user), env: environmentOf(directory) })
+  const [said, failed] = [collect(child.stdout), collect(child.stderr)]
+  const [code] = await once(child, 'close')
+  assert.equal(code, 0, `svc ${args.join(' ')}: ${failed.join('')}`)
+  return said.join('')
+}
+
+/** Takes a dozen processes, which is why tests get copies. */
+async function createLinked(user: SvcUser, directory: string): Promise<void> {
+  const { uid, gid } = identityOf(user)
+  if (uid !== undefined && gid !== undefined) chownSync(directory, uid, gid)
+  const run = (...args: string[]): Promise<string> => runSvc(user, directory, args)
+  await run('create', 'demo')
+  const tokens: Tokens = { all: {}, work: {}, chat: {} }
+  for (const folder of FOLDERS) {
+    await run('group', 'demo', 'add', `sandbox:${folder}`, folder)
+    // Turns of a webhook link may use the secrets and the work file of the folder.
+    tokens.all[folder] = tokenOf(await run('token', 'demo', 'issue', 'webhook', folder, 'test', '--tools', 'all'))
+    tokens.work[folder] = tokenOf(await run('token', 'demo', 'issue', 'webhook', folder, 'work'))
+    tokens.chat[folder] = tokenOf(await run('token', 'demo', 'issue', 'chat', folder, 'test'))
+  }
+  writeFileSync(`${directory}.tokens`, JSON.stringify(tokens), { mode: 0o600 })
+}
+
 /** Creates an instance with groups and links, without a process. */
 export async function attackInstance(cleanup: CleanupScope, user: SvcUser): Promise<AttackInstance> {
   const directory = tempDir(cleanup)
   const identity = identityOf(user)
   if (identity.uid !== undefined && identity.gid !== undefined) chownSync(directory, identity.uid, identity.gid)
-  const environment = {
-    ...{ PATH: process.env.PATH, HOME: directory, SVC_DATA_DIR: directory, WEB_LISTEN: '127.0.0.1:0' },
-    ...{
-      AGENT_RUNTIME: 'command',
-      AGENT_COMMAND: AGENT,
-      WEBHOOK_RATE_HOOK: '0',
-      MAX_CONCURRENT_TURNS: '8',
-      LOG_LEVEL: 'warn',
-    },
-  }
-  const run = async (...args: string[]): Promise<string> => {
-    const child = spawn(process.execPath, [BIN, ...args], { ...identity, env: environment })
-    const [said, failed] = [collect(child.stdout), collect(child.stderr)]
-    const [code] = await once(child, 'close')
-    assert.equal(code, 0, `svc ${args.join(' ')}: ${failed.join('')}`)
-    return said.join('')
-  }
-  await run('create', 'demo')
+  const svc = (...args: string[]): Promise<string> => runSvc(user, directory, args)
+  const original = await copyInstance(user, directory, (folder) => createLinked(user, folder))
+  const tokens: Tokens = JSON.parse(readFileSync(`${original}.tokens`, 'utf8'))
   const root = join(directory, 'svc_demo')
-  const [tokens, workTokens, chatTokens] = [
-    new Map<string, string>(),
-    new Map<string, string>(),
-    new Map<string, string>(),
-  ]
-  for (const folder of FOLDERS) {
-    await run('group', 'demo', 'add', `sandbox:${folder}`, folder)
-    // Turns of a webhook link may use the secrets and the work file of the folder.
-    tokens.set(folder, tokenOf(await run('token', 'demo', 'issue', 'webhook', folder, 'test', '--tools', 'all')))
-    workTokens.set(folder, tokenOf(await run('token', 'demo', 'issue', 'webhook', folder, 'work')))
-    chatTokens.set(folder, tokenOf(await run('token', 'demo', 'issue', 'chat', folder, 'test')))
-  }
   return {
     root,
     home: (folder) => join(root, 'groups', folder),
@@ -105,7 +115,7 @@ export async function attackInstance(cleanup: CleanupScope, user: SvcUser): Prom
       const text = readFileSync(join(root, '.env'), 'utf8')
       return new RegExp(`^${name}=(.*)$`, 'm').exec(text)?.[1] ?? assert.fail(`${name} is not set`)
     },
-    svc: run,
+    svc,
     store: (work) => {
       const db = new DatabaseSync(join(root, 'store', 'svc.db'), { timeout: 60_000 })
       try {
@@ -118,7 +128,7 @@ export async function attackInstance(cleanup: CleanupScope, user: SvcUser): Prom
       const rest = inherited === undefined ? [] : [...Array<'ignore'>(INHERITED_FD - 3).fill('ignore'), inherited]
       const child = spawn(process.execPath, [BIN, 'serve', 'demo'], {
         ...(asRoot ? {} : identity),
-        env: { ...environment, ...env },
+        env: { ...environmentOf(directory), ...env },
         stdio: ['ignore', 'pipe', 'pipe', ...rest],
       })
       cleanup.after(() => void child.kill('SIGKILL'))
@@ -130,9 +140,9 @@ export async function attackInstance(cleanup: CleanupScope, user: SvcUser): Prom
         pid: child.pid,
         url,
         log,
-        ask: (folder, program, topic = '') => ask(`${url}/chat/${tokens.get(folder)}/`, program, topic),
-        askAtWork: (folder, program) => ask(`${url}/chat/${workTokens.get(folder)}/`, program, ''),
-        askAsVisitor: (folder, program, topic = '') => ask(`${url}/chat/${chatTokens.get(folder)}/`, program, topic),
+        ask: (folder, program, topic = '') => ask(`${url}/chat/${tokens.all[folder]}/`, program, topic),
+        askAtWork: (folder, program) => ask(`${url}/chat/${tokens.work[folder]}/`, program, ''),
+        askAsVisitor: (folder, program, topic = '') => ask(`${url}/chat/${tokens.chat[folder]}/`, program, topic),
         stop: () => stop(child),
       }
     },

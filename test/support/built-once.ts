@@ -1,5 +1,6 @@
 // What many test processes need and one of them builds, while the others wait.
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
+import { hash } from 'node:crypto'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -27,6 +28,29 @@ export async function buildOnce(folder: string, inputs: string, build: () => Pro
   } finally {
     await unlock()
   }
+}
+
+const made = new Map<string, string>()
+
+/**
+ * Fills the directory `to` with a copy of an instance that `make` has put into another one, once in this run for these inputs.
+ * Returns the directory of that one, beside which `make` may leave more.
+ */
+export async function copyInstance(inputs: unknown, to: string, make: (folder: string) => Promise<void>) {
+  // Its tasks are due at full hours. They would run at once in a copy from the hour before.
+  const key = JSON.stringify([inputs, new Date().toISOString().slice(0, 13)])
+  const name = `instance-${hash('sha256', key, 'hex').slice(0, 16)}`
+  const folder = made.get(name) ?? sharedFolder(name)
+  made.set(name, folder)
+  const original = join(folder, 'original')
+  await buildOnce(folder, key, async () => {
+    rmSync(original, { recursive: true, force: true })
+    mkdirSync(original, { mode: 0o711 })
+    await make(original)
+  })
+  // With the owners of the files.
+  execFileSync('cp', ['-a', `${original}/.`, to])
+  return original
 }
 
 /** Exclusive among processes; the kernel releases it if this process is killed. */

@@ -13,7 +13,12 @@ export interface ReceivedRequest {
     readonly stream: boolean
     readonly tools?: readonly { function: { name: string } }[]
     readonly tool_choice?: string
-    readonly messages: readonly { role: string; content: string | null; tool_calls?: unknown; tool_call_id?: string }[]
+    readonly messages: readonly {
+      role: string
+      content: string | readonly { type: string }[] | null
+      tool_calls?: unknown
+      tool_call_id?: string
+    }[]
   }
 }
 

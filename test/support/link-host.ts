@@ -3,6 +3,8 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { type ClientRequest, type IncomingMessage, request } from 'node:http'
 import type { TestContext } from 'node:test'
+import type { Reach } from '../../src/core/access/reach.ts'
+import type { Visitors } from '../../src/core/links/visitor-chats.ts'
 import { type Message, messages } from '../../src/core/messages/messages.ts'
 import { type Round, rounds } from '../../src/core/turns/rounds.ts'
 import { routeTokensResource } from '../../src/resources/route-tokens.ts'
@@ -29,7 +31,13 @@ export interface HttpAnswer {
 }
 
 export interface LinkHost extends ServedHost {
-  mintChat(options?: { folder?: string; jid_suffix?: string; context?: string }): Promise<MintedLink>
+  mintChat(options?: {
+    folder?: string
+    jid_suffix?: string
+    context?: string
+    tools?: Reach
+    visitors?: Visitors
+  }): Promise<MintedLink>
   mintHook(options?: {
     folder?: string
     source_label?: string
@@ -72,8 +80,10 @@ export async function openLinkHost(t: TestContext, options: LinkHostOptions = {}
   }
   return {
     ...served,
-    mintChat: async ({ folder = 'main', ...input } = {}) =>
-      minted(await on.cli.call(verbs.issue_chat, { target_folder: folder, ...input })),
+    mintChat: async ({ folder = 'main', visitors, ...input } = {}) => {
+      const verb = visitors === 'apart' ? verbs.issue_apart : verbs.issue_chat
+      return minted(await on.cli.call(verb, { target_folder: folder, ...input }))
+    },
     mintHook: async ({ folder = 'main', source_label = 'ci', ...input } = {}) =>
       minted(await on.cli.call(verbs.issue_hook, { target_folder: folder, source_label, ...input })),
     revoke: async ({ jid }) => {

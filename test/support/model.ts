@@ -278,7 +278,18 @@ export class Model {
     const waiting = [...this.conversations.values()].filter(
       ({ folder, waiting, turn }) => waiting.length > 0 && turn === undefined && isFree(folder),
     )
-    const free = [...Map.groupBy(waiting, ({ folder }) => folder).values()].flatMap((of) => this.#firstFree(of, now))
+    const byFolder = [...Map.groupBy(waiting, ({ folder }) => folder)].toSorted(
+      ([one], [other]) => this.served(one) - this.served(other) || (one < other ? -1 : 1),
+    )
+    const free: Conversation[] = []
+    // While turns have reserved the rest of a cap, all folders under it wait, also one whose turn would be refused.
+    const reserved: string[] = []
+    for (const [folder, of] of byFolder) {
+      if (reserved.some((who) => containsFolder(who, folder))) continue
+      const first = this.#firstFree(of, now)
+      if (typeof first === 'string') reserved.push(first)
+      else if (first) free.push(first)
+    }
     const served = Math.min(...free.map(({ folder }) => this.served(folder)))
     return { again, fresh: free.filter(({ folder }) => this.served(folder) === served) }
   }
@@ -296,15 +307,18 @@ export class Model {
     return Math.max(0, ...ends, ...[...this.#failures.values()].map(({ openUntil }) => openUntil))
   }
 
-  /** The conversation of a folder that waits longest and has budget: the budget of one person does not block others. */
-  #firstFree(of: readonly Conversation[], now: number): Conversation[] {
+  /**
+   * The conversation of a folder that waits longest and has budget: the budget of one person does not block others. Or the folder
+   * whose cap is reserved.
+   */
+  #firstFree(of: readonly Conversation[], now: number): Conversation | string | undefined {
     const order = ({ waiting: [id] }: Conversation): number => this.messages.findIndex((each) => each.id === id)
     for (const conversation of of.toSorted((one, other) => order(one) - order(other))) {
       const reserved = this.#reservedBy(conversation, now)
-      if (reserved === undefined) return [conversation]
-      if (reserved === 'folder') return []
+      if (reserved === undefined) return conversation
+      if (reserved.by === 'folder') return reserved.who
     }
-    return []
+    return undefined
   }
 
   served(folder: string): number {
@@ -384,7 +398,7 @@ export class Model {
     return isAhead(this.#failures.get(folder)?.openUntil ?? 0, now, BREAK_MS)
   }
 
-  #reservedBy(conversation: Conversation, now: number): BudgetCap['by'] | undefined {
+  #reservedBy(conversation: Conversation, now: number): BudgetCap | undefined {
     const { folder } = conversation
     const person = this.personOf(conversation)
     if (this.isExhausted(folder, person, now)) return undefined
@@ -392,7 +406,7 @@ export class Model {
     return this.standings(folder, person).find(
       (cap) =>
         open.some((turn) => this.#isUnder(cap, turn)) && cap.cap - this.spent(cap, now) - this.#reserved(cap) <= 0,
-    )?.by
+    )
   }
 
   begin(conversation: Conversation, now: number): OpenTurn {

@@ -18,7 +18,10 @@ const PARTS = {
     missing: () => (process.getuid?.() === 0 ? undefined : 'the tests do not run as root'),
     remedy: 'run as root',
   },
-  browser: { missing: () => commandMissing('chromium'), remedy: 'apt-get install chromium' },
+  browser: {
+    missing: () => (commandMissing('chromium-headless-shell') ? commandMissing('chromium') : undefined),
+    remedy: 'apt-get install chromium-headless-shell',
+  },
   compiler: { missing: () => commandMissing('cc'), remedy: 'apt-get install gcc libc6-dev' },
   curl: { missing: () => commandMissing('curl'), remedy: 'apt-get install curl' },
   wget: { missing: () => commandMissing('wget'), remedy: 'apt-get install wget' },

@@ -3,6 +3,7 @@
 import type { Reach } from '../../src/core/access/reach.ts'
 import { hashToken } from '../../src/core/links/link-token.ts'
 import { routeTokens } from '../../src/core/links/route-tokens.ts'
+import type { Visitors } from '../../src/core/links/visitor-chats.ts'
 import type { LinkPost } from '../../src/core/messages/link-inbound.ts'
 import { type Clock, timestamp, uuidv7 } from '../../src/lib/clock.ts'
 import type { InstanceHost } from '../../src/registry/context.ts'
@@ -11,7 +12,14 @@ import type { InstanceHost } from '../../src/registry/context.ts'
 export async function addLink(
   { host, clock }: { readonly host: InstanceHost; readonly clock: Clock },
   jid: string,
-  row: { owner_folder?: string; target_folder?: string; source_label?: string; context?: string; tools?: Reach } = {
+  row: {
+    owner_folder?: string
+    target_folder?: string
+    source_label?: string
+    context?: string
+    tools?: Reach
+    visitors?: Visitors
+  } = {
     target_folder: 'main',
   },
 ): Promise<string> {
@@ -36,6 +44,7 @@ export function postOf(
     content: Buffer.from('hello'),
     content_type: null,
     created_at: timestamp(host.clock.now()),
+    visitor: null,
     hasRound: false,
     reach: null,
     event: null,

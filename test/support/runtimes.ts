@@ -38,6 +38,7 @@ export async function openRuntime(
     clock: systemClock,
     groups,
     chats,
+    files: '/nowhere',
     root,
     network: await cellNetwork(t, allow, network),
     warn,

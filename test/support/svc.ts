@@ -5,6 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { TestContext } from 'node:test'
+import { copyInstance } from './built-once.ts'
 import { tempDir } from './temp.ts'
 
 const BIN = join(import.meta.dirname, '..', '..', 'bin', 'svc.js')
@@ -44,8 +45,12 @@ export async function instance(
       stdio: ['ignore', 'pipe', stderr ?? 'pipe'],
     })
   const run = (...args: string[]): Promise<SvcExit> => ended(start(args))
-  const made = await run('create', 'demo')
-  if (made.code !== 0) throw new Error(`svc create: ${made.stderr}`)
+  const create = async (at: string): Promise<void> => {
+    const made = await ended(start(['create', 'demo'], { SVC_DATA_DIR: at }))
+    if (made.code !== 0) throw new Error(`svc create: ${made.stderr}`)
+  }
+  if (settings.DATABASE_URL) await create(folder)
+  else await copyInstance([settings, bin], folder, create)
   const root = join(folder, 'svc_demo')
   const env = join(root, '.env')
   writeFileSync(env, readFileSync(env, 'utf8').replace(/^WEB_LISTEN=.*$/m, 'WEB_LISTEN=127.0.0.1:0'))

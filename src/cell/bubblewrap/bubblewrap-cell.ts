@@ -5,6 +5,7 @@
 import { closeSync, fstatSync, readlinkSync } from 'node:fs'
 import type { AgentUser } from '../../core/agent-user.ts'
 import { CHAT_HOME } from '../../core/chats/chat-home.ts'
+import { FILES_HOME } from '../../core/files/chat-files-directory.ts'
 import { readEnvironment } from '../../lib/environment.ts'
 import { Directory } from '../../lib/files/directory.ts'
 import { refuse } from '../../lib/refusal.ts'
@@ -123,12 +124,15 @@ export class BubblewrapCell implements Cell {
     }
     try {
       const home = await mountable(resources.openHome())
-      const files = resources.chat
+      const workspace = resources.chat
         ? [
             ...(await visitorMounts(home, resources.chat, opened, pass)),
             ...['--bind-fd', pass((await mountable(resources.chat.open())).fd), CHAT_HOME],
           ]
         : ['--bind-fd', pass(home.fd), INNER_HOME]
+      const files = resources.files
+        ? ['--ro-bind-fd', pass((await mountable(resources.files.open())).fd), FILES_HOME]
+        : []
       const args = [
         ...this.#fixed,
         ...(this.#filter ? ['--seccomp', reopen(this.#filter)] : []),
@@ -143,7 +147,7 @@ export class BubblewrapCell implements Cell {
           pass({ text }),
           path,
         ]),
-        ...['--bind', resources.socket, INNER_SOCKET, ...files],
+        ...['--bind', resources.socket, INNER_SOCKET, ...workspace, ...files],
         ...['--remount-ro', '/run', '--remount-ro', '/', '--chdir', INNER_HOME],
         // Keeps Perl from searching locales. The init program does not pass this variable on.
         ...['--clearenv', '--setenv', 'PERL_SKIP_LOCALE_INIT', '1'],

@@ -11,8 +11,9 @@ const opener = (path: string) => async () => (await Directory.open(path)) ?? ass
 
 const viewOf = (writable?: readonly string[]) => ({ isVisitor: writable === undefined, writable: new Set(writable) })
 
-async function plan(home: string, chat?: string, writable?: readonly string[]) {
+async function plan(home: string, chat?: string, writable?: readonly string[], files?: string) {
   const resources = {
+    ...(files && { files: { visiblePath: '/home/files', open: opener(files) } }),
     ...{ folder: 'team', home, socket: '', openHome: opener(home) },
     ...(chat && { chat: { path: chat, open: opener(chat), children: new Set(['child']), ...viewOf(writable) } }),
   }
@@ -77,6 +78,19 @@ suite('the mounts of a run', () => {
     assert.deepEqual(isReadOnly, { '/home/chat': false, '/home/node/data': false, '/home/node/facts': true })
     assert.notEqual((await plan(home, chat, [])).key, work.key)
     assert.notEqual((await plan(home, chat)).key, work.key)
+  })
+
+  test('have the files of the chat read-only, and another key for those of another chat', async (t) => {
+    const [home, chat, files] = [tempDir(t), tempDir(t), tempDir(t)]
+    const { dev, ino } = statSync(files)
+    for (const own of [undefined, chat]) {
+      const { mounts, key } = await plan(home, own, undefined, files)
+      const [mount = assert.fail()] = mounts.filter(({ target }) => target === '/home/files')
+      assert.deepEqual([mount.source, mount.isReadOnly, mount.identity], [files, true, `${dev}:${ino}`])
+      assert.equal((await plan(home, own, undefined, files)).key, key)
+      assert.notEqual((await plan(home, own)).key, key)
+      assert.notEqual((await plan(home, own, undefined, tempDir(t))).key, key)
+    }
   })
 
   test('are refused if the workspace was removed meanwhile', async (t) => {

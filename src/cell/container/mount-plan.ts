@@ -2,6 +2,7 @@
 // any time. So svc opens each directory itself, and the first process of the container reports what was mounted.
 import { fstatSync, readlinkSync } from 'node:fs'
 import { CHAT_HOME } from '../../core/chats/chat-home.ts'
+import { FILES_HOME } from '../../core/files/chat-files-directory.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { openVisitorWorkspace, type VisibleEntry, type VisitorWorkspace } from '../bubblewrap/visitor-workspace.ts'
 import type { CellResources, OpenDirectory } from '../cell.ts'
@@ -26,24 +27,30 @@ export interface MountPlan {
   close(): Promise<void>
 }
 
-export async function openMountPlan({ folder, openHome, chat }: CellResources): Promise<MountPlan> {
+export async function openMountPlan({ folder, openHome, chat, files }: CellResources): Promise<MountPlan> {
   const opened: { close(): Promise<void> }[] = []
   const close = async (): Promise<void> => {
     for (const each of opened.splice(0)) await each.close()
   }
-  const mount = async (opening: Promise<OpenDirectory>, target: string): Promise<PlannedMount & { fd: number }> => {
+  const mount = async (
+    opening: Promise<OpenDirectory>,
+    target: string,
+    isReadOnly = false,
+  ): Promise<PlannedMount & { fd: number }> => {
     const directory = await opening
     opened.push(directory)
-    return { ...mountOf(folder, directory.fd, target, false), fd: directory.fd }
+    return { ...mountOf(folder, directory.fd, target, isReadOnly), fd: directory.fd }
   }
   try {
     const home = await mount(openHome(), INNER_HOME)
-    if (!chat) return { key: keyOf(folder, [home]), kind: 'own', mounts: [home], entries: [], close }
+    const shown = files ? [await mount(files.open(), FILES_HOME, true)] : []
+    if (!chat)
+      return { key: keyOf(folder, [home, ...shown]), kind: 'own', mounts: [home, ...shown], entries: [], close }
     const workspace = await openVisitorWorkspace(home.fd, chat)
     opened.push(workspace)
     if (workspace.omittedCount > 0) chat.onOmitted?.(workspace.omittedCount)
     const own = await mount(chat.open(), CHAT_HOME)
-    const mounts = [own, ...visitorMounts(folder, workspace)]
+    const mounts = [own, ...shown, ...visitorMounts(folder, workspace)]
     // Another workspace of the same folder has other entries.
     const key = keyOf(folder, [home, ...mounts], workspace.entries.map(describeEntry))
     return { key, kind: 'chat', mounts, entries: workspace.entries, close }

@@ -21,7 +21,7 @@ export const sendCommands = [
     example: "send demo main 'What is new?' --wait",
     run: async (svc, { instance, folder, message, stdin, wait, stream, topic = makeTopic() }) => {
       const content = await readContent(svc, message, stdin)
-      const [{ linkBaseUrl }, { atServedPort }, { operatorLinkProof }, { LinkClient, TransportError }] =
+      const [{ linkBaseUrl }, { atServedPort }, { findOperatorLink }, { LinkClient, TransportError }] =
         await Promise.all([
           import('../../daemons/process/listen-addresses.ts'),
           import('../instance/served-port.ts'),
@@ -29,10 +29,10 @@ export const sendCommands = [
           import('../link/link-client.ts'),
         ])
       const configured = await atServedPort(await svc.findInstance())
-      const link = await operatorLinkProof(configured, folder)
+      const { proof, visitor } = await findOperatorLink(configured, folder)
       const stop = new AbortController()
       if (wait || stream) void svc.io.stopped().then(() => stop.abort())
-      const client = new LinkClient(linkBaseUrl(configured.sources), link, stop.signal)
+      const client = new LinkClient(linkBaseUrl(configured.sources), proof, stop.signal, visitor)
       let turn_id: string | undefined
       const describeRunning = (): string =>
         `round ${turn_id} continues on the server; svc token ${instance} issue chat ${folder} mints a link that shows it`

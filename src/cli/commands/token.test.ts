@@ -13,7 +13,7 @@ onEveryEngine('svc token', (engine) => {
     assert.equal(url, `url: http://localhost:8080/chat/${raw}/`)
     const listed = await cli.ok('token demo list main')
     const [header, row] = listed.split('\n')
-    assert.equal(header, 'JID\tOWNER\tTARGET\tCREATED_AT\tLAST_USED\tTOOLS\tVERIFY\tCONTEXT')
+    assert.equal(header, 'JID\tOWNER\tTARGET\tCREATED_AT\tLAST_USED\tTOOLS\tVISITORS\tVERIFY\tCONTEXT')
     assert.match(row ?? '', /^web:main\/site\tmain\tmain\t\S+Z\t-\tchat\t-\tBe\\tbrief\\n$/)
     assert.ok(raw && !listed.includes(raw))
     assert.ok(!(await cli.ok('token demo list main --json')).includes(raw))

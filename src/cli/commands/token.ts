@@ -16,20 +16,15 @@ function printLink({ print }: SvcContext, { jid, token, url }: { jid: string; to
 
 export const tokenCommands = [
   defineSvcCommand({
-    usage: 'token <instance> issue chat <folder> [<suffix>] [--context|-c <text>] [--tools <reach>]',
+    usage: 'token <instance> issue chat <folder> [<suffix>] [--context|-c <text>] [--tools <reach>] [--visitors <how>]',
     about:
-      'mint a chat link to a folder; <suffix> gives it a separate chat, --context tells the agent its purpose, --tools (chat, work, all) limits what visitors can have the agent do',
-    example: "token demo issue chat main site --context 'Visitors of the web site. Be brief.'",
-    run: async (svc, { folder, suffix, context, tools: reach }) =>
-      printLink(
-        svc,
-        await svc.call(tokens.issue_chat, {
-          target_folder: folder,
-          jid_suffix: suffix,
-          context,
-          ...toToolsField(reach),
-        }),
-      ),
+      'mint a chat link to a folder; <suffix> gives it a separate chat, --context tells the agent its purpose, --tools (chat, work, all) limits what visitors can have the agent do, --visitors apart lets each visitor see only their own conversation (default together; it cannot be changed later, so mint another link)',
+    example: "token demo issue chat main site --visitors apart --context 'Visitors of the web site. Be brief.'",
+    run: async (svc, { folder, suffix, context, tools: reach, visitors }) => {
+      const verb = isApart(visitors) ? tokens.issue_apart : tokens.issue_chat
+      const input = { target_folder: folder, jid_suffix: suffix, context, ...toToolsField(reach) }
+      printLink(svc, await svc.call(verb, input))
+    },
   }),
   defineSvcCommand({
     usage:
@@ -64,6 +59,7 @@ export const tokenCommands = [
           CREATED_AT: (token) => token.created_at,
           LAST_USED: (token) => token.last_used_at ?? '-',
           TOOLS: (token) => token.tools ?? defaultReach(token.jid),
+          VISITORS: (token) => (token.jid.startsWith('web:') ? (token.visitors ?? 'together') : '-'),
           VERIFY: (token) => token.verify ?? '-',
           CONTEXT: (token) => token.context ?? '-',
         },
@@ -103,6 +99,11 @@ export const tokenCommands = [
     },
   }),
 ]
+
+function isApart(visitors: string | undefined): boolean {
+  if (visitors === undefined || visitors === 'together') return false
+  return visitors === 'apart' || refuse('invalid', '--visitors must be together or apart')
+}
 
 /** The verb checks the value. */
 function toToolsField(reach: string | undefined): { tools?: Reach } {

@@ -45,7 +45,8 @@ export function privacyFix(layout: Layout, paths: readonly string[]): DoctorFix 
 
 export async function checkDirectories(layout: Layout): Promise<DoctorFinding> {
   const missing: string[] = []
-  for (const path of [layout.groups, layout.chats, layout.logs]) if (!(await exists(path))) missing.push(path)
+  for (const path of [layout.groups, layout.chats, layout.files, layout.logs])
+    if (!(await exists(path))) missing.push(path)
   const faults = missing.map((path) => `${path} does not exist`)
   const finding = makeFinding('directories', faults, 'all exist', `mkdir -m 700 ${missing.join(' ')}`)
   if (missing.length === 0) return finding

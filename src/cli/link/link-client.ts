@@ -46,12 +46,14 @@ export class LinkClient {
   readonly #origin: string
   readonly #chat: string
   readonly #signal: AbortSignal
+  readonly #visitor: string | undefined
 
-  /** `link` is a raw token or a proof. `signal` aborts requests and retries. */
-  constructor(origin: string, link: string, signal: AbortSignal) {
+  /** `link` is a raw token or a proof. `signal` aborts requests and retries. `visitor` is the key at links that keep visitors apart. */
+  constructor(origin: string, link: string, signal: AbortSignal, visitor?: string) {
     this.#origin = origin
     this.#chat = `${origin}/chat/${link}/`
     this.#signal = signal
+    this.#visitor = visitor
   }
 
   /** Returns the id of the round. Retries use the same idempotency key, so that the message is recorded once. */
@@ -134,7 +136,9 @@ export class LinkClient {
 
   async #fetch(path: string, init: RequestInit): Promise<Response> {
     // Redirects are not followed, because they would reveal the link to another server.
-    const response = await fetch(this.#chat + path, { ...init, redirect: 'manual' })
+    const requestHeaders = new Headers(init.headers)
+    if (this.#visitor !== undefined) requestHeaders.set('X-Visitor', this.#visitor)
+    const response = await fetch(this.#chat + path, { ...init, headers: requestHeaders, redirect: 'manual' })
     const { status, headers } = response
     if (status < 300) return response
     if (status < 400) {

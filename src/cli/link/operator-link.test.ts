@@ -10,7 +10,7 @@ import { tokenHashFromUrl } from '../../core/links/link-token.ts'
 import { openKeyring } from '../../core/secrets/keyring.ts'
 import { sourceOf } from '../../lib/settings.ts'
 import { findInstance } from '../instance/instance.ts'
-import { operatorLinkProof } from './operator-link.ts'
+import { findOperatorLink } from './operator-link.ts'
 
 async function findDemo({ root }: Cli) {
   return findInstance('demo', sourceOf('the test', new Map([['SVC_DATA_DIR', dirname(root)]])))
@@ -18,7 +18,7 @@ async function findDemo({ root }: Cli) {
 
 async function readProvenHash(cli: Cli, folder: string): Promise<string> {
   const configured = await findDemo(cli)
-  const link = await operatorLinkProof(configured, folder)
+  const { proof: link } = await findOperatorLink(configured, folder)
   assert.match(link, /^~[\w-]{43}\.[\w-]{43}$/)
   return Buffer.from(tokenHashFromUrl(link, openKeyring(configured.settings.SECRETS_KEY)) ?? '').toString('hex')
 }
@@ -42,12 +42,12 @@ onEveryEngine('the link that svc send uses', (engine) => {
     const cli = await demoCliOn(t, engine)
     await mint(cli, 'chat main site')
     const configured = await findDemo(cli)
-    await assert.rejects(operatorLinkProof(configured, 'main'), (error) => {
+    await assert.rejects(findOperatorLink(configured, 'main'), (error) => {
       assert.equal(Object(error).hint, 'svc token demo issue chat main mints one')
       return isRefusal('not_found', 'main has no chat link of its own (web:main)')(error)
     })
-    await assert.rejects(operatorLinkProof(configured, 'nobody'), isRefusal('not_found', 'there is no group nobody'))
-    await assert.rejects(operatorLinkProof(configured, '../etc'), isRefusal('invalid', 'the folder must be names'))
+    await assert.rejects(findOperatorLink(configured, 'nobody'), isRefusal('not_found', 'there is no group nobody'))
+    await assert.rejects(findOperatorLink(configured, '../etc'), isRefusal('invalid', 'the folder must be names'))
   })
 })
 

@@ -2,6 +2,7 @@
 // store: it does not migrate the schema or disturb a running server.
 import { groups } from '../../core/groups/groups.ts'
 import { createTokenProof } from '../../core/links/link-token.ts'
+import { keyedHash } from '../../core/secrets/derived-keys.ts'
 import { openKeyring } from '../../core/secrets/keyring.ts'
 import { folderFault } from '../../core/values.ts'
 import { refuse } from '../../lib/refusal.ts'
@@ -10,14 +11,25 @@ import { openEngine } from '../../store/index.ts'
 import { bytes, query } from '../../store/statement.ts'
 import { type ConfiguredInstance, storeAddress } from '../instance/instance.ts'
 
-/** Returns a proof of the newest token of `web:<folder>`, which replaces the raw token in URLs. */
-export async function operatorLinkProof(configured: ConfiguredInstance, folder: string): Promise<string> {
+const VISITOR_PURPOSE = 'svc send visitor'
+
+export interface OperatorLink {
+  /** Replaces the raw token in URLs. */
+  readonly proof: string
+  /** The key of the operator, at a link that keeps visitors apart: the same for each command, so that topics continue. */
+  readonly visitor: string
+}
+
+/** A proof of the newest token of `web:<folder>`. */
+export async function findOperatorLink(configured: ConfiguredInstance, folder: string): Promise<OperatorLink> {
   const fault = folderFault(folder)
   if (fault !== undefined) refuse('invalid', `the folder ${fault}`)
   const engine = await openEngine(storeAddress(configured))
   try {
     const hash = await engine.read((tx) => findNewestHash(tx, folder, configured.name))
-    return createTokenProof(hash, openKeyring(configured.settings.SECRETS_KEY))
+    const keyring = openKeyring(configured.settings.SECRETS_KEY)
+    const visitor = keyedHash(keyring, VISITOR_PURPOSE, Buffer.from(hash).toString('hex')).toString('base64url')
+    return { proof: createTokenProof(hash, keyring), visitor }
   } finally {
     await engine.close()
   }

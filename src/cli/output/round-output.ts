@@ -43,6 +43,8 @@ const Done = z.object({ status: z.enum(['success', 'failed']), error: z.string()
 
 const Delta = z.object({ from: z.int(), text: z.string(), done: z.boolean().optional() })
 
+const Activity = z.object({ text: z.string(), detail: z.unknown().optional() })
+
 /** Prints each frame when it arrives, on a terminal also while it is written; with --json, each event as a line. */
 export async function streamAndPrint(
   svc: SvcContext,
@@ -50,23 +52,52 @@ export async function streamAndPrint(
   { turn_id }: SentMessage,
 ): Promise<RoundOutcome> {
   const draft = svc.io.stdout.isTerminal ? new DraftOutput(svc) : undefined
-  for await (const { event, data } of client.events(turn_id)) {
-    const value = tryParseJson(data)
-    const delta = event === 'delta' ? Delta.safeParse(value).data : undefined
-    if (delta) {
-      if (svc.print.json) svc.print.line(JSON.stringify({ event, turn_id, ...delta }))
-      else draft?.show(delta)
-      continue
+  const activity = new ActivityLine(svc)
+  try {
+    for await (const { event, data } of client.events(turn_id)) {
+      const value = tryParseJson(data)
+      const doing = event === 'activity' ? Activity.safeParse(value).data : undefined
+      if (doing) {
+        if (svc.print.json) svc.print.line(JSON.stringify({ event, turn_id, ...doing }))
+        else activity.show(draft?.isOpen ? '' : doing.text)
+        continue
+      }
+      activity.show('')
+      const delta = event === 'delta' ? Delta.safeParse(value).data : undefined
+      if (delta) {
+        if (svc.print.json) svc.print.line(JSON.stringify({ event, turn_id, ...delta }))
+        else draft?.show(delta)
+        continue
+      }
+      const frame = LinkFrame.safeParse(value).data
+      const done = event === 'round_done' ? Done.safeParse(value).data : undefined
+      if (svc.print.json) svc.print.line(JSON.stringify({ event, ...frame, ...(done && { turn_id, ...done }) }))
+      else if (frame && draft) draft.print(frame)
+      else if (frame) printFrame(svc, frame)
+      if (done) draft?.end()
+      if (done) return { status: done.status, ...(done.error === undefined ? {} : { error: done.error }) }
     }
-    const frame = LinkFrame.safeParse(value).data
-    const done = event === 'round_done' ? Done.safeParse(value).data : undefined
-    if (svc.print.json) svc.print.line(JSON.stringify({ event, ...frame, ...(done && { turn_id, ...done }) }))
-    else if (frame && draft) draft.print(frame)
-    else if (frame) printFrame(svc, frame)
-    if (done) draft?.end()
-    if (done) return { status: done.status, ...(done.error === undefined ? {} : { error: done.error }) }
+    throw new TransportError('the stream ended before the round did')
+  } finally {
+    activity.show('')
   }
-  throw new TransportError('the stream ended before the round did')
+}
+
+/** One dim line on a terminal, which is overwritten. */
+class ActivityLine {
+  readonly #svc: SvcContext
+  #shown = ''
+
+  constructor(svc: SvcContext) {
+    this.#svc = svc
+  }
+
+  show(text: string): void {
+    const { stderr } = this.#svc.io
+    if (!stderr.isTerminal || this.#svc.print.json || text === this.#shown) return
+    this.#shown = text
+    stderr.write(`\r\u001b[K${text === '' ? '' : this.#svc.print.dim(`${cell(text)} …`)}`)
+  }
 }
 
 /** Writes a draft to a terminal as it grows. What was written stays: a text that begins again begins on a new line. */
@@ -77,6 +108,11 @@ class DraftOutput {
 
   constructor(svc: SvcContext) {
     this.#svc = svc
+  }
+
+  /** Whether the cursor is behind a text. */
+  get isOpen(): boolean {
+    return this.#shown.length > 0
   }
 
   show({ from, text, done }: z.output<typeof Delta>): void {

@@ -1,8 +1,8 @@
 // Home directory of a chat for runs below reach `all`: session files, scratch files and files from visitors. It is outside
 // the workspace, so these runs cannot change files that other runs of the folder read.
-import { dirname } from 'node:path'
+import { basename, dirname } from 'node:path'
 import { Directory } from '../../lib/files/directory.ts'
-import { chownTree } from '../../lib/files/directory-tree.ts'
+import { chownTree, removeTree } from '../../lib/files/directory-tree.ts'
 import { openWorld } from '../groups/workspace-home.ts'
 import { type ChatPlace, chatDir, type Layout } from '../layout.ts'
 
@@ -28,6 +28,15 @@ export async function makeChatHome(layout: Layout, place: ChatPlace): Promise<Di
   } catch (error) {
     await home.close()
     throw error
+  }
+}
+
+/** Removes the directories of a chat that nobody can continue. */
+export async function removeChatHomes(layout: Layout, chat: Omit<ChatPlace, 'reach'>): Promise<void> {
+  for (const reach of ['chat', 'work'] as const) {
+    const path = chatDir(layout, { ...chat, reach })
+    await using parent = await Directory.open(dirname(path))
+    if (parent) await removeTree(parent, basename(path))
   }
 }
 

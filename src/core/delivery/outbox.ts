@@ -7,6 +7,7 @@ import { execute, flag, integer, query, queryOne, text } from '../../store/state
 import { Table } from '../../store/table.ts'
 import { appendChatEvent } from '../chats/chat-events.ts'
 import { chats } from '../chats/chats.ts'
+import { linkJidOf } from '../links/visitor-chats.ts'
 import { envelopes } from '../messages/envelopes.ts'
 import { lockMessageOrder } from '../messages/messages.ts'
 import { engage, setLastReply } from '../routing/engagements.ts'
@@ -108,7 +109,7 @@ export const INSTANCE_SENDER = 'svc'
 const INSERT_MESSAGE = `insert into messages (id, jid, target_folder, direction, kind, sender, topic, turn_id, content, created_at, is_partial)
   values ($1, $2, coalesce(
     (select m.target_folder from turns t join messages m on m.seq = t.last_seq and m.jid = $2 where t.id = $7),
-    (select target_folder from route_tokens where jid = $2 limit 1), $3), 'out', $4, $5, $6, $7, $8, $9, $10)
+    (select target_folder from route_tokens where jid = $11 limit 1), $3), 'out', $4, $5, $6, $7, $8, $9, $10)
   returning seq`
 
 /** Records a message, which in a link's chat also delivers it. */
@@ -135,6 +136,7 @@ export async function recordOutbound(
     Buffer.from(content),
     created_at,
     out.isPartial ? true : null,
+    linkJidOf(jid),
   ])
   const answered = turn_id === undefined ? [] : await addFrames(tx, { turn_id, jid, message_seq: seq })
   await appendChatEvent(tx, { jid, kind, message_seq: seq, turn_id: answered.at(-1) ?? turn_id, topic: inTopic })

@@ -5,8 +5,13 @@ import { z } from 'zod'
 import type { Tx } from '../../store/engine.ts'
 import { placeholders, query } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
-import { chatFilesDir, type Layout } from '../layout.ts'
+import { type ChatPlace, chatFilesDir, type Layout } from '../layout.ts'
+import { addFileBytes } from '../links/storage-use.ts'
 import { ChatName, Folder, line, Timestamp } from '../values.ts'
+
+/** Of the files of one message. */
+export const FILES_MAX = 10
+export const FILES_BYTES_MAX = 100 * 1024 * 1024
 
 export const ChatFile = z.object({
   id: z.string().describe('Also the name on disk, before the extension'),
@@ -44,6 +49,38 @@ export function storedFileName({ id, extension }: Pick<ChatFile, 'id' | 'extensi
 
 export function chatFilePath(layout: Layout, file: Pick<ChatFile, 'id' | 'extension' | 'folder' | 'jid'>): string {
   return join(chatFilesDir(layout, file), storedFileName(file))
+}
+
+export type StoredFile = Pick<ChatFile, 'id' | 'name' | 'declared_type' | 'type' | 'extension' | 'size'>
+
+/** Files of one message, which are in the directory of its chat. */
+export interface MessageFiles {
+  readonly place: Pick<ChatPlace, 'folder' | 'jid'>
+  readonly stored: readonly StoredFile[]
+}
+
+/** Call in the transaction that adds the message. */
+export async function addChatFiles(
+  tx: Tx,
+  { place, stored }: MessageFiles,
+  { message_seq, created_at }: Pick<ChatFile, 'message_seq' | 'created_at'>,
+): Promise<void> {
+  const { folder, jid } = place
+  for (const [position, file] of stored.entries())
+    await chatFiles.insert(tx, { ...file, message_seq, position, jid, folder, created_at })
+  await addFileBytes(tx, [message_seq])
+}
+
+/** A file as clients see it. */
+export type ShownFile = Pick<ChatFile, 'id' | 'name' | 'type' | 'size'>
+
+export function showFile({ id, name, type, size }: ShownFile): ShownFile {
+  return { id, name, type, size }
+}
+
+/** A member `files` for a message that has some. */
+export function filesMember(files: readonly ShownFile[] | undefined): { readonly files?: readonly ShownFile[] } {
+  return files === undefined || files.length === 0 ? {} : { files: files.map(showFile) }
 }
 
 /** The files of these messages, by message, in their order. */

@@ -69,6 +69,17 @@ export function workPaths({ work_paths: paths }: Readonly<Record<string, unknown
   return Array.isArray(paths) ? paths.filter((path) => typeof path === 'string') : DEFAULT_WORK_PATHS
 }
 
+export function visionFault(text: string): string | undefined {
+  const { vision } = readObject(text)
+  return vision === undefined || readVision({ vision }) ? undefined : 'must be auto, true or false'
+}
+
+/** Whether the model of the folder gets images; undefined if the setting of the instance decides. */
+export function readVision({ vision }: Readonly<Record<string, unknown>> = {}): 'auto' | 'true' | 'false' | undefined {
+  const text = typeof vision === 'boolean' ? String(vision) : vision
+  return text === 'auto' || text === 'true' || text === 'false' ? text : undefined
+}
+
 export interface OfferedTools {
   readonly globs: readonly string[]
   has(tool: string): boolean

@@ -22,11 +22,13 @@ export const GROUP_KEYS = [
   'permission_mode',
   'tools',
   'work_paths',
+  'vision',
 ] as const
 export type GroupKey = (typeof GROUP_KEYS)[number]
 
 export function settingOf(group: Row, key: GroupKey): string | undefined {
-  if (isConfigKey(key) || key === 'tools' || key === 'work_paths') return memberText(group.config, key)
+  if (isConfigKey(key) || key === 'tools' || key === 'work_paths' || key === 'vision')
+    return memberText(group.config, key)
   if (key === 'max_children') return memberText(group.container_config, key)
   const value = group[key]
   return value === undefined ? undefined : String(value)
@@ -52,6 +54,8 @@ function patchOf(group: Row, key: GroupKey, text: string | undefined): Patch<Row
       return { open: text !== 'false' }
     case 'tools':
       return { config: withMember(group.config, key, parseNames(text)) }
+    case 'vision':
+      return { config: withMember(group.config, key, text) }
     case 'work_paths':
       return { config: withMember(group.config, key, parseDirectories(text)) }
     case 'max_children':

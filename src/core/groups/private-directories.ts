@@ -1,4 +1,4 @@
-// Directories of an instance that other users must not enter: workspaces, files of visitors' chats, logs, sockets, private
+// Directories of an instance that other users must not enter: workspaces, files of chats, logs, sockets, private
 // pages and the store.
 import { dirname } from 'node:path'
 import { Directory } from '../../lib/files/directory.ts'
@@ -15,9 +15,9 @@ export function privateDirectories(layout: Layout): readonly string[] {
   return [...mountedDirectories(layout), logs, ipc, cells, dirname(store), webPriv]
 }
 
-/** Parents of the directories that cells mount writable. */
-function mountedDirectories({ groups, chats }: Layout): readonly string[] {
-  return [groups, chats]
+/** Parents of the directories that cells mount. */
+function mountedDirectories({ groups, chats, files }: Layout): readonly string[] {
+  return [groups, chats, files]
 }
 
 /** Undefined if the directory does not exist. */

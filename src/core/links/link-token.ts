@@ -15,6 +15,11 @@ export function createToken(random: Random): string {
   return Buffer.from(random.bytes(TOKEN_BYTES)).toString('base64url')
 }
 
+/** Whether a text has the format of tokens, which visitors' keys have too. */
+export function isTokenText(text: string): boolean {
+  return TOKEN.test(text)
+}
+
 export function hashToken(token: string): Uint8Array {
   return Buffer.from(hashTokenToKey(token), 'latin1')
 }
@@ -27,7 +32,7 @@ export function hashTokenToKey(token: string): string {
 /** The `token_hash` of the link that a URL segment names by token or proof; undefined if it is malformed. */
 export function tokenHashFromUrl(segment: string, keyring: Keyring): Uint8Array | undefined {
   const text = unescapeUnreserved(segment)
-  if (text.length === TOKEN_LENGTH) return TOKEN.test(text) ? hashToken(text) : undefined
+  if (text.length === TOKEN_LENGTH) return isTokenText(text) ? hashToken(text) : undefined
   return text.length === PROOF_LENGTH && text.startsWith(PROOF_MARK) ? verifyProof(text, keyring) : undefined
 }
 

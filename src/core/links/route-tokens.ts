@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { Table } from '../../store/table.ts'
 import { Reach } from '../access/reach.ts'
 import { Bytes, checkedText, Folder, Jid, LabelSegment, multilineText, Sub, Timestamp } from '../values.ts'
+import { Visitors } from './visitor-chats.ts'
 import { signatureSchemeFault } from './webhook-signatures.ts'
 
 export const RouteToken = z
@@ -20,6 +21,8 @@ export const RouteToken = z
     verify_secret: Bytes.optional().meta({ writeOnly: true }),
     // Only for the chat of one person with the folder. See docs/decisions.md#person-chats.
     person: Sub.optional().meta({ writeOnly: true }),
+    // Only the operator's command line and the dashboard set it. See docs/decisions.md#visitors-apart.
+    visitors: Visitors.optional().meta({ writeOnly: true }),
   })
   .meta({ id: 'RouteTokens' })
 
@@ -47,6 +50,7 @@ export const routeTokens = new Table({
     'drop index route_tokens_of_owner',
     'drop index route_tokens_of_target',
     'create index route_tokens_signed on route_tokens (jid) where verify is not null',
+    'alter table route_tokens add column visitors text',
   ],
 })
 

@@ -1,10 +1,11 @@
-// Stored bytes of received messages per chat and folder, for quotas. `addMessagesToChats` updates the
+// Stored bytes of received messages and of files per chat and folder, for quotas. `addMessagesToChats` updates the
 // counters in its transaction, so every message counts exactly once, also after a crash.
 import { z } from 'zod'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { Tx, Value } from '../../store/engine.ts'
 import { execute, integer, placeholders, query, text } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
+import { LINK_JID_SQL, VISITOR_CHAT_SQL } from './visitor-chats.ts'
 
 export const StorageScope = z.enum(['chat', 'folder'])
 export type StorageScope = z.output<typeof StorageScope>
@@ -12,15 +13,21 @@ export type StorageScope = z.output<typeof StorageScope>
 /** Estimated size of a message's rows without its content. */
 export const MESSAGE_OVERHEAD_BYTES = 512
 
+/** Chats with the bytes that they received. A visitor's chat counts for its link too. */
+const PER_CHAT = "select 'chat', jid, cast(sum(bytes) as bigint) from received group by jid"
+const PER_CHAT_AND_LINK = `select 'chat', name, cast(sum(bytes) as bigint) from (
+    select jid as name, bytes from received
+    union all select ${LINK_JID_SQL('jid')}, bytes from received where ${VISITOR_CHAT_SQL('jid')}) as c group by name`
+
 /** Sums the messages of a range. The link's context is copied into each message, so it counts for each. */
-const addSql = (range: string): string => `
+const addSql = (range: string, perChat = PER_CHAT_AND_LINK): string => `
   with received as materialized (
     select m.jid, m.target_folder, sum(octet_length(m.content) + coalesce(octet_length(m.link_context), 0)
       + coalesce(octet_length(e.attachments), 0) + ${MESSAGE_OVERHEAD_BYTES}) as bytes
     from messages m left join envelopes e on e.message_seq = m.seq
     where ${range} and m.direction = 'in' group by m.jid, m.target_folder)
   insert into storage_use (scope, name, bytes)
-  select 'chat', jid, cast(sum(bytes) as bigint) from received group by jid
+  ${perChat}
   union all
   select 'folder', target_folder, cast(sum(bytes) as bigint) from received
     where target_folder is not null group by target_folder`
@@ -33,12 +40,12 @@ export const storageUse = new Table({
     `create table storage_use (
        scope text not null, name text not null, bytes bigint not null, primary key (scope, name))`,
     // Messages that an earlier version stored; those not yet in their chats are counted when they are added.
-    addSql('m.seq <= (select last_seq from filing where id = 1)'),
+    addSql('m.seq <= (select last_seq from filing where id = 1)', PER_CHAT),
   ],
 })
 
-const COUNT = `${addSql('m.seq > $1 and m.seq <= $2')}
-  on conflict (scope, name) do update set bytes = storage_use.bytes + excluded.bytes returning scope, name`
+const ON_CONFLICT_ADD = 'on conflict (scope, name) do update set bytes = storage_use.bytes + excluded.bytes'
+const COUNT = `${addSql('m.seq > $1 and m.seq <= $2')} ${ON_CONFLICT_ADD} returning scope, name`
 
 /** Call in the transaction that adds the range to its chats. Returns the chats of its messages. */
 export async function addReceivedBytes(tx: Tx, since: number, until: number): Promise<string[]> {
@@ -51,7 +58,31 @@ const ON_CONFLICT_SUBTRACT = `on conflict (scope, name) do update set bytes = ca
 
 /** Call before deleting the messages. */
 export async function subtractReceivedBytes(tx: Tx, seqs: readonly number[]): Promise<void> {
-  await execute(tx, `${addSql(`m.seq in (${placeholders(seqs.length)})`)} ${ON_CONFLICT_SUBTRACT}`, seqs)
+  const marks = placeholders(seqs.length)
+  await execute(tx, `${addSql(`m.seq in (${marks})`)} ${ON_CONFLICT_SUBTRACT}`, seqs)
+  // Strangers create these rows, so they must not stay.
+  const emptyChats = `delete from storage_use where scope = 'chat' and bytes = 0 and ${VISITOR_CHAT_SQL('name')}
+    and name in (select jid from messages where seq in (${marks}))`
+  await execute(tx, emptyChats, seqs)
+}
+
+/** Bytes of the files of these messages, which also the agent may have sent. */
+const filesSql = (count: number): string => `
+  with stored as materialized (
+    select jid, folder, sum(size) as bytes from chat_files where message_seq in (${placeholders(count)}) group by jid, folder)
+  insert into storage_use (scope, name, bytes)
+  select 'chat', jid, cast(sum(bytes) as bigint) from stored group by jid
+  union all
+  select 'folder', folder, cast(sum(bytes) as bigint) from stored where true group by folder`
+
+/** Call after adding the files. */
+export async function addFileBytes(tx: Tx, seqs: readonly number[]): Promise<void> {
+  await execute(tx, `${filesSql(seqs.length)} ${ON_CONFLICT_ADD}`, seqs)
+}
+
+/** Call before deleting the files. */
+export async function subtractFileBytes(tx: Tx, seqs: readonly number[]): Promise<void> {
+  await execute(tx, `${filesSql(seqs.length)} ${ON_CONFLICT_SUBTRACT}`, seqs)
 }
 
 /** For bytes that were moved out of a message into a file. */
@@ -60,6 +91,8 @@ export async function subtractMovedBytes(tx: Tx, seq: number, bytes: number): Pr
     tx,
     `insert into storage_use (scope, name, bytes)
      select 'chat', jid, cast($2 as bigint) from messages where seq = $1 union all
+     select 'chat', ${LINK_JID_SQL('jid')}, cast($2 as bigint) from messages
+       where seq = $1 and ${VISITOR_CHAT_SQL('jid')} union all
      select 'folder', target_folder, cast($2 as bigint) from messages where seq = $1 and target_folder is not null
      ${ON_CONFLICT_SUBTRACT}`,
     [seq, bytes],

@@ -6,6 +6,7 @@ import type { Tx } from '../../store/engine.ts'
 import { bytes, integer, oneOf, optional, query, text } from '../../store/statement.ts'
 import { defaultReach } from '../access/reach.ts'
 import type { RouteToken } from '../links/route-tokens.ts'
+import { type Visitors, visitorPart } from '../links/visitor-chats.ts'
 import { legacyLinkFolder } from '../routing/chat-folder.ts'
 import type { WriteContext } from '../turns/rounds.ts'
 import { type RecordedInbound, recordInbound } from './inbound.ts'
@@ -18,13 +19,16 @@ export function anonymousSender(tokenHash: string, client: string): string {
   return `anon:${hash('sha256', `${tokenHash}\n${client}`, 'hex').slice(0, 12)}`
 }
 
+/** No visitor can have this key, because it is too short. */
+const TEST_VISITOR = 'test'
+
 export const TEST_TEXT = 'This is a test of this link, sent by an administrator. Nothing has to be done.'
 
 /** Appends a test as a visitor or the source of the link would. Undefined if the link does not exist any more. */
 export async function postLinkTest(
   tx: Tx,
   context: WriteContext,
-  { jid, token_hash, source_label }: z.output<typeof RouteToken>,
+  { jid, token_hash, source_label, visitors }: z.output<typeof RouteToken>,
 ): Promise<Pick<RecordedInbound, 'id' | 'keys'> | undefined> {
   const { clock, random, dialect } = context
   const id = uuidv7(clock, random)
@@ -39,6 +43,7 @@ export async function postLinkTest(
     content: Buffer.from(isHook ? JSON.stringify({ test: true, message: TEST_TEXT }) : TEST_TEXT),
     content_type: isHook ? 'application/json' : null,
     created_at: timestamp(clock.now()),
+    visitor: visitors === 'apart' ? visitorPart(TEST_VISITOR) : null,
     hasRound: !isHook,
     reach: null,
     event: null,
@@ -92,7 +97,7 @@ export const LinkDelivery = z.object({
   state: InboxState,
   reason: z.string().optional(),
   has_context: z.boolean().describe('Whether it arrived with a context'),
-  at: z.int().describe('Position in its chat'),
+  at: z.int().describe('Position in the list'),
 })
 export type LinkDelivery = z.output<typeof LinkDelivery>
 
@@ -109,21 +114,33 @@ const DELIVERY = {
   at: integer,
 }
 
-/** Messages that arrived in the chat of a link for this folder, newest first, before the position `before`. */
+interface DeliveriesRequest {
+  readonly jid: string
+  readonly folder: string
+  readonly visitors: Visitors | undefined
+  readonly limit: number
+  readonly before?: number | undefined
+}
+
+const DELIVERIES = `select m.id, m.created_at, m.sender, ${contentStart(TEXT_BYTES)} as content, i.state, i.reason,
+  case when m.link_context is null then 0 else 1 end as has_context, `
+const OF_CHAT = `${DELIVERIES} e.seq as at
+  from chat_events e join messages m on m.seq = e.message_seq left join inbox i on i.message_seq = m.seq
+  where e.jid = $1 and e.seq < $2 and e.kind = 'message' and m.direction = 'in' and m.target_folder = $3
+  order by e.seq desc limit $4`
+/** In the order of the folder's messages, because those of one link are in many chats. */
+const OF_VISITORS = `${DELIVERIES} i.message_seq as at
+  from inbox i join messages m on m.seq = i.message_seq
+  where substr(i.jid, 1, length($1)) = $1 and i.message_seq < $2 and i.folder = $3
+  order by i.message_seq desc limit $4`
+
+/** Messages that arrived through a link for this folder, newest first, before the position `before`. */
 export async function listLinkDeliveries(
   tx: Tx,
-  { jid, folder, limit, before }: { jid: string; folder: string; limit: number; before?: number | undefined },
+  { jid, folder, visitors, limit, before }: DeliveriesRequest,
 ): Promise<LinkDelivery[]> {
-  const rows = await query(
-    tx,
-    DELIVERY,
-    `select m.id, m.created_at, m.sender, ${contentStart(TEXT_BYTES)} as content, i.state, i.reason,
-       case when m.link_context is null then 0 else 1 end as has_context, e.seq as at
-     from chat_events e join messages m on m.seq = e.message_seq left join inbox i on i.message_seq = m.seq
-     where e.jid = $1 and e.seq < $2 and e.kind = 'message' and m.direction = 'in' and m.target_folder = $3
-     order by e.seq desc limit $4`,
-    [jid, before ?? Number.MAX_SAFE_INTEGER, folder, limit],
-  )
+  const [sql, name] = visitors === 'apart' ? [OF_VISITORS, jid + visitorPart(undefined)] : [OF_CHAT, jid]
+  const rows = await query(tx, DELIVERY, sql, [name, before ?? Number.MAX_SAFE_INTEGER, folder, limit])
   return rows.map(({ content, state = 'waiting', has_context, ...row }) => ({
     ...row,
     state,

@@ -7,6 +7,7 @@ import { execute, query, text } from '../../store/statement.ts'
 import type { Reach } from '../access/reach.ts'
 import { addMessagesToChats } from '../chats/chat-events.ts'
 import { createBranch, isTopicFree, type NewBranch } from '../chats/topic-branches.ts'
+import { addChatFiles, type MessageFiles } from '../files/chat-files.ts'
 import {
   deleteIdempotencyKeys,
   IDEMPOTENCY_TTL_MS,
@@ -26,6 +27,8 @@ export interface LinkPost {
   readonly content: Uint8Array
   readonly content_type: string | null
   readonly created_at: string
+  /** End of the JID of the visitor's chat, at a link that keeps visitors apart. */
+  readonly visitor: string | null
   /** Whether a client waits for an answer. */
   readonly hasRound: boolean
   /** Overrides the reach of the link. */
@@ -35,6 +38,7 @@ export interface LinkPost {
   readonly key?: LinkPostKey | undefined
   /** Set if its topic is a new branch. */
   readonly branch?: NewBranch | undefined
+  readonly files?: MessageFiles | undefined
 }
 
 export interface LinkPostKey {
@@ -56,26 +60,33 @@ export type AppendResult =
   | 'taken'
   | { readonly repeated: { readonly id: string; readonly created_at: string } }
 
-const APPEND = new MultiRowStatement(
-  {
-    id: 'text',
-    token_hash: 'bytea',
-    old_target: 'text',
-    sender: 'text',
-    topic: 'text',
-    turn_id: 'text',
-    content: 'bytea',
-    content_type: 'text',
-    idempotency_key: 'text',
-    created_at: 'text',
-    reach: 'text',
-    event: 'text',
-  },
+const POST_COLUMNS = {
+  id: 'text',
+  token_hash: 'bytea',
+  old_target: 'text',
+  sender: 'text',
+  topic: 'text',
+  turn_id: 'text',
+  content: 'bytea',
+  content_type: 'text',
+  idempotency_key: 'text',
+  created_at: 'text',
+  reach: 'text',
+  event: 'text',
+} as const
+
+const appendSql = (jid: string): string =>
   `insert into messages (id, jid, target_folder, direction, kind, sender, topic, turn_id, link_context, content,
      content_type, idempotency_key, created_at, reach, event)
-   select v.id, t.jid, coalesce(t.target_folder, v.old_target), 'in', 'message', v.sender, v.topic, v.turn_id, t.context,
+   select v.id, ${jid}, coalesce(t.target_folder, v.old_target), 'in', 'message', v.sender, v.topic, v.turn_id, t.context,
      v.content, v.content_type, v.idempotency_key, v.created_at, coalesce(v.reach, t.tools), v.event
-   from {rows} route_tokens t where t.token_hash = v.token_hash {in order}`,
+   from {rows} route_tokens t where t.token_hash = v.token_hash {in order}`
+
+const APPEND = new MultiRowStatement(POST_COLUMNS, appendSql('t.jid'))
+/** For batches with visitors of their own chats. Webhooks come in larger numbers and have none. */
+const APPEND_OF_VISITORS = new MultiRowStatement(
+  { ...POST_COLUMNS, visitor: 'text' },
+  appendSql("t.jid || coalesce(v.visitor, '')"),
 )
 
 const OPEN_ROUND = new MultiRowStatement(
@@ -114,10 +125,18 @@ async function append(
   isAll = false,
 ): Promise<readonly boolean[]> {
   const isLast = isAll && !posts.some(({ hasRound }) => hasRound)
-  const seqs = await APPEND.insertReturningIds(tx, dialect, posts.map(appendRow), { key: 'id', counter: 'seq', isLast })
+  const [statement, rowOf] = posts.some(({ visitor }) => visitor !== null)
+    ? [APPEND_OF_VISITORS, (post: LinkPost) => [...appendRow(post), post.visitor]]
+    : [APPEND, appendRow]
+  const options = { key: 'id', counter: 'seq', isLast }
+  const seqs = await statement.insertReturningIds(tx, dialect, posts.map(rowOf), options)
   const rounds: number[][] = []
   for (const [at, seq] of seqs.entries()) if (seq !== undefined && posts[at]?.hasRound) rounds.push([seq])
   await OPEN_ROUND.run(tx, dialect, rounds)
+  for (const [at, { files, created_at }] of posts.entries()) {
+    const message_seq = seqs[at]
+    if (files && message_seq !== undefined) await addChatFiles(tx, files, { message_seq, created_at })
+  }
   return seqs.map((seq) => seq !== undefined)
 }
 

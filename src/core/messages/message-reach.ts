@@ -6,7 +6,7 @@ import { isLinkChat } from '../delivery/channel.ts'
 import type { Envelope } from './envelopes.ts'
 import type { Message } from './messages.ts'
 
-interface MessageOrigin {
+export interface MessageOrigin {
   readonly message: Pick<Message, 'jid' | 'sender' | 'reach'>
   readonly envelope?: Envelope | undefined
 }

@@ -5,6 +5,7 @@ import { integer, optional, query, text } from '../../store/statement.ts'
 import { isLinkChat, platformOf } from '../delivery/channel.ts'
 import { outbox } from '../delivery/outbox.ts'
 import { routeTokens } from '../links/route-tokens.ts'
+import { linkJidOf } from '../links/visitor-chats.ts'
 import type { RouteTable } from '../routing/route-table.ts'
 import { readFrames } from '../turns/rounds.ts'
 import { turns } from '../turns/turns.ts'
@@ -100,7 +101,7 @@ async function describeEntry(tx: Tx, message: Message, envelope: Envelope | unde
   if (envelope?.task_id !== undefined) return { kind: 'task', task_id: envelope.task_id }
   if (envelope?.from_turn !== undefined) return { kind: 'turn', from_turn: envelope.from_turn }
   if (isLinkChat(jid)) {
-    const link = await routeTokens.find(tx, { jid })
+    const link = await routeTokens.find(tx, { jid: linkJidOf(jid) })
     return { kind: 'link', owner: link?.owner_folder, context }
   }
   if (!jid.includes(':')) return { kind: 'folder' }

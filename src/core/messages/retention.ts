@@ -3,7 +3,9 @@
 import { timestamp } from '../../lib/clock.ts'
 import type { Dialect, Tx } from '../../store/engine.ts'
 import { execute, flag, integer, optional, placeholders, query, text } from '../../store/statement.ts'
+import { lastEventNumbers } from '../chats/chat-events.ts'
 import { subtractReceivedBytes } from '../links/storage-use.ts'
+import { isVisitorChat } from '../links/visitor-chats.ts'
 import { IS_OPEN } from '../turns/turn-rules.ts'
 import { firstIdAt } from './id-times.ts'
 import { messageChanges } from './message-changes.ts'
@@ -28,7 +30,7 @@ export interface RetentionProgress<Cursor> {
 const KEPT_STATES = `('waiting', 'running', 'delegated', 'onboarding')`
 
 /** `is_over`: no longer needed. */
-const MESSAGES = `select m.seq, m.jid, m.created_at,
+const MESSAGES = `select m.seq, m.jid, m.target_folder as folder, m.created_at,
     case when m.direction = 'in' then i.message_seq is not null and i.state not in ${KEPT_STATES}
         and (r.id is null or r.status <> 'pending')
       else o.message_seq is null or o.state not in ('pending', 'sending') end
@@ -39,14 +41,20 @@ const MESSAGES = `select m.seq, m.jid, m.created_at,
 const OLDEST = `${MESSAGES} where m.seq > $1 and m.seq <= (select last_seq from filing where id = 1)
     and m.seq <= (select last_seq from routing where id = 1) order by m.seq limit $2`
 
+/** A visitor's chat of which nothing is left. */
+export interface EmptiedChat {
+  readonly jid: string
+  readonly folder: string
+}
+
 /** Removes the oldest messages in order of arrival, up to the first that is too new. */
 export async function removeMessages(
   tx: Tx,
   dialect: Dialect,
   { before, now, after, limit }: RetentionStep<number>,
-): Promise<RetentionProgress<number>> {
+): Promise<RetentionProgress<number> & { readonly emptied: readonly EmptiedChat[] }> {
   await lockMessageOrder(tx, dialect)
-  const schema = { seq: integer, jid: text, created_at: text, is_over: flag }
+  const schema = { seq: integer, jid: text, folder: optional(text), created_at: text, is_over: flag }
   const rows = await query(tx, schema, OLDEST, [after, limit])
   const { old, next } = takeOld(rows, ({ created_at }) => created_at < timestamp(before), limit)
   const over = old.filter(({ is_over }) => is_over)
@@ -59,7 +67,20 @@ export async function removeMessages(
     }
   }
   await removeChanges(tx, before, limit)
-  return { removed: seqs.length, ...(next ? { next: next.seq } : {}) }
+  return { removed: seqs.length, emptied: await findEmptied(tx, over), ...(next ? { next: next.seq } : {}) }
+}
+
+async function findEmptied(
+  tx: Tx,
+  removed: readonly { readonly jid: string; readonly folder: string | undefined }[],
+): Promise<EmptiedChat[]> {
+  const chats = removed.flatMap(({ jid, folder }) =>
+    folder !== undefined && isVisitorChat(jid) ? [[jid, { jid, folder }] as const] : [],
+  )
+  if (chats.length === 0) return []
+  const byJid = new Map(chats)
+  const left = await lastEventNumbers(tx, [...byJid.keys()])
+  return [...byJid.values()].filter(({ jid }) => !left.has(jid))
 }
 
 /** Whether all of these messages are answered and delivered. */

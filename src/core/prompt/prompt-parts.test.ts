@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { addFileRows, chatFile } from '../../../test/support/chat-files.ts'
 import { type EngineName, onEveryEngine, type TestHost, testHost } from '../../../test/support/host.ts'
 import { timestamp } from '../../lib/clock.ts'
 import type { Tx } from '../../store/engine.ts'
@@ -14,6 +15,7 @@ import { conversations, sessionLog } from '../turns/conversations.ts'
 import type { ClaimedTurn } from '../turns/turn-claim.ts'
 import { DEFAULT_TURN_RULES } from '../turns/turn-rules.ts'
 import { type Turn, turns } from '../turns/turns.ts'
+import { renderPrompt } from './prompt.ts'
 import { type GatheredPrompt, gatherPromptParts, type PromptContext } from './prompt-parts.ts'
 
 type TurnMessage = ClaimedTurn['messages'][number]
@@ -99,6 +101,7 @@ async function open(t: TestContext, engine: EngineName): Promise<PromptTest> {
         rules: DEFAULT_TURN_RULES,
         routes: compileRoutes([]),
         files: {},
+        filesPath: '/home/files',
         ...context,
       }
       return host.engine.read((tx) =>
@@ -229,7 +232,7 @@ onEveryEngine('prompt parts', (engine) => {
     ]
     const { parts } = await on.gather(replies)
     assert.deepEqual(
-      parts.rows.map(({ replyTo }) => replyTo),
+      parts.rows.map(({ replyTo }) => ({ id: replyTo?.id, sender: replyTo?.sender, text: replyTo?.text })),
       [
         { id: '100', sender: 'team', text: 'It is 5.' },
         { id: '101', sender: 'telegram:7', text: `${'x'.repeat(1000)}…` },
@@ -334,6 +337,76 @@ onEveryEngine('prompt parts', (engine) => {
     ])
     assert.deepEqual([parts.persona, parts.moneyCents], [files.persona, 5])
     assert.deepEqual((await on.gather(incoming, {}, { files: { work: ' \n' } })).parts.knowledge, [])
+  })
+
+  test('list the files of messages, with a path only for those of the chat and the folder of the run', async (t) => {
+    const on = await open(t, engine)
+    const own = await on.ask('', { jid: 'web:team' })
+    const elsewhere = await on.ask('and this?', { jid: 'web:team-2' })
+    const replied = { reply_to_id: own.row.id, verb: 'message', depth: 0 }
+    const reply = await on.ask('why?', { jid: 'web:team' }, replied)
+    const observed = await on.observe('a photo')
+    const at = (each: TurnMessage, name: string) => ({ message_seq: each.message.seq, name, folder: 'team' })
+    await on.write((tx) =>
+      addFileRows(
+        tx,
+        chatFile({ ...at(own, 'two.txt'), jid: 'web:team', position: 1 }),
+        chatFile({
+          ...at(own, 'voice.ogg'),
+          jid: 'web:team',
+          extension: 'ogg',
+          type: 'audio/ogg',
+          transcript: 'hello',
+        }),
+        chatFile({ ...at(elsewhere, 'other.txt'), jid: 'web:team-2' }),
+        chatFile({ ...at(reply, 'moved.txt'), jid: 'web:team', folder: 'main', extension: '' }),
+        chatFile({ ...at(observed, 'seen.txt'), jid: JID }),
+      ),
+    )
+    const { parts, filesOf } = await on.gather([own, elsewhere, reply], { jid: 'web:team' })
+    const rows = new Map(parts.rows.map((row) => [row.seq, row]))
+    const filesIn = ({ message }: TurnMessage) => rows.get(message.seq)?.attachments
+    const voice = { path: '/home/files/f-voice-ogg.ogg', mime: 'audio/ogg', filename: 'voice.ogg', transcript: 'hello' }
+    const text = (path: string | undefined, filename: string) => {
+      return { path, mime: 'text/plain', filename, transcript: undefined }
+    }
+    const two = text('/home/files/f-two-txt.txt', 'two.txt')
+    assert.deepEqual(filesIn(own), [voice, two])
+    assert.deepEqual(filesIn(elsewhere), [text(undefined, 'other.txt')])
+    assert.deepEqual(filesIn(reply), [text(undefined, 'moved.txt')])
+    assert.deepEqual(rows.get(reply.message.seq)?.replyTo?.attachments, [voice, two])
+    const atPlatform = await on.gather([own], { jid: JID })
+    const seen = atPlatform.parts.rows.find(({ seq }) => seq === observed.message.seq)
+    assert.deepEqual(seen?.attachments, [text('/home/files/f-seen-txt.txt', 'seen.txt')])
+    assert.deepEqual(
+      filesOf.get(own.message.seq)?.map(({ id, path }) => [id, path]),
+      [
+        ['f-voice-ogg', voice.path],
+        ['f-two-txt', two.path],
+      ],
+    )
+    assert.equal(
+      (await on.gather([reply], { jid: 'web:team' }, { filesPath: '/x' })).parts.rows[0]?.replyTo?.attachments?.[0]
+        ?.path,
+      '/x/f-voice-ogg.ogg',
+    )
+  })
+
+  test('name the files of a message about which another agent asks, without their path and content', async (t) => {
+    const on = await open(t, engine)
+    const visitor = await on.ask('see the file', { jid: 'web:main' })
+    await on.write((tx) => inbox.update(tx, { message_seq: visitor.message.seq }, { turn_id: visitor.row.id }))
+    const { seq: message_seq } = visitor.message
+    const file = chatFile({ message_seq, jid: 'web:main', folder: 'main', name: 'bill "1".txt', transcript: 'secret' })
+    await on.write((tx) => addFileRows(tx, file))
+    const envelope = { verb: 'delegate', depth: 1, from_turn: visitor.row.id, as_folder: 'team' }
+    const question = await on.ask('what is due?', { jid: 'team', sender: 'delegate' }, envelope)
+    const { parts } = await on.gather([question], { jid: 'team' })
+    assert.deepEqual(parts.rows.at(-1)?.attachments, [{ mime: 'text/plain', filename: 'bill "1".txt' }])
+    assert.match(
+      renderPrompt(parts),
+      /what is due\?\n<attachment mime="text\/plain" filename="bill &quot;1&quot;\.txt"\/><\/message>/,
+    )
   })
 })
 

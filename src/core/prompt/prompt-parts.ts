@@ -11,6 +11,7 @@ import { reachOfTurn, type Turn, turns } from '../turns/turns.ts'
 import { readBranchedPart } from './branched-messages.ts'
 import { readObservedMessages } from './observed-messages.ts'
 import type { PromptParts, PromptRow, SystemEvent } from './prompt.ts'
+import { attachChatFiles, type VisibleFile } from './prompt-files.ts'
 import { createClaimedRow, createEarlierRow, createObservedRow } from './prompt-rows.ts'
 
 /** Files of the folder's workspace. */
@@ -30,10 +31,14 @@ export interface PromptContext {
   readonly routes: RouteTable
   readonly assistantName?: string | undefined
   readonly files: PromptFiles
+  /** The directory with the files of the turn's chat, as the run sees it. */
+  readonly filesPath: string
 }
 
 export interface GatheredPrompt {
   readonly parts: PromptParts
+  /** The files of the turn's messages, by message. */
+  readonly filesOf: ReadonlyMap<number, readonly VisibleFile[]>
   readonly conversation: Conversation | undefined
   /** The session that the run resumes. */
   readonly session: string | undefined
@@ -62,12 +67,14 @@ export async function gatherPromptParts(tx: Tx, context: PromptContext, claimed:
   // A first turn that failed may have left no session, so the next one has the earlier part again.
   const isFirst = session === undefined && (lastTurnEntry === undefined || lastTurnEntry.error !== undefined)
   const branched = isFirst && newest && !turn.is_isolated && (await readBranchedPart(tx, turn.folder, newest.message))
-  const rows: PromptRow[] = []
-  if (branched) for (const { message, text } of branched.rows) rows.push(await createEarlierRow(tx, message, text))
-  for (const each of observed.rows) rows.push(await createObservedRow(tx, each))
-  for (const each of messages) rows.push(await createClaimedRow(tx, assistantName, claimed, each))
+  const plain: PromptRow[] = []
+  if (branched) for (const { message, text } of branched.rows) plain.push(await createEarlierRow(tx, message, text))
+  for (const each of observed.rows) plain.push(await createObservedRow(tx, each))
+  for (const each of messages) plain.push(await createClaimedRow(tx, assistantName, claimed, each))
+  const { rows, filesOf } = await attachChatFiles(tx, { turn, path: context.filesPath }, plain)
   return {
     conversation,
+    filesOf,
     session,
     lastSessionLog,
     observed_seq: observed.seq,

@@ -10,7 +10,7 @@ import { decodeContent, type Message, messages } from '../messages/messages.ts'
 import { mayUseDirectives, stripDirective } from '../routing/message-directive.ts'
 import type { ClaimedMessage, ClaimedTurn } from '../turns/turn-claim.ts'
 import type { ObservedMessage } from './observed-messages.ts'
-import type { PromptRow } from './prompt.ts'
+import type { PromptRow, RepliedMessage } from './prompt.ts'
 
 export async function createClaimedRow(
   tx: Tx,
@@ -68,11 +68,17 @@ async function createCommonRow(
     verb: envelope?.verb ?? 'message',
     event,
     forwardedFrom: envelope?.forwarded_from,
+    fromTurn: isQuestion(envelope) ? envelope?.from_turn : undefined,
     attachments: parseAttachments(envelope?.attachments),
     ...(envelope?.reply_to_id === undefined
       ? {}
       : { replyTo: await findRepliedMessage(tx, jid, envelope, envelope.reply_to_id) }),
   }
+}
+
+/** Whether another agent asks, for its own turn. */
+export function isQuestion(envelope: Envelope | undefined): boolean {
+  return envelope?.verb === 'delegate' || envelope?.verb === 'escalate'
 }
 
 const EXCERPT_MAX = 1000
@@ -83,13 +89,14 @@ async function findRepliedMessage(
   jid: string,
   { reply_to_sender, reply_to_text }: Envelope,
   id: string,
-): Promise<NonNullable<PromptRow['replyTo']>> {
+): Promise<RepliedMessage> {
   if (reply_to_sender !== undefined && reply_to_text !== undefined)
     return { id, sender: reply_to_sender, text: cutExcerpt(reply_to_text) }
   const known = (await findOutbound(tx, id, jid)) ?? (await findInbound(tx, id, jid))
   const message = known?.jid === jid ? await messages.find(tx, { seq: known.message_seq }) : undefined
   const text = reply_to_text ?? (message && decodeContent(message.content))
-  return { id, sender: reply_to_sender ?? message?.sender, text: text === undefined ? undefined : cutExcerpt(text) }
+  const sender = reply_to_sender ?? message?.sender
+  return { id, seq: message?.seq, sender, text: text === undefined ? undefined : cutExcerpt(text) }
 }
 
 function cutExcerpt(text: string): string {

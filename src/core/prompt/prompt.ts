@@ -17,8 +17,17 @@ interface PreviousSession {
   readonly result?: string | undefined
 }
 
-type PromptAttachment = {
+export type PromptAttachment = {
   readonly [Name in 'path' | 'url' | 'mime' | 'filename' | 'transcript']?: string | undefined
+}
+
+export interface RepliedMessage {
+  readonly id: string
+  /** Undefined if only the platform has it. */
+  readonly seq?: number | undefined
+  readonly sender?: string | undefined
+  readonly text?: string | undefined
+  readonly attachments?: readonly PromptAttachment[] | undefined
 }
 
 export interface PromptRow {
@@ -40,7 +49,9 @@ export interface PromptRow {
   readonly thread: string
   readonly forwardedFrom?: string | undefined
   readonly hasFailed?: boolean | undefined
-  readonly replyTo?: { readonly id: string; readonly sender?: string | undefined; readonly text?: string | undefined }
+  /** The turn in which another agent asked this question. */
+  readonly fromTurn?: string | undefined
+  readonly replyTo?: RepliedMessage | undefined
   readonly attachments?: readonly PromptAttachment[] | undefined
   /** The observing folder; absent for messages of the turn. */
   readonly observedBy?: string | undefined
@@ -156,19 +167,22 @@ function renderRow(row: PromptRow, now: number): string {
     source: observedBy,
     encoding: isValid ? undefined : INVALID_UTF8_NOTE,
   })
-  const files = (row.attachments ?? []).map(
+  const before = replyTo === undefined ? '' : `${renderReplyTo(replyTo)}\n`
+  return `${before}<${tag}${head}>${escapePromptText(text)}${renderAttachments(row)}</${tag}>`
+}
+
+function renderAttachments({ attachments = [] }: Pick<PromptRow, 'attachments'>): string {
+  const lines = attachments.map(
     ({ path, url, mime, filename, transcript }) =>
       `\n<attachment${formatAttributes({ path, url, mime, filename, transcript })}/>`,
   )
-  const before = replyTo === undefined ? '' : `${renderReplyTo(replyTo)}\n`
-  return `${before}<${tag}${head}>${escapePromptText(text)}${files.join('')}</${tag}>`
+  return lines.join('')
 }
 
-function renderReplyTo({ id, sender = 'unknown', text }: NonNullable<PromptRow['replyTo']>): string {
+function renderReplyTo({ id, sender = 'unknown', text = '', attachments }: RepliedMessage): string {
   const head = formatAttributes({ id, sender })
-  return text === undefined || text === ''
-    ? `<reply-to${head}/>`
-    : `<reply-to${head}>${escapePromptText(text)}</reply-to>`
+  const content = `${escapePromptText(text)}${renderAttachments({ attachments })}`
+  return content === '' ? `<reply-to${head}/>` : `<reply-to${head}>${content}</reply-to>`
 }
 
 function formatAge(ms: number): string {

@@ -3,6 +3,7 @@ import type { Tx } from '../../store/engine.ts'
 import { query, text } from '../../store/statement.ts'
 import { isLinkChat } from '../delivery/channel.ts'
 import { groups } from '../groups/groups.ts'
+import { linkJidOf } from '../links/visitor-chats.ts'
 import type { RouteTable } from './route-table.ts'
 import { isRouteWithin, parseRouteTarget } from './routes.ts'
 
@@ -29,14 +30,14 @@ async function findNamedFolder(tx: Tx, jid: string): Promise<string | undefined>
     { folder: text },
     `select folder from groups
      where folder = coalesce((select target_folder from route_tokens where jid = $1 limit 1), $2)`,
-    [jid, legacyLinkFolder(jid) ?? null],
+    [linkJidOf(jid), legacyLinkFolder(jid) ?? null],
   )
   return group?.folder
 }
 
 /** `web:<folder>` or `hook:<folder>/<name>`. */
 export function legacyLinkFolder(jid: string): string | undefined {
-  if (jid.startsWith('web:')) return jid.slice(4)
+  if (jid.startsWith('web:')) return linkJidOf(jid).slice(4)
   if (!jid.startsWith('hook:')) return undefined
   const rest = jid.slice(5)
   const last = rest.lastIndexOf('/')

@@ -10,6 +10,7 @@
 import type { Tx } from '../../store/engine.ts'
 import { isLinkChat } from '../delivery/channel.ts'
 import { routeTokens } from '../links/route-tokens.ts'
+import { linkJidOf } from '../links/visitor-chats.ts'
 import { isVisitorMessage } from '../messages/message-reach.ts'
 import { runChatCommand } from './chat-commands.ts'
 import { legacyLinkFolder } from './chat-folder.ts'
@@ -17,13 +18,13 @@ import { readMessageDirective } from './message-directive.ts'
 import { routeChatMessage } from './route-chat-message.ts'
 import {
   conversationName,
+  conversationOf,
   groupExists,
   type MessagePlacement,
   type MessageWithEnvelope,
   type RoutingContext,
   type RoutingDecision,
   TASK_TOPIC_PREFIX,
-  visitorConversation,
 } from './routing-decision.ts'
 
 export async function routeMessage(
@@ -47,8 +48,7 @@ async function routeAddressed(
 ): Promise<RoutingDecision> {
   const { jid, sender, topic } = message
   const isVisitor = isVisitorMessage({ message, envelope })
-  const conversationFor = (name: string | undefined): string =>
-    isVisitor ? visitorConversation(jid, name) : conversationName(name)
+  const conversationFor = (name: string | undefined): string => conversationOf({ message, envelope }, name)
   const isIsolatedTask = envelope?.is_isolated && envelope.task_id !== undefined
   const placement: MessagePlacement = {
     topic: isIsolatedTask ? TASK_TOPIC_PREFIX + envelope.task_id : conversationFor(topic),
@@ -75,7 +75,7 @@ async function routeAddressed(
 
 /** For messages stored before they had a target folder. See docs/decisions.md#legacy-links. */
 async function findLinkFolder(tx: Tx, jid: string): Promise<string | undefined> {
-  return (await routeTokens.find(tx, { jid }))?.target_folder ?? legacyLinkFolder(jid)
+  return (await routeTokens.find(tx, { jid: linkJidOf(jid) }))?.target_folder ?? legacyLinkFolder(jid)
 }
 
 /** Routes a message whose chat is a folder name. The route table is not used. */

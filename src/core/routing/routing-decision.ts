@@ -2,8 +2,10 @@
 import type { Tx } from '../../store/engine.ts'
 import type { Policy } from '../access/policy.ts'
 import { groups } from '../groups/groups.ts'
+import { isVisitorChat } from '../links/visitor-chats.ts'
 import type { Envelope } from '../messages/envelopes.ts'
 import type { InboxOutcome } from '../messages/inbox.ts'
+import { isVisitorMessage, type MessageOrigin } from '../messages/message-reach.ts'
 import type { Message } from '../messages/messages.ts'
 import type { WriteContext } from '../turns/rounds.ts'
 import type { TurnRules } from '../turns/turn-rules.ts'
@@ -66,6 +68,13 @@ export function conversationName(topic: string | undefined): string {
 /** Separates a visitor's conversation, so that naming a topic does not continue the session of someone with more rights. */
 export function visitorConversation(jid: string, topic: string | undefined): string {
   return `${VISITOR_TOPIC_PREFIX}${jid}#${topic ?? ''}`
+}
+
+/** The conversation of a message in this topic. */
+export function conversationOf(origin: MessageOrigin, topic: string | undefined): string {
+  const { jid } = origin.message
+  // A message of larger reach continues the shared session of the topic, unless its link keeps visitors apart.
+  return isVisitorMessage(origin) || isVisitorChat(jid) ? visitorConversation(jid, topic) : conversationName(topic)
 }
 
 export function isVisitorConversation(topic: string): boolean {

@@ -3,12 +3,11 @@ import { timestamp } from '../../lib/clock.ts'
 import type { Tx } from '../../store/engine.ts'
 import { execute, integer, optional, query, text } from '../../store/statement.ts'
 import { defaultReach, Reach } from '../access/reach.ts'
-import { isVisitorMessage } from '../messages/message-reach.ts'
 import { lockMessageOrder } from '../messages/messages.ts'
 import { addSuspects, type Suspect } from '../processes/suspects.ts'
 import type { WriteContext } from '../turns/rounds.ts'
 import { endMessages } from '../turns/turns.ts'
-import { conversationName, visitorConversation } from './routing-decision.ts'
+import { conversationOf } from './routing-decision.ts'
 
 /** Sequence numbers that are routed in one transaction; some may belong to no message. */
 export const ROUTING_BATCH = 500
@@ -49,8 +48,7 @@ export async function setMessageAside(
   if (!head) return []
   const { seq, jid, sender, topic: chatTopic } = head
   const reach = Reach.safeParse(head.reach).data ?? defaultReach(jid)
-  const isVisitor = isVisitorMessage({ message: { jid, sender, reach } })
-  const topic = isVisitor ? visitorConversation(jid, chatTopic) : conversationName(chatTopic)
+  const topic = conversationOf({ message: { jid, sender, reach } }, chatTopic)
   await execute(
     tx,
     `insert into inbox (message_seq, id, jid, folder, topic, chat_topic, sender, verb, state, reason, updated_at, reach)

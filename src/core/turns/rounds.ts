@@ -18,6 +18,7 @@ import {
 } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
 import { appendChatEvent } from '../chats/chat-events.ts'
+import { filesMember, readFilesOfMessages, type ShownFile } from '../files/chat-files.ts'
 import type { MessageTracer } from '../messages/message-tracer.ts'
 import { batchLength, decodeContent } from '../messages/messages.ts'
 import { ChatName, Folder, Timestamp } from '../values.ts'
@@ -94,6 +95,7 @@ export interface ReplyFrame {
   readonly created_at: string
   /** The start of an answer that was stopped. */
   readonly partial?: true
+  readonly files?: readonly ShownFile[]
 }
 
 const LAST_FRAME = (turn: string): string =>
@@ -117,6 +119,7 @@ export async function findRound(tx: Tx, id: string, jid?: string): Promise<Round
 }
 
 const FRAME = {
+  message_seq: integer,
   ...{ seq: integer, id: text, kind: oneOf(['message', 'status']), content: bytes, created_at: text },
   is_partial: optional(flag),
 }
@@ -130,12 +133,17 @@ export async function readFrames(tx: Tx, id: string, after: number, limit: numbe
   const sizes = await query(tx, { size: integer }, `select length(m.content) as size ${source}`, [id, after, limit])
   const count = batchLength(sizes.map(({ size }) => size))
   if (count === 0) return []
-  const sql = `select f.seq, m.id, m.kind, m.content, m.created_at, m.is_partial ${source}`
+  const sql = `select f.message_seq, f.seq, m.id, m.kind, m.content, m.created_at, m.is_partial ${source}`
   const rows = await query(tx, FRAME, sql, [id, after, count])
-  return rows.map(({ is_partial, ...row }) => ({
+  const files = await readFilesOfMessages(
+    tx,
+    rows.map(({ message_seq }) => message_seq),
+  )
+  return rows.map(({ message_seq, is_partial, ...row }) => ({
     ...row,
     content: decodeContent(row.content),
     ...(is_partial ? { partial: true } : {}),
+    ...filesMember(files.get(message_seq)),
   }))
 }
 

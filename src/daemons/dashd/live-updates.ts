@@ -7,6 +7,7 @@ import { SSE_COMMENT, SSE_CONTENT_TYPE } from '../../lib/http/sse-writer.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { draftTextsOf } from '../process/draft-texts.ts'
+import { turnActivitiesOf } from '../process/turn-activities.ts'
 
 /** Pages reload at most this often, and less often if many are open. */
 const INTERVAL_MS = 1000
@@ -37,8 +38,8 @@ export class LiveUpdates {
     this.#faults = faults
     const alive = setInterval(() => this.#send(`event: ${ALIVE_EVENT}\ndata: {}\n\n`), ALIVE_MS).unref()
     const changed = (): void => this.#changed()
-    const stops = [signals.on(changed), engine.listen(changed), draftTextsOf(host).changes.on(changed)]
-    this.#stops.push(() => clearInterval(alive), ...stops)
+    const written = [draftTextsOf(host).changes.on(changed), turnActivitiesOf(host).changes.on(changed)]
+    this.#stops.push(() => clearInterval(alive), signals.on(changed), engine.listen(changed), ...written)
   }
 
   /** Changes with every commit. Pages remember it, so that a stream that starts later misses nothing. */

@@ -4,7 +4,7 @@ import type { ServerResponse } from 'node:http'
 import type { Context } from 'hono'
 import { z } from 'zod'
 import { LINE_SERVICE, lineAudience } from '../../core/access/bearers.ts'
-import { DraftPiece } from '../../core/turns/drafts.ts'
+import { LivePiece } from '../../core/turns/drafts.ts'
 import { WORK_KINDS, type WorkKind } from '../../lib/commit-signals.ts'
 import { readBodyBytes } from '../../lib/http/http.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
@@ -34,7 +34,7 @@ const Commit = z.strictObject({
   work: Work,
 })
 
-const Drafts = z.strictObject({ kind: z.literal('drafts'), pieces: z.array(DraftPiece).max(LINE_PIECES_MAX) })
+const Drafts = z.strictObject({ kind: z.literal('drafts'), pieces: z.array(LivePiece).max(LINE_PIECES_MAX) })
 const Message = z.discriminatedUnion('kind', [Commit, Drafts])
 
 /** Undefined for anything but a message about a commit or about drafts. */

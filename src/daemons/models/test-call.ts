@@ -68,8 +68,16 @@ async function runAgentProgram(
   const log = await openLog({ level: 'error' })
   const network = new RunNetworks({ host, log, denyPrivate: settings.NETWORK_DENY_PRIVATE })
   cleanup.defer(() => network.close())
-  const { groups, chats } = layout
-  const runtimes = await openRuntimes({ settings, clock: host.clock, groups, chats, network, warn: () => undefined })
+  const { groups, chats, files } = layout
+  const runtimes = await openRuntimes({
+    settings,
+    clock: host.clock,
+    groups,
+    chats,
+    files,
+    network,
+    warn: () => undefined,
+  })
   cleanup.defer(() => runtimes.close())
   const user = await new WorldOwners({ engine: host.engine, layout }).userOf(folder)
   let said: string | undefined

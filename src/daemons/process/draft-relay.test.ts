@@ -3,7 +3,7 @@ import { type TestContext, test } from 'node:test'
 import { freshStore, type TestHost, testHost } from '../../../test/support/host.ts'
 import { needs } from '../../../test/support/needs.ts'
 import { until } from '../../../test/support/until.ts'
-import type { DraftPiece } from '../../core/turns/drafts.ts'
+import { type DraftPiece, isActivity, type LivePiece } from '../../core/turns/drafts.ts'
 import type { PeerMessage } from '../../supervisor/messages.ts'
 import { LINE_MESSAGE_MAX, parseLineMessage } from '../http/line-routes.ts'
 import {
@@ -39,9 +39,14 @@ function openLine(t: TestContext, { host }: TestHost): Line {
   return { sent, sendNext }
 }
 
+/** Without pieces of other kinds. */
+function draftsOf(pieces: readonly LivePiece[]): DraftPiece[] {
+  return pieces.flatMap((piece) => (isActivity(piece) ? [] : [piece]))
+}
+
 function piecesIn(message: PeerMessage | undefined): DraftPiece[] {
   const read = parseLineMessage(JSON.stringify(message))
-  return read?.kind === 'drafts' ? read.pieces : assert.fail(`no drafts: ${JSON.stringify(message)}`)
+  return read?.kind === 'drafts' ? draftsOf(read.pieces) : assert.fail(`no drafts: ${JSON.stringify(message)}`)
 }
 
 test('drafts go over a line as they are, and those that come meanwhile go together', async (t) => {
@@ -75,7 +80,7 @@ test('a reader gets what another process sent, and it is not sent on', async (t)
   const on = await testHost(t)
   const { sent } = openLine(t, on)
   const heard: DraftPiece[] = []
-  on.host.drafts.on((piece) => heard.push(piece))
+  on.host.drafts.on((piece) => heard.push(...draftsOf([piece])))
   receiveDrafts({ kind: 'drafts', pieces: [PIECE, { ...PIECE, turn: 'u' }] }, on.host)
   receiveDrafts({ kind: 'commit', work: [] }, on.host)
   on.host.drafts.emit({ ...PIECE, turn: 'own' }, true)
@@ -138,7 +143,7 @@ test(
     const heard: DraftPiece[] = []
     front.host.drafts.on((piece, isLocal) => {
       assert.ok(!isLocal)
-      heard.push(piece)
+      heard.push(...draftsOf([piece]))
     })
     await until(async () => {
       runner.host.drafts.emit({ ...PIECE, turn: 'ready?' }, true)

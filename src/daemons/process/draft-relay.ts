@@ -1,5 +1,5 @@
-// Passes drafts between processes: over the lines between them, or by broadcasts of the store.
-import { DraftPiece, splitDraftPiece } from '../../core/turns/drafts.ts'
+// Passes drafts and what turns do between processes: over the lines between them, or by broadcasts of the store.
+import { isActivity, LivePiece, splitDraftPiece } from '../../core/turns/drafts.ts'
 import { tryParseJson } from '../../lib/text/json.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import type { PeerMessage } from '../../supervisor/messages.ts'
@@ -17,12 +17,12 @@ interface DraftRoute {
   readonly pieceMax: number
   /** Pieces in a message. */
   readonly piecesMax: number
-  send(pieces: readonly DraftPiece[]): void | Promise<void>
+  send(pieces: readonly LivePiece[]): void | Promise<void>
 }
 
 /** Sends the drafts of this process. Pieces that come while a message is being sent go with the next. Returns a function that stops it. */
 function sendDrafts({ drafts, faults }: InstanceHost, { pieceMax, piecesMax, send }: DraftRoute): () => void {
-  const pending: DraftPiece[] = []
+  const pending: LivePiece[] = []
   let isSending = false
   const flush = async (): Promise<void> => {
     try {
@@ -35,7 +35,7 @@ function sendDrafts({ drafts, faults }: InstanceHost, { pieceMax, piecesMax, sen
   const guardedFlush = faults.guard('signal', flush)
   return drafts.on((piece, isLocal) => {
     if (!isLocal || pending.length >= PENDING_MAX) return
-    pending.push(...splitDraftPiece(piece, pieceMax))
+    pending.push(...(isActivity(piece) ? [piece] : splitDraftPiece(piece, pieceMax)))
     if (isSending) return
     isSending = true
     queueMicrotask(guardedFlush)
@@ -47,7 +47,7 @@ export function sendDraftsOver(
   line: { sendToPeer(message: PeerMessage): void | Promise<void> },
   host: InstanceHost,
 ): () => void {
-  const send = (pieces: readonly DraftPiece[]) => line.sendToPeer({ kind: 'drafts', pieces })
+  const send = (pieces: readonly LivePiece[]) => line.sendToPeer({ kind: 'drafts', pieces })
   return sendDrafts(host, { pieceMax: LINE_PIECE_BYTES, piecesMax: LINE_PIECES_MAX, send })
 }
 
@@ -58,14 +58,14 @@ export function receiveDrafts(
   { isLocal = false } = {},
 ): void {
   if (message.kind !== 'drafts') return
-  for (const piece of message.pieces as readonly DraftPiece[]) drafts.emit(piece, isLocal)
+  for (const piece of message.pieces as readonly LivePiece[]) drafts.emit(piece, isLocal)
 }
 
 /** For processes on several machines. A draft that cannot be sent is lost, which only delays its text. */
 export function broadcastDrafts(host: InstanceHost): () => void {
   const { broadcast } = host.engine
   if (!broadcast) return () => undefined
-  const send = async ([piece]: readonly DraftPiece[]): Promise<void> => {
+  const send = async ([piece]: readonly LivePiece[]): Promise<void> => {
     await broadcast.send(JSON.stringify(piece)).catch(() => undefined)
   }
   return sendDrafts(host, { pieceMax: broadcast.max, piecesMax: 1, send })
@@ -73,7 +73,7 @@ export function broadcastDrafts(host: InstanceHost): () => void {
 
 export function receiveBroadcastDrafts({ engine, drafts }: InstanceHost): () => void {
   const receive = (payload: string): void => {
-    const { data } = DraftPiece.safeParse(tryParseJson(payload))
+    const { data } = LivePiece.safeParse(tryParseJson(payload))
     if (data) drafts.emit(data, false)
   }
   return engine.broadcast?.listen(receive) ?? (() => undefined)

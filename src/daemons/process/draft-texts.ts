@@ -1,12 +1,12 @@
 // The drafts of running turns, as far as this process has received them. See docs/decisions.md#drafts.
-import { countCodePoints, type DraftPiece, indexOfCodePoint } from '../../core/turns/drafts.ts'
+import { countCodePoints, type DraftPiece, indexOfCodePoint, isActivity } from '../../core/turns/drafts.ts'
 import { type Clock, monotonicClock } from '../../lib/clock.ts'
 import { Signals } from '../../lib/commit-signals.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { SIGN_OF_LIFE_MS } from './draft-relay.ts'
 
 /** A draft whose run shows no sign of life for longer is over: its process has ended, or does not react. */
-const LOST_MS = 3 * SIGN_OF_LIFE_MS
+export const LOST_MS = 3 * SIGN_OF_LIFE_MS
 const LENGTH_MAX = 64 * 1024 * 1024
 
 export interface Draft {
@@ -55,7 +55,9 @@ export class DraftTexts {
     this.#limit = limit
     this.#clock = clock
     this.changes = new Signals(faults.handler('signal'))
-    drafts.on((piece) => this.#receive(piece))
+    drafts.on((piece) => {
+      if (!isActivity(piece)) this.#receive(piece)
+    })
   }
 
   get(turn: string): Draft | undefined {

@@ -2,6 +2,7 @@
 // out of the origin that chat links share: otherwise they could read and send messages as their visitor.
 import { extname } from 'node:path'
 import { Readable } from 'node:stream'
+import { type ByteRange, readRange } from '../../lib/http/byte-range.ts'
 import { matchesEtag } from '../../lib/http/content-negotiation.ts'
 import type { OpenFile } from './published-files.ts'
 
@@ -88,19 +89,14 @@ function isUnmodified(headers: Headers, options: FileResponseOptions): boolean {
   return since >= Date.parse(headers.get('Last-Modified') ?? '')
 }
 
-type Range = { readonly start: number; readonly end: number } | 'beyond' | undefined
-
-/** A single range. For several ranges, or with an outdated If-Range, the whole file is sent. */
-function rangeOf(size: number, headers: Headers, options: FileResponseOptions): Range {
-  const [, from = '', to = ''] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(options.header('Range') ?? '') ?? []
-  const ifRange = options.header('If-Range')
-  if ((from === '' && to === '') || options.method !== 'GET') return undefined
-  if (ifRange !== undefined && ifRange !== headers.get('ETag') && ifRange !== headers.get('Last-Modified'))
-    return undefined
-  const start = from === '' ? Math.max(size - Number(to), 0) : Number(from)
-  const end = from === '' || to === '' ? size - 1 : Math.min(Number(to), size - 1)
-  if (from !== '' && to !== '' && Number(to) < Number(from)) return undefined
-  return start < size && start <= end ? { start, end } : 'beyond'
+function rangeOf(size: number, headers: Headers, options: FileResponseOptions): ByteRange | 'beyond' | undefined {
+  return readRange({
+    method: options.method,
+    size,
+    range: options.header('Range'),
+    ifRange: options.header('If-Range'),
+    validators: [headers.get('ETag'), headers.get('Last-Modified')],
+  })
 }
 
 type Body = ConstructorParameters<typeof Response>[0]

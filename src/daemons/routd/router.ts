@@ -7,16 +7,11 @@ import { recordOutbound } from '../../core/delivery/outbox.ts'
 import { groups } from '../../core/groups/groups.ts'
 import { type Envelope, envelopes } from '../../core/messages/envelopes.ts'
 import { inbox } from '../../core/messages/inbox.ts'
-import { isVisitorMessage, reachOfMessage } from '../../core/messages/message-reach.ts'
+import { reachOfMessage } from '../../core/messages/message-reach.ts'
 import type { RoutedMessage } from '../../core/messages/message-tracer.ts'
 import { contentStart, lockMessageOrder, type Message, messages } from '../../core/messages/messages.ts'
 import { routeMessage } from '../../core/routing/route-message.ts'
-import {
-  conversationName,
-  type RoutingContext,
-  type RoutingDecision,
-  visitorConversation,
-} from '../../core/routing/routing-decision.ts'
+import { conversationOf, type RoutingContext, type RoutingDecision } from '../../core/routing/routing-decision.ts'
 import { listUnrouted, ROUTING_BATCH, setMessageAside } from '../../core/routing/unrouted-messages.ts'
 import { addWaiting } from '../../core/turns/conversations.ts'
 import { writeContextOf } from '../../core/turns/rounds.ts'
@@ -344,7 +339,7 @@ class RoutingBatch {
     const exists = this.#folderExists.get(folder) ?? (await groups.find(this.#tx, { folder })) !== undefined
     this.#folderExists.set(folder, exists)
     if (!exists) return undefined
-    const topic = isVisitorMessage({ message }) ? visitorConversation(jid, chat_topic) : conversationName(chat_topic)
+    const topic = conversationOf({ message }, chat_topic)
     return { kind: 'turn', folder, topic, chat_topic, verb: 'message' }
   }
 

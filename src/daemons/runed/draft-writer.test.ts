@@ -4,7 +4,7 @@ import { fakeClock } from '../../../test/support/clock.ts'
 import { type ConversationHost, openConversationHost } from '../../../test/support/conversation-host.ts'
 import { type EngineName, onEveryEngine } from '../../../test/support/host.ts'
 import { until } from '../../../test/support/until.ts'
-import type { DraftPiece } from '../../core/turns/drafts.ts'
+import { type DraftPiece, isActivity } from '../../core/turns/drafts.ts'
 import { readFrames } from '../../core/turns/rounds.ts'
 import type { ClaimedTurn } from '../../core/turns/turn-claim.ts'
 import { stopTurns } from '../../core/turns/turns.ts'
@@ -19,7 +19,7 @@ async function open(t: TestContext, about: About = {}, hasRound = true) {
   const on = await openConversationHost(t, 'sqlite')
   t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
   const pieces: DraftPiece[] = []
-  on.host.drafts.on((piece) => pieces.push(piece))
+  on.host.drafts.on((piece) => isActivity(piece) || pieces.push(piece))
   const turn = {
     id: 't',
     fence: 3,
@@ -179,7 +179,7 @@ async function startRunner(
   }) => Promise<string>,
 ): Promise<DraftPiece[]> {
   const pieces: DraftPiece[] = []
-  on.host.drafts.on((piece) => pieces.push(piece))
+  on.host.drafts.on((piece) => isActivity(piece) || pieces.push(piece))
   const prepare = async ({ turn }: ClaimedTurn) => ({
     runtime: {
       name: 'test',

@@ -3,14 +3,16 @@ import { readFileSync, rmSync, type Stats, statSync, writeFileSync } from 'node:
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { type TestContext, test } from 'node:test'
+import { addFileRows, chatFile, writeChatFile } from '../../../test/support/chat-files.ts'
 import { type ConversationHost, openConversationHost } from '../../../test/support/conversation-host.ts'
-import { type EngineName, onEveryEngine, testHost } from '../../../test/support/host.ts'
+import { type EngineName, isRefusal, onEveryEngine, testHost } from '../../../test/support/host.ts'
 import { openTools } from '../../../test/support/socket-client.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 import { RunSockets } from '../../agent-socket/run-socket.ts'
+import type { ChatFile } from '../../core/files/chat-files.ts'
 import { groups } from '../../core/groups/groups.ts'
 import { WorldOwners } from '../../core/groups/workspace-owner.ts'
-import { chatDir } from '../../core/layout.ts'
+import { chatDir, chatFilesDir } from '../../core/layout.ts'
 import { conversations, resetSessions } from '../../core/turns/conversations.ts'
 import type { ClaimedTurn } from '../../core/turns/turn-claim.ts'
 import { createToolList, type ToolList } from '../../faces/tool-list.ts'
@@ -21,6 +23,7 @@ import { secretsResource } from '../../resources/secrets.ts'
 import { RUNTIME_SETTINGS } from '../../runtimes/settings.ts'
 import type { StoreAddress } from '../../store/index.ts'
 import { agentTools } from '../agents/agent-tools.ts'
+import { ActivityWriter } from './activity-writer.ts'
 import { turnPreparation } from './preparation.ts'
 import type { PreparedTurn } from './turn-runner.ts'
 
@@ -36,6 +39,7 @@ async function open(
   engine: EngineName,
   list: ToolList = createToolList([]),
   store?: StoreAddress,
+  sandbox: 'bwrap' | 'none' = 'bwrap',
 ): Promise<Preparing> {
   const on = await openConversationHost(t, engine, await testHost(t, engine, store))
   const { host } = on
@@ -50,12 +54,14 @@ async function open(
   const owners = new WorldOwners({ engine: host.engine, layout })
   t.after(() => sockets.close())
   const warn = (sentence: string): void => void warnings.push(sentence)
-  const prepare = turnPreparation({ host, layout, owners, runtimes, sockets, settings, assistantName: 'svc', warn })
+  const prepare = turnPreparation({
+    ...{ host, layout, owners, runtimes, sockets, settings, sandbox, assistantName: 'svc', warn },
+  })
   return {
     ...on,
     warnings,
     prepare: async (claimed) => {
-      const prepared = await prepare(claimed)
+      const prepared = await prepare(claimed, new ActivityWriter(host, claimed))
       t.after(() => prepared.close())
       return prepared
     },
@@ -182,6 +188,45 @@ onEveryEngine('a run', (engine) => {
     assert.equal((await jobOf('slack:team')).sessionId, 's-all')
     await on.host.engine.transaction((tx) => resetSessions(tx, 'team', '', timestamp(on.host.clock.now())))
     for (const jid of ['hook:team/ci', 'slack:team']) assert.equal((await jobOf(jid)).sessionId, undefined)
+  })
+
+  test('sees the files of its chat, which are in its prompt and in its messages', async (t) => {
+    for (const sandbox of ['bwrap', 'none'] as const) {
+      const on = await open(t, engine, createToolList([]), undefined, sandbox)
+      const layout = on.host.layout ?? assert.fail('it has files')
+      const jobOf = async (text: string, file?: Partial<ChatFile>): Promise<PreparedTurn['job']> => {
+        const id = await on.ask(text, { folder: 'team', jid: 'web:team', hasRound: false })
+        const { message_seq } = await on.state(id)
+        const row = file && chatFile({ message_seq, jid: 'web:team', folder: 'team', ...file })
+        if (row) await on.write((tx) => addFileRows(tx, row))
+        if (row) await writeChatFile(layout, row, 'text')
+        const claimed = await on.mustClaim()
+        const { job } = await on.prepare(claimed)
+        await on.end(claimed.turn)
+        return job
+      }
+      assert.equal((await jobOf('hi')).files, undefined)
+      const directory = chatFilesDir(layout, { folder: 'team', jid: 'web:team' })
+      const visible = sandbox === 'none' ? directory : '/home/files'
+      const { files, messages, prompt } = await jobOf('', { name: 'a".txt' })
+      assert.equal(files?.visiblePath, visible)
+      const path = `${visible}/f-a--txt.txt`
+      assert.deepEqual(messages[0]?.files, [
+        { name: 'a".txt', type: 'text/plain', size: 4, path, transcript: undefined },
+      ])
+      assert.ok(prompt.includes(`>\n<attachment path="${path}" mime="text/plain" filename="a&quot;.txt"/></message>`))
+      const opened = await files.open()
+      assert.equal(readFileSync(`/proc/self/fd/${opened.fd}/f-a--txt.txt`, 'utf8'), 'text')
+      await opened.close()
+      // Only svc and the agents' user may enter it.
+      assert.equal(statSync(directory).mode & 0o077, 0)
+      assert.notEqual((await jobOf('again')).files, undefined)
+      rmSync(directory, { recursive: true })
+      await assert.rejects(
+        files.open(),
+        isRefusal('not_found', 'the directory with the files of a chat of team was removed'),
+      )
+    }
   })
 
   test('drops stored values with control characters, and warns', async (t) => {

@@ -1,15 +1,19 @@
 // Prepares a claimed turn: attachments, prompt, session, budget, secrets, tool socket and runtime.
 import { accessSync, constants, statSync } from 'node:fs'
+import type { BoundTurn } from '../../agent-socket/connection.ts'
 import type { RunSockets } from '../../agent-socket/run-socket.ts'
-import type { ChatDirectory } from '../../cell/cell.ts'
+import type { ChatDirectory, FilesDirectory } from '../../cell/cell.ts'
+import type { CellSettings } from '../../cell/settings.ts'
+import type { AgentUser } from '../../core/agent-user.ts'
 import { CHAT_HOME, makeChatHome } from '../../core/chats/chat-home.ts'
+import { FILES_HOME, hasChatFiles, openChatFiles } from '../../core/files/chat-files-directory.ts'
 import { configFingerprint } from '../../core/groups/config-fingerprint.ts'
 import { launchConfig, offeredTools, workPaths } from '../../core/groups/group-config.ts'
 import { childNames, groups } from '../../core/groups/groups.ts'
 import { AGENT_HOME, openHome } from '../../core/groups/workspace-home.ts'
 import type { WorldOwners } from '../../core/groups/workspace-owner.ts'
 import { readWorkspaceTexts } from '../../core/groups/workspace-texts.ts'
-import { type ChatPlace, chatDir, groupDirs, type Layout } from '../../core/layout.ts'
+import { type ChatPlace, chatDir, chatFilesDir, groupDirs, type Layout } from '../../core/layout.ts'
 import { decodeContent } from '../../core/messages/messages.ts'
 import { renderPrompt } from '../../core/prompt/prompt.ts'
 import { type GatheredPrompt, gatherPromptParts } from '../../core/prompt/prompt-parts.ts'
@@ -21,7 +25,6 @@ import type { ClaimedMessage, ClaimedTurn } from '../../core/turns/turn-claim.ts
 import { turnLogFile } from '../../core/turns/turn-log-files.ts'
 import { reachOfTurn, type Turn } from '../../core/turns/turns.ts'
 import { isPlainValue } from '../../core/values.ts'
-import type { ToolCallReport } from '../../faces/mcp.ts'
 import { timestamp } from '../../lib/clock.ts'
 import { errnoCode } from '../../lib/files/atomic-file.ts'
 import type { Directory } from '../../lib/files/directory.ts'
@@ -31,6 +34,7 @@ import type { Runtimes } from '../../runtimes/index.ts'
 import { RunFault, type TurnMessage } from '../../runtimes/runtime.ts'
 import { TurnLog } from '../../runtimes/turn-log.ts'
 import type { Tx } from '../../store/engine.ts'
+import type { ActivityWriter } from './activity-writer.ts'
 import { saveAttachments } from './attachments.ts'
 import type { CurrentSettings } from './current-settings.ts'
 import { formatToolCall } from './tool-call-line.ts'
@@ -44,6 +48,7 @@ export interface PreparationOptions {
   readonly runtimes: Runtimes
   readonly sockets: RunSockets
   readonly settings: Pick<CurrentSettings, 'read'>
+  readonly sandbox: CellSettings['SANDBOX']
   readonly assistantName: string
   /** Called for stored values that a run cannot use. */
   warn(message: string): void
@@ -54,10 +59,12 @@ const SESSION_IDLE_MS = 2 * 24 * 3_600_000
 /** Limit of a workspace file that a runtime reads. */
 const FILE_BYTES_MAX = 256 * 1024
 
-export function turnPreparation(options: PreparationOptions): (claimed: ClaimedTurn) => Promise<PreparedTurn> {
+export function turnPreparation(
+  options: PreparationOptions,
+): (claimed: ClaimedTurn, activity: ActivityWriter) => Promise<PreparedTurn> {
   const { host, layout, owners, runtimes, sockets, assistantName, warn } = options
   const { engine, clock, keyring, instance, timeZone, rules } = host
-  return async (unprepared) => {
+  return async (unprepared, activity) => {
     const user = await owners.userOf(unprepared.turn.folder)
     const claimed = await saveAttachments(host, layout, unprepared)
     const { turn, messages } = claimed
@@ -73,8 +80,10 @@ export function turnPreparation(options: PreparationOptions): (claimed: ClaimedT
         repair: host.showCommands(`sudo svc doctor ${instance} --fix`),
       })
     const now = clock.now()
+    const filesPath = options.sandbox === 'none' ? chatFilesDir(layout, turn) : FILES_HOME
     const gather = async (tx: Tx) => {
-      const promptContext = { instance, now, timeZone, rules, routes: await host.routes.read(tx), assistantName, files }
+      const routes = await host.routes.read(tx)
+      const promptContext = { instance, now, timeZone, rules, routes, assistantName, files, filesPath }
       const promptParts = await gatherPromptParts(tx, promptContext, claimed)
       const group = await groups.find(tx, { folder })
       const levels = await readSecretLevels(tx, { folder, sub: soleSender(claimed), reach })
@@ -104,7 +113,13 @@ export function turnPreparation(options: PreparationOptions): (claimed: ClaimedT
     const offered = offeredTools(config)
     const logFile = turnLogFile(dirs, id, now)
     const log = new TurnLog(logFile)
-    const onCall = (call: ToolCallReport): void => log.write(Buffer.from(`${formatToolCall(call)}\n`))
+    const onCall: BoundTurn['onCall'] = ({ tool, args }) => {
+      const end = activity.start({ tool: tool.name, phrase: tool.activity, args }, tool.input)
+      return (report) => {
+        end(report?.result.isError ?? report === undefined)
+        if (report) log.write(Buffer.from(`${formatToolCall(report)}\n`))
+      }
+    }
     const fault = new AbortController()
     let isClosed = false
     const onFault = (error: unknown): void => (isClosed ? host.faults.report('turn', error) : fault.abort(error))
@@ -130,7 +145,7 @@ export function turnPreparation(options: PreparationOptions): (claimed: ClaimedT
         sender: turn.sender,
         prompt: renderPrompt({ ...gathered.parts, writable: chat && writablePaths(chat) }),
         messages: messages.map((message) =>
-          jobMessageOf(message, { folder, topic: displayTopic(turn.topic), assistantName }),
+          jobMessageOf(message, gathered.filesOf, { folder, topic: displayTopic(turn.topic), assistantName }),
         ),
         sentCount: turn.replies,
         sessionId,
@@ -141,6 +156,7 @@ export function turnPreparation(options: PreparationOptions): (claimed: ClaimedT
         home: dirs.home,
         openHome: () => openWorkspace(options, folder, chat?.writable),
         chat,
+        files: hasChatFiles(layout, turn) ? filesDirectory(layout, turn, user, filesPath) : undefined,
         readText: (name) => readWorkspaceTexts(layout, folder, [name], FILE_BYTES_MAX)[0],
         logFile,
         moneyCents: claimed.moneyCents,
@@ -172,6 +188,18 @@ function chatDirectory(
     onOmitted: (count) =>
       warn(`the workspace of ${folder} has too many entries: turns of reach ${reach} do not see ${count} or more`),
   }
+}
+
+function filesDirectory(
+  layout: Layout,
+  { folder, jid }: Turn,
+  user: AgentUser | undefined,
+  visiblePath: string,
+): FilesDirectory {
+  const open = async (): Promise<Directory> =>
+    (await openChatFiles(layout, { folder, jid }, user)) ??
+    refuse('not_found', `the directory with the files of a chat of ${folder} was removed`)
+  return { visiblePath, open }
 }
 
 /** For the prompt of a run of reach `work`. */
@@ -223,11 +251,16 @@ async function markShown(
 
 function jobMessageOf(
   { message, envelope }: ClaimedMessage,
+  filesOf: GatheredPrompt['filesOf'],
   context: Parameters<typeof stripDirective>[1],
 ): TurnMessage {
-  const { id, sender, content, jid } = message
-  const text = decodeContent(content)
-  return { id, sender, text: mayUseDirectives({ jid, sender, envelope }) ? stripDirective(text, context) : text, jid }
+  const { seq, id, sender, content, jid } = message
+  const given = decodeContent(content)
+  const text = mayUseDirectives({ jid, sender, envelope }) ? stripDirective(given, context) : given
+  const files = filesOf
+    .get(seq)
+    ?.map(({ name, type, size, path, transcript }) => ({ name, type, size, path, transcript }))
+  return { id, sender, text, jid, files }
 }
 
 /** The person who sent every message of the turn. A turn with messages of others does not get their secrets. */

@@ -1,11 +1,15 @@
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fakeClock } from '../../../test/support/clock.ts'
 import { openConversationHost } from '../../../test/support/conversation-host.ts'
 import { isRefusal } from '../../../test/support/host.ts'
+import { run } from '../../../test/support/sql.ts'
 import { until } from '../../../test/support/until.ts'
-import { groupDirs } from '../../core/layout.ts'
+import { makeChatHome } from '../../core/chats/chat-home.ts'
+import { chatDir, groupDirs } from '../../core/layout.ts'
+import { visitorPart } from '../../core/links/visitor-chats.ts'
 import { messages } from '../../core/messages/messages.ts'
 import { clockChecks } from '../../core/messages/retention-clock.ts'
 import { turnLogFile } from '../../core/turns/turn-log-files.ts'
@@ -60,6 +64,36 @@ test('old messages and turns are removed with the logs of the runs', async (t) =
   assert.deepEqual(await on.left(), [0, 1])
   assert.deepEqual([existsSync(old), existsSync(young)], [false, true])
   assert.deepEqual(on.logged, [{ messages: 2, turns: 1 }])
+})
+
+test('the directories of a visitor\u2019s chat go with its last message', async (t) => {
+  const on = await opened(t)
+  const [ann, bob] = [`web:main${visitorPart('ann')}`, `web:main${visitorPart('bob')}`]
+  const placesOf = (jid: string) => (['chat', 'work'] as const).map((reach) => ({ folder: 'main', jid, reach }))
+  const visit = async (jid: string) => {
+    await on.ask('hello', { jid })
+    await on.end((await on.mustClaim()).turn)
+    for (const place of placesOf(jid)) {
+      await using home = await makeChatHome(on.options.layout, place)
+      await home.replaceFile('note', 'kept', 0o600)
+    }
+  }
+  for (const jid of [ann, bob, 'web:main']) await visit(jid)
+  on.clock.advance(2 * KEEP_MS)
+  await visit(bob)
+  await removeExpired(on.options, new AbortController().signal, on.clock.now())
+  const isLeft = (jid: string): boolean[] =>
+    placesOf(jid).map((place) => existsSync(join(chatDir(on.options.layout, place), 'note')))
+  assert.deepEqual([ann, bob, 'web:main'].map(isLeft), [
+    [false, false],
+    [true, true],
+    [true, true],
+  ])
+  const { rows } = await on.read((tx) => run(tx, `select name from storage_use where scope = 'chat' order by name`))
+  assert.deepEqual(
+    rows.map(({ name }) => name),
+    ['web:main', bob],
+  )
 })
 
 test('audit rows are kept for 400 days unless KEEP_AUDIT says otherwise', async (t) => {

@@ -42,6 +42,7 @@ export async function executeTurns(
     clock: host.clock,
     groups: layout.groups,
     chats: layout.chats,
+    files: layout.files,
     root: layout.root,
     network,
     warn,
@@ -49,8 +50,10 @@ export async function executeTurns(
   })
   defer(() => runtimes.close())
   const current = new CurrentSettings({ host, initial: settings, sources: currentSources, warn })
-  const { ASSISTANT_NAME: assistantName } = settings
-  const prepare = turnPreparation({ host, layout, owners, runtimes, sockets, settings: current, assistantName, warn })
+  const { ASSISTANT_NAME: assistantName, SANDBOX: sandbox } = settings
+  const prepare = turnPreparation({
+    ...{ host, layout, owners, runtimes, sockets, settings: current, sandbox, assistantName, warn },
+  })
   const [leaseMs, workspaces] = [leaseOf(settings), new LocalWorkspaces(layout, log)]
   const runner = new TurnRunner({
     host,

@@ -49,6 +49,7 @@ import { type AgentRunResult, type Job, RunFault, type Runtime } from '../../run
 import { isEngineError, type Tx } from '../../store/engine.ts'
 import { StoreWatcher } from '../process/store-watcher.ts'
 import { INTERNAL_ERROR } from '../process/suspect-handling.ts'
+import { ActivityWriter } from './activity-writer.ts'
 import { DraftWriter } from './draft-writer.ts'
 import { TURNS_RUNNING } from './turn-metrics.ts'
 import { TurnReport } from './turn-report.ts'
@@ -67,7 +68,7 @@ const BREAKER_CHECK_MS = 1000
 /** A claimed turn, ready to run. */
 export interface PreparedTurn {
   readonly runtime: Runtime
-  readonly job: Omit<Job, 'signal' | 'onUsage' | 'draft'>
+  readonly job: Omit<Job, 'signal' | 'onUsage' | 'draft' | 'calls'>
   /** Fingerprint of the configuration that the run starts with. */
   readonly configMark?: string | undefined
   /** Whether a tool call of the run failed because the store was unavailable. */
@@ -80,7 +81,8 @@ export interface PreparedTurn {
 export interface TurnRunnerOptions {
   readonly host: InstanceHost
   readonly log: Log
-  prepare(claimed: ClaimedTurn): Promise<PreparedTurn>
+  /** `activity` takes the calls of tools. */
+  prepare(claimed: ClaimedTurn, activity: ActivityWriter): Promise<PreparedTurn>
   /** Fingerprint of the current settings of the instance; undefined if they cannot change. */
   settingsMark?(): Promise<string>
   /** Lease of a turn, renewed every third of this time. */
@@ -100,6 +102,13 @@ const STOPPED: TurnEnd = {
   reason: 'it was stopped',
   publicReason: FAILURE_MESSAGES.stopped,
   failure: 'stopped',
+}
+
+interface RunParts {
+  readonly cost: TurnCost
+  readonly draft: DraftWriter
+  readonly activity: ActivityWriter
+  readonly signal: AbortSignal
 }
 
 type AbortReason = 'lost' | 'stopped' | 'closing'
@@ -255,13 +264,14 @@ export class TurnRunner {
     const renewal = setInterval(() => void this.#renew(turn, cost, abort), this.#leaseMs / 3).unref()
     const typing = this.#showTyping(turn)
     const draft = new DraftWriter(this.#options.host, claimed)
+    const activity = new ActivityWriter(this.#options.host, claimed)
     let configMark: string | undefined
     let end: TurnEnd | undefined
     try {
-      const prepared = await this.#options.prepare(claimed)
+      const prepared = await this.#options.prepare(claimed, activity)
       configMark = prepared.configMark
       report.runtime = prepared.runtime.name
-      const result = await this.#runAgent(prepared, { cost, draft, signal: abort.signal })
+      const result = await this.#runAgent(prepared, { cost, draft, activity, signal: abort.signal })
       draft.complete()
       await this.#submit(turn, cost, report, result, configMark)
       draft.end('stored')
@@ -270,6 +280,7 @@ export class TurnRunner {
     } finally {
       clearInterval(renewal)
       typing.stop()
+      activity.end()
       if (end !== STOPPED) draft.end('dropped')
       if (turnCosts.get(turn.id) === cost) turnCosts.delete(turn.id)
     }
@@ -295,15 +306,13 @@ export class TurnRunner {
     return true
   }
 
-  async #runAgent(
-    prepared: PreparedTurn,
-    { cost, draft, signal }: { readonly cost: TurnCost; readonly draft: DraftWriter; readonly signal: AbortSignal },
-  ): Promise<AgentRunResult> {
+  async #runAgent(prepared: PreparedTurn, { cost, draft, activity, signal }: RunParts): Promise<AgentRunResult> {
     const { fault } = prepared
     try {
       const result = await prepared.runtime.run({
         ...prepared.job,
-        draft,
+        draft: activity.watch(draft),
+        calls: activity,
         onUsage: (used) => cost.report(used),
         signal: fault ? AbortSignal.any([signal, fault]) : signal,
       })

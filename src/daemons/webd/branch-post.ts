@@ -1,6 +1,7 @@
 // A post that starts a branch: it replaces an earlier message of the chat in a new topic, which continues the conversation up
 // to that message. See docs/decisions.md#topics-and-branches.
 import { type NewBranch, planBranch } from '../../core/chats/topic-branches.ts'
+import { readFilesOfMessages } from '../../core/files/chat-files.ts'
 import { routeTokens } from '../../core/links/route-tokens.ts'
 import { decodeContent, type Message, messages } from '../../core/messages/messages.ts'
 import { findRound } from '../../core/turns/rounds.ts'
@@ -16,20 +17,28 @@ export function isBranch(message: MessageInput): message is BranchInput {
   return message.branch_of !== undefined
 }
 
+interface BranchChat extends Pick<CachedLink, 'hash' | 'jid'> {
+  /** Whether the post has files of its own. */
+  readonly hasFiles: boolean
+}
+
 /** `id` of the post is the name of the branch if the client gives none. */
 export async function readBranchPost(
   tx: Tx,
-  { hash: token_hash, jid }: Pick<CachedLink, 'hash' | 'jid'>,
+  { hash: token_hash, jid, hasFiles }: BranchChat,
   { branch_of, ...input }: BranchInput,
   id: string,
 ): Promise<{ message: MessageInput; branch: NewBranch }> {
   const row = await routeTokens.find(tx, { token_hash })
   if (!row) throw NO_LINK
   const original = await findReceived(tx, { jid, folder: linkFolder(row) ?? '' }, branch_of)
+  if (!hasFiles && (await readFilesOfMessages(tx, [original.seq])).size > 0)
+    refuse('unprocessable', 'the message has files, which a branch does not repeat', 'send the files again')
   const topic = input.topic ?? id
   const branch = await planBranch(tx, { jid, topic, message: original })
   const { content, content_type = null } = original
-  return { message: { ...(input.content.byteLength > 0 ? input : { content, content_type }), topic }, branch }
+  const isGiven = hasFiles || input.content.byteLength > 0
+  return { message: { ...(isGiven ? input : { content, content_type }), topic }, branch }
 }
 
 /** Messages of people at a link open a round with their id; answers do not. Another folder may have had the chat before. */

@@ -39,7 +39,7 @@ export function readChatBody(body: Uint8Array, header: string | undefined, isHoo
     if (body.byteLength === 0 && !isHook) refuse('invalid', 'content must not be empty')
     return rawMessage(body, header)
   }
-  if (!isHook && charset !== 'utf-8') refuse('wrong_type', `the body must be in UTF-8, not in ${charset}`)
+  if (!isHook) mustBeUtf8(charset)
   try {
     const { branch_of, ...fields } = parseBody(body, header ?? '')
     return isHook || branch_of === undefined ? readMessageInput(fields) : readBranchInput(fields, branch_of)
@@ -47,6 +47,18 @@ export function readChatBody(body: Uint8Array, header: string | undefined, isHoo
     if (isHook && error instanceof Refusal && !(error instanceof FileRefusal)) return rawMessage(body, header)
     throw error
   }
+}
+
+function mustBeUtf8(charset: string): void {
+  if (charset !== 'utf-8') refuse('wrong_type', `the body must be in UTF-8, not in ${charset}`)
+}
+
+/** Whether a chat link receives the body as an upload. */
+export function isForm(header: string | undefined): header is string {
+  const { type, charset } = contentType(header ?? '')
+  if (type !== 'multipart/form-data') return false
+  mustBeUtf8(charset)
+  return true
 }
 
 /** A Content-Type that can be stored as text. */
@@ -77,16 +89,30 @@ function formFields(body: Uint8Array): MessageFields {
 /** A message with a file: refused to webhooks too, because the file would be lost. */
 class FileRefusal extends Refusal {}
 
+/** At the chat URL of a webhook; `upload.ts` receives the forms of chat links. */
 function multipartFields(body: Uint8Array, header: string): MessageFields {
   const parts = parseMultipart(body, header, LINK_JSON_VALUES_MAX)
+  const fields = fieldsOfParts(parts)
+  if (!parts.some(({ isFile }) => isFile)) return fields
+  const Refused = fields.content === undefined ? Refusal : FileRefusal
+  throw new Refused('wrong_type', 'this link does not accept files', 'send only text, in the field content')
+}
+
+function fieldsOfParts(parts: readonly FormPart[]): Record<keyof MessageFields, string | undefined> {
   const field = (name: string): string | undefined => {
     const part = parts.find((candidate) => candidate.name === name && !candidate.isFile)
     return part && textOfField(part)
   }
-  const fields = { content: field('content'), topic: field('topic'), branch_of: field('branch_of') }
-  if (!parts.some(({ isFile }) => isFile)) return fields
-  const Refused = fields.content === undefined ? Refusal : FileRefusal
-  throw new Refused('wrong_type', 'this link does not accept files', 'send only text, in the field content')
+  return { content: field('content'), topic: field('topic'), branch_of: field('branch_of') }
+}
+
+/** The message in a form of a chat link. Beside files it may be empty. */
+export function readFormMessage(texts: readonly FormPart[], hasFiles: boolean): MessageInput {
+  const { content = hasFiles ? '' : undefined, topic, branch_of } = fieldsOfParts(texts)
+  if (hasFiles && (content === undefined || !/\S/.test(content)))
+    return { content: new Uint8Array(), topic: readTopic(topic), content_type: PLAIN, ...branchMember(branch_of) }
+  if (branch_of !== undefined) return readBranchInput({ content, topic }, branch_of)
+  return readMessageInput({ content, topic })
 }
 
 function textOfField({ name, content, headers }: FormPart): string {
@@ -107,10 +133,16 @@ export function readMessageInput({ content, topic }: { content: unknown; topic?:
 }
 
 function readBranchInput({ content, topic }: Omit<MessageFields, 'branch_of'>, branch_of: unknown): MessageInput {
+  const member = branchMember(branch_of)
+  if (content !== undefined) return { ...readMessageInput({ content, topic }), ...member }
+  return { content: new Uint8Array(), topic: readTopic(topic), content_type: null, ...member }
+}
+
+function branchMember(branch_of: unknown): Pick<MessageInput, 'branch_of'> {
+  if (branch_of === undefined) return {}
   if (typeof branch_of !== 'string' || !/^[0-9a-f-]{36}$/.test(branch_of))
     refuse('invalid', 'branch_of must be the id of a message')
-  if (content !== undefined) return { ...readMessageInput({ content, topic }), branch_of }
-  return { content: new Uint8Array(), topic: readTopic(topic), content_type: null, branch_of }
+  return { branch_of }
 }
 
 /** Null is the main topic, as is an absent or empty one. */

@@ -18,6 +18,7 @@ import { openLinkRoutes } from './link-routes.ts'
 import { lazyMcp } from './mcp/endpoints.ts'
 import { BodyBudget } from './request-body.ts'
 import { Streams } from './streams.ts'
+import { fileLimits, UploadSlots } from './upload-slots.ts'
 
 /** Memory limit of all request bodies that are not stored yet. */
 const BODY_BUDGET_BYTES = 64 * 1024 * 1024
@@ -93,7 +94,9 @@ export const webd = defineDaemon({
       lane,
       quotas,
       budget: new BodyBudget(BODY_BUDGET_BYTES),
+      uploads: new UploadSlots(),
       bodyMax: () => settings.TOKEN_BODY_MAX,
+      attachmentMax: () => settings.ATTACHMENT_MAX,
     }
     const onError = (error: unknown, tool: string): void => {
       host.faults.count('tool')
@@ -113,7 +116,10 @@ export const webd = defineDaemon({
         streams,
         topicReads: new CallRateLimiters(() => host.limits.toolCallsPerSecond, host.clock, host.metrics),
         name: settings.ASSISTANT_NAME,
-        widgetScript: createScriptHandler(() => buildWidgetScript(settings.ASSISTANT_NAME)),
+        widgetScript: createScriptHandler(
+          () => buildWidgetScript(settings.ASSISTANT_NAME, fileLimits(settings.ATTACHMENT_MAX)),
+          () => settings.ATTACHMENT_MAX,
+        ),
         isTrustedProxy,
         mcp: mcp.atLink,
         logResponse: ({ incoming, shownPath: path, started, id: request, client: remote, caller }, status, reason) => {

@@ -1,6 +1,6 @@
 // Sends drafts to the event streams that ask for them: the text so far to a reader who joins, then what was added, at most 20
 // times a second. A reader who is slow gets larger pieces.
-import { boundaryBefore, countCodePoints, type DraftPiece } from '../../core/turns/drafts.ts'
+import { boundaryBefore, countCodePoints, type LivePiece } from '../../core/turns/drafts.ts'
 import { type Clock, monotonicClock } from '../../lib/clock.ts'
 import { formatSseDelta } from '../../lib/http/sse-writer.ts'
 import type { InstanceHost } from '../../registry/context.ts'
@@ -140,12 +140,13 @@ function createEvent(draft: Draft, feed: string, from: number, fromPoints: numbe
   return { bytes: Buffer.from(formatSseDelta(delta)), index: end, points: fromPoints + countCodePoints(text) }
 }
 
-function feedsOf({ jid, rounds }: DraftPiece): string[] {
-  return [`chat ${jid}`, ...rounds.map((id) => `round ${id}`)]
+/** Those of a turn that answers no round of a link are empty. */
+export function feedsOf({ jid, rounds }: LivePiece): string[] {
+  return rounds.length === 0 ? [] : [`chat ${jid}`, ...rounds.map((id) => `round ${id}`)]
 }
 
 /** In a chat, the turn that its message will have. */
-function shownTurn({ turn, rounds }: DraftPiece, feed: string): string {
+export function shownTurn({ turn, rounds }: LivePiece, feed: string): string {
   if (feed.startsWith('round ')) return feed.slice('round '.length)
   return rounds.includes(turn) ? turn : (rounds[0] ?? turn)
 }

@@ -1,6 +1,7 @@
 // The event feeds of a link: one round (its frames and its end) or a whole chat. See docs/decisions.md#event-streams.
 import { type ChatEvent, lastEventNumbers } from '../../core/chats/chat-events.ts'
 import { conversationEventsAfter } from '../../core/chats/topic-branches.ts'
+import { filesMember, readFilesOfMessages } from '../../core/files/chat-files.ts'
 import { decodeContent, type Message } from '../../core/messages/messages.ts'
 import { findRound, type ReplyFrame, type Round, readFrames, readRoundHeads } from '../../core/turns/rounds.ts'
 import { formatSseEvent } from '../../lib/http/sse-writer.ts'
@@ -56,6 +57,10 @@ export function chatFeed(jid: string): EventFeed {
 async function formatChatEvents(tx: Tx, events: readonly ChatEvent[]): Promise<FeedEvent[]> {
   const formatted: FeedEvent[] = []
   const rounds = await findRounds(tx, events)
+  const files = await readFilesOfMessages(
+    tx,
+    events.flatMap(({ message }) => message?.seq ?? []),
+  )
   for (const event of events) {
     const { seq, kind, topic, turn_id } = event
     if (kind === 'round_done') {
@@ -65,7 +70,8 @@ async function formatChatEvents(tx: Tx, events: readonly ChatEvent[]): Promise<F
       formatted.push({ seq, topic, folder: round.target_folder, text: formatSseEvent(seq, 'round_done', data) })
     } else if (event.message && !isTaskPrompt(event.message)) {
       const folder = event.message.target_folder
-      formatted.push({ seq, topic, folder, text: formatSseEvent(seq, kind, chatFrame(event, rounds)) })
+      const data = { ...chatFrame(event, rounds), ...filesMember(files.get(event.message.seq)) }
+      formatted.push({ seq, topic, folder, text: formatSseEvent(seq, kind, data) })
     }
   }
   return formatted

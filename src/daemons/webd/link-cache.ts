@@ -24,9 +24,13 @@ export interface CachedLink {
   readonly hash: Uint8Array
   readonly key: string
   readonly jid: string
+  /** The folder whose agent answers; undefined for an old link to none. */
+  readonly folder: string | undefined
   /** Its hook path for the log, with a short hash instead of the token. */
   readonly hookPath: string
   readonly isHook: boolean
+  /** Whether each visitor has a chat of their own. */
+  readonly isApart: boolean
   /** The source that a hook was minted for; undefined for a chat link. */
   readonly source: string | undefined
   readonly legacyTarget: string | null
@@ -156,8 +160,10 @@ export class LinkCache {
       hash: token_hash,
       key,
       jid,
+      folder: linkFolder(row),
       hookPath: `/hook/${shortHash(token_hash)}`,
       isHook,
+      isApart: row.visitors === 'apart',
       source: isHook ? (source_label ?? hookSourceOf(jid)) : undefined,
       legacyTarget: target_folder === undefined ? (legacyLinkFolder(jid) ?? null) : null,
       owner: chatOwnerOf(row),

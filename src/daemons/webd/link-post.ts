@@ -1,23 +1,29 @@
 // A POST at a link: checked, read, appended, and only then acknowledged. `hook-fast-path.ts` handles simple hook posts with
 // the same checks. See docs/decisions.md#token-check-and-append.
 import { hash } from 'node:crypto'
+import { filesMember, type MessageFiles, readFilesOfMessages, type ShownFile } from '../../core/files/chat-files.ts'
 import { isTokenProof, tokenHashFromUrl } from '../../core/links/link-token.ts'
 import type { StorageQuotas } from '../../core/links/storage-use.ts'
+import { visitorPart } from '../../core/links/visitor-chats.ts'
 import { signatureFault, standardPrefix } from '../../core/links/webhook-signatures.ts'
 import { anonymousSender } from '../../core/messages/link-deliveries.ts'
 import { type AppendResult, findUsedKey, type LinkPost, type LinkPostKey } from '../../core/messages/link-inbound.ts'
 import { decodeContent } from '../../core/messages/messages.ts'
+import { rounds } from '../../core/turns/rounds.ts'
 import { timestamp, uuidv7 } from '../../lib/clock.ts'
 import { prefersHtml } from '../../lib/http/http.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import type { Lane } from '../../store/lanes/lane.ts'
 import { isBranch, readBranchPost, readStoredBranchPost } from './branch-post.ts'
-import { type MessageInput, rawMessage, readChatBody } from './chat-body.ts'
+import { isForm, type MessageInput, rawMessage, readChatBody, readFormMessage } from './chat-body.ts'
 import { type CachedLink, type LinkCache, latin1 } from './link-cache.ts'
 import { LinkRefusal, type LinkRequest, prebuiltResponse } from './link-request.ts'
 import { findVisitor, mustBeOwner, NO_LINK, type PersonChatOwner } from './link-visitor.ts'
 import { type BodyBudget, mustBeWithinLimit, readBody } from './request-body.ts'
+import { Upload } from './upload.ts'
+import type { UploadSlots } from './upload-slots.ts'
+import { type PostingVisitor, postingVisitor, readVisitorKey, VISITOR_HINT } from './visitor-key.ts'
 
 export interface LinkPostContext {
   readonly host: InstanceHost
@@ -25,8 +31,11 @@ export interface LinkPostContext {
   readonly lane: Lane<LinkPost, AppendResult>
   readonly quotas: StorageQuotas
   readonly budget: BodyBudget
-  /** The largest body. */
+  readonly uploads: UploadSlots
+  /** The largest body, without files. */
   bodyMax(): number
+  /** The largest file. */
+  attachmentMax(): number
 }
 
 export class RateLimitRefusal extends Refusal {
@@ -60,27 +69,109 @@ export async function postToLink(context: LinkPostContext, request: LinkRequest)
   const link = await findLink(context, request)
   if (!link) return request.sendPrebuilt(NO_LINK_RESPONSE)
   if (link.owner) await mustPostAsOwner(context, request, link.owner)
-  const { kind, token, rest } = request.path
-  const header = request.header('content-type')
-  let reservedBytes = 0
   try {
-    const body = await readAdmittedBody(context, request, link)
-    reservedBytes = body.byteLength
-    const message = kind === 'hook' ? rawMessage(body, header) : readChatBody(body, header, link.isHook)
-    const { id, created_at } = await append(context, request, link, { message, body, hasRound: kind === 'chat' })
-    context.links.countAccepted(link)
-    if (kind === 'hook') return request.acknowledge()
-    if (prefersHtml(request.header('accept')))
-      return request.sendEmpty(303, { Location: rest === undefined ? `./${token}/${id}` : `./${id}` })
-    const { content, ...about } = isBranch(message)
-      ? await context.host.engine.read((tx) => readStoredBranchPost(tx, link.jid, id))
-      : { content: decodeContent(message.content) }
-    request.sendJson(200, { user: { id, content, created_at }, turn_id: id, status: 'pending', ...about })
+    const { kind } = request.path
+    const header = request.header('content-type')
+    const visitor = postingVisitor(context.host, request, link)
+    if (kind === 'chat' && !link.isHook && isForm(header)) await postForm(context, request, link, { header, visitor })
+    else await postBody(context, request, link, { header, visitor })
   } catch (error) {
     throw await countRefusal(context, link, error)
-  } finally {
-    context.budget.release(reservedBytes)
   }
+}
+
+interface PostOptions<Header> {
+  /** The Content-Type. */
+  readonly header: Header
+  readonly visitor: PostingVisitor
+}
+
+async function postBody(
+  context: LinkPostContext,
+  request: LinkRequest,
+  link: CachedLink,
+  { header, visitor }: PostOptions<string | undefined>,
+): Promise<void> {
+  const { kind } = request.path
+  const body = await readAdmittedBody(context, request, link)
+  try {
+    const message = kind === 'hook' ? rawMessage(body, header) : readChatBody(body, header, link.isHook)
+    const bodyHash = () => hash('sha256', body, 'buffer')
+    const options = { message, visitor: visitor.part, bodyHash, hasRound: kind === 'chat' }
+    const appended = await append(context, request, link, options)
+    context.links.countAccepted(link)
+    if (kind === 'hook') return link.isApart ? request.sendEmpty(204, visitor.headers) : request.acknowledge()
+    await respondToPost(context, request, link, { visitor, message, appended })
+  } finally {
+    context.budget.release(body.byteLength)
+  }
+}
+
+/** A form of a chat link, which may have files. */
+async function postForm(
+  context: LinkPostContext,
+  request: LinkRequest,
+  link: CachedLink,
+  { header, visitor }: PostOptions<string>,
+): Promise<void> {
+  if (!hasKey(request, link)) mustBeInRate(link, context.host.clock.now())
+  const upload = new Upload(context, request, link, hasKey(request, link))
+  let isKept = false
+  try {
+    await upload.receive(header)
+    const message = readFormMessage(upload.texts, upload.fileCount > 0)
+    const files = await upload.place(visitor.part ?? '')
+    const bodyHash = () => upload.digest()
+    const options = { message, visitor: visitor.part, bodyHash, hasRound: true, files }
+    const { id, created_at } = await append(context, request, link, options).catch((error) => {
+      // The message may be stored all the same.
+      isKept = !(error instanceof Refusal) || error.code === 'unavailable'
+      throw error
+    })
+    isKept = id === request.id
+    context.links.countAccepted(link)
+    const shown = isKept ? files?.stored : await readFilesOfRound(context.host, id)
+    await respondToPost(context, request, link, { visitor, message, appended: { id, created_at, files: shown } })
+  } finally {
+    upload.close()
+    // What cannot be removed now is removed later, like the files of a process that died.
+    if (!isKept) await upload.removeFiles().catch(context.host.faults.handler('connection'))
+  }
+}
+
+interface AcceptedPost {
+  readonly visitor: PostingVisitor
+  readonly message: MessageInput
+  readonly appended: AppendedMessage & { readonly files?: readonly ShownFile[] | undefined }
+}
+
+async function respondToPost(
+  { host }: LinkPostContext,
+  request: LinkRequest,
+  link: CachedLink,
+  { visitor: { headers, part }, message, appended: { id, created_at, files } }: AcceptedPost,
+): Promise<void> {
+  const { token, rest } = request.path
+  if (prefersHtml(request.header('accept')))
+    return request.sendEmpty(303, { ...headers, Location: rest === undefined ? `./${token}/${id}` : `./${id}` })
+  const { content, ...branch } = isBranch(message)
+    ? await host.engine.read((tx) => readStoredBranchPost(tx, chatOf(link, part), id))
+    : { content: decodeContent(message.content) }
+  const user = { id, content, created_at, ...filesMember(files) }
+  request.sendJson(200, { user, turn_id: id, status: 'pending', ...branch }, headers)
+}
+
+/** The chat of a visitor. */
+function chatOf({ jid }: CachedLink, visitor: string | null): string {
+  return jid + (visitor ?? '')
+}
+
+/** Of the first post, when a post is repeated. */
+async function readFilesOfRound({ engine }: InstanceHost, id: string): Promise<readonly ShownFile[]> {
+  return engine.read(async (tx) => {
+    const round = await rounds.find(tx, { id })
+    return round ? ((await readFilesOfMessages(tx, [round.message_seq])).get(round.message_seq) ?? []) : []
+  })
 }
 
 async function mustPostAsOwner({ host }: LinkPostContext, request: LinkRequest, owner: PersonChatOwner): Promise<void> {
@@ -142,7 +233,12 @@ export async function postMessage(
   try {
     if (link.verify) refuse('forbidden', 'this link accepts only signed posts')
     const id = uuidv7(host.clock, host.random)
-    const appended = await append(context, request, link, { message, id, hasRound: true })
+    // The client would not learn a new key.
+    const key = link.isApart ? readVisitorKey(host, request) : undefined
+    if (link.isApart && key === undefined)
+      refuse('invalid', 'this link keeps visitors apart, so a message needs the key of its visitor', VISITOR_HINT)
+    const visitor = key === undefined ? null : visitorPart(key)
+    const appended = await append(context, request, link, { message, id, visitor, hasRound: true })
     links.countAccepted(link)
     return appended
   } catch (error) {
@@ -173,6 +269,7 @@ export function createHookPost(link: CachedLink, id: string, message: MessageInp
     content: message.content,
     content_type: message.content_type,
     created_at: timestamp(now),
+    visitor: null,
     hasRound: false,
     reach: null,
     event: null,
@@ -184,9 +281,11 @@ type AppendedMessage = Pick<LinkPost, 'id' | 'created_at'>
 
 interface AppendOptions {
   readonly message: MessageInput
+  readonly visitor: string | null
   readonly hasRound: boolean
-  /** The raw body, which the idempotency key is compared by. */
-  readonly body?: Uint8Array
+  /** SHA-256 of the body, which the idempotency key is compared by. Absent for a post that has no key. */
+  readonly bodyHash?: () => Uint8Array
+  readonly files?: MessageFiles | undefined
   /** Set if one request may append several messages. */
   readonly id?: string
 }
@@ -195,29 +294,32 @@ async function append(
   { host, lane }: LinkPostContext,
   request: LinkRequest,
   link: CachedLink,
-  { message, hasRound, body, id = request.id }: AppendOptions,
+  { message, visitor, hasRound, bodyHash, files, id = request.id }: AppendOptions,
 ): Promise<AppendedMessage> {
   const sender = link.source ?? (await senderOf(host, request, link))
   const now = host.clock.now()
   const given: LinkPost = {
     ...createHookPost(link, id, message, now),
     sender,
+    visitor,
     hasRound,
     // Only the operator can make a proof; that of a webhook is passed on to the system that reports, that of a person's chat
     // to the person.
     reach: isTokenProof(request.path.token) && !link.isHook && !link.owner ? 'all' : null,
-    event: body ? eventOf(request, link) : null,
-    key: body && keyOfPost(request, link, body),
+    event: bodyHash ? eventOf(request, link) : null,
+    key: bodyHash && ofVisitorOnly(visitor, keyOfPost(request, link, bodyHash)),
+    files,
   }
   let post = given
   if (isBranch(message)) {
     const repeated = await findRepeated(host, given)
     if (repeated) return repeated
     mustBeInRate(link, now)
-    const { message: replacing, branch } = await host.engine.read((tx) => readBranchPost(tx, link, message, id))
+    const chat = { hash: link.hash, jid: chatOf(link, visitor), hasFiles: files !== undefined }
+    const { message: replacing, branch } = await host.engine.read((tx) => readBranchPost(tx, chat, message, id))
     post = { ...given, ...replacing, branch }
   }
-  const { byteLength } = post.content
+  const byteLength = post.content.byteLength + fileBytes(files)
   try {
     chargeLink(link, byteLength, now)
   } catch (error) {
@@ -241,6 +343,10 @@ async function append(
   if (result === 'differs')
     refuse('unprocessable', 'this Idempotency-Key was used with another body', 'use a new key for a new message')
   throw NO_LINK
+}
+
+function fileBytes(files: MessageFiles | undefined): number {
+  return files?.stored.reduce((sum, { size }) => sum + size, 0) ?? 0
 }
 
 /** `started` is of the monotonic clock. */
@@ -295,7 +401,7 @@ function eventOf({ incoming: { headers } }: LinkRequest, { verify }: CachedLink)
   return typeof event === 'string' && /^[a-z0-9_.-]{1,64}$/i.test(event) ? event : null
 }
 
-function keyOfPost(request: LinkRequest, link: CachedLink, body: Uint8Array): LinkPostKey | undefined {
+function keyOfPost(request: LinkRequest, link: CachedLink, bodyHash: () => Uint8Array): LinkPostKey | undefined {
   const { headers, rawHeaders } = request.incoming
   const { kind } = request.path
   const key = headers['idempotency-key']
@@ -303,17 +409,21 @@ function keyOfPost(request: LinkRequest, link: CachedLink, body: Uint8Array): Li
     const isTwice = rawHeaders.filter((name, at) => at % 2 === 0 && name.toLowerCase() === 'idempotency-key').length > 1
     if (isTwice || typeof key !== 'string' || !KEY.test(key))
       refuse('invalid', 'Idempotency-Key must be one value of 1 to 255 printable characters without spaces')
-    return { text: `key ${key}`, digest: digestOf(kind, body), isStrict: true }
+    return { text: `key ${key}`, digest: digestOf(kind, bodyHash()), isStrict: true }
   }
   const delivery = deliveryOf(request, link)
   if (delivery.id === undefined || !KEY.test(delivery.id)) return undefined
   // The digest is part of the key: the same delivery id with another body is another message.
-  const digest = digestOf(kind, body)
+  const digest = digestOf(kind, bodyHash())
   return { text: `${delivery.kind} ${Buffer.from(digest).toString('hex')} ${delivery.id}`, digest, isStrict: false }
 }
 
+/** Another visitor's message with the same key is another message. */
+function ofVisitorOnly(visitor: string | null, key: LinkPostKey | undefined): LinkPostKey | undefined {
+  return visitor === null || key === undefined ? key : { ...key, text: `${visitor} ${key.text}` }
+}
+
 /** Chat posts are hashed twice: the same body and key at the hook URL has another response. */
-function digestOf(kind: string, body: Uint8Array): Uint8Array {
-  const digest = hash('sha256', body, 'buffer')
+function digestOf(kind: string, digest: Uint8Array): Uint8Array {
   return kind === 'hook' ? digest : hash('sha256', digest, 'buffer')
 }

@@ -17,8 +17,9 @@ export type LoggedRequest = Pick<LinkRequest, 'incoming' | 'shownPath' | 'starte
 export type LogResponse = (request: LoggedRequest, status: number, reason: string | undefined) => void
 
 const ALLOWED_HEADERS =
-  'Content-Type, Accept, Authorization, Last-Event-ID, Idempotency-Key, Mcp-Session-Id, MCP-Protocol-Version, Mcp-Method, Mcp-Name, webhook-id, webhook-timestamp, webhook-signature, svix-id, svix-timestamp, svix-signature'
-const EXPOSED_HEADERS = 'Retry-After, RateLimit, RateLimit-Policy, X-Request-Id, Mcp-Session-Id'
+  'Content-Type, Accept, Authorization, Last-Event-ID, Idempotency-Key, X-Visitor, Range, If-Range, If-None-Match, Mcp-Session-Id, MCP-Protocol-Version, Mcp-Method, Mcp-Name, webhook-id, webhook-timestamp, webhook-signature, svix-id, svix-timestamp, svix-signature'
+const EXPOSED_HEADERS =
+  'Retry-After, RateLimit, RateLimit-Policy, X-Request-Id, X-Visitor, Content-Disposition, Content-Range, ETag, Mcp-Session-Id'
 
 /** See docs/decisions.md#tokens-stay-secret. */
 const SECURITY_HEADERS: Readonly<{ [name: string]: string }> = {

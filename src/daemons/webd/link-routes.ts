@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import type { CallRateLimiters } from '../../core/access/call-rate-limit.ts'
 import { lastEventNumbers } from '../../core/chats/chat-events.ts'
 import { conversationCursorBeforeLatest } from '../../core/chats/topic-branches.ts'
+import { chatFiles } from '../../core/files/chat-files.ts'
 import { routeTokens } from '../../core/links/route-tokens.ts'
 import { lockMessageOrder } from '../../core/messages/messages.ts'
 import { findRound, type Round, writeContextOf } from '../../core/turns/rounds.ts'
@@ -19,18 +20,29 @@ import { chatPage } from '../../web/chat/page.ts'
 import type { ScriptHandler } from '../../web/chat/script-response.ts'
 import type { ConnectionOrigin, RawHandler } from '../http/raw-request.ts'
 import { readTopic } from './chat-body.ts'
+import { refuseMissing, sendChatFile } from './chat-file-response.ts'
 import { chatFeed, roundFeed } from './event-feeds.ts'
 import { openHookFastPath } from './hook-fast-path.ts'
 import { latin1, linkFolder, type TokenRow } from './link-cache.ts'
 import { parseLinkPath } from './link-path.ts'
 import { type LinkPostContext, mustBeLink, postToLink, RateLimitRefusal } from './link-post.ts'
 import { LinkRequest, type LogResponse } from './link-request.ts'
-import { chatOwnerOf, findChatVisitor, mustBeOwner, NO_LINK, SIGN_IN_NEEDED } from './link-visitor.ts'
+import {
+  chatOwnerOf,
+  findCallReader,
+  findChatVisitor,
+  type LinkOwnership,
+  mustBeOwner,
+  NO_LINK,
+  SIGN_IN_NEEDED,
+} from './link-visitor.ts'
 import type { LinkMcp } from './mcp/link-endpoint.ts'
 import { mustBeOwnPage } from './mcp/origin-check.ts'
 import { pollRound, readFlag, readSequence, readUniqueQuery, renderRoundPage } from './round-view.ts'
 import type { StreamGuard, Streams } from './streams.ts'
 import { handleTopics, parseTopicPath, type TopicPath } from './topic-routes.ts'
+import { fileLimits } from './upload-slots.ts'
+import { ofVisitor } from './visitor-key.ts'
 
 export interface LinkRoutesOptions extends LinkPostContext {
   readonly streams: Streams
@@ -154,7 +166,7 @@ async function useLink<T>(
     if (!row) throw NO_LINK
     const owner = chatOwnerOf(row)
     await mustBeOwner(host, tx, owner, visitor)
-    return work(tx, row, owner && visitor && { owner, visitor })
+    return work(tx, ofVisitor(host, request, row), owner && visitor && { owner, visitor })
   })
 }
 
@@ -199,6 +211,7 @@ function viewOf(rest: string): LinkView {
   }
   const topics = parseTopicPath(rest)
   if (topics) return { allow: topics.allow, handle: (context, request) => sendTopicView(context, request, topics) }
+  if (rest.startsWith('files/')) return { allow: READ, handle: sendFile }
   const [id = '', view, more] = rest.split('/')
   if (!/^[0-9a-f-]{36}$/.test(id) || more !== undefined || (view !== undefined && !['sse', 'stop'].includes(view)))
     return {
@@ -226,7 +239,7 @@ function sendTopicView(context: LinkRoutesOptions, request: LinkRequest, path: T
 
 async function sendWidgetPage(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
   const folder = await withLink(context, request, async (_, row) => linkFolder(row) ?? '')
-  request.sendPage(chatPage({ name: context.name, folder }))
+  request.sendPage(chatPage({ name: context.name, folder, limits: fileLimits(context.attachmentMax()) }))
 }
 
 async function sendScript(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
@@ -254,6 +267,15 @@ async function sendRound(context: LinkRoutesOptions, request: LinkRequest, id: s
   })
   if (found.page) request.sendPage(found.page)
   else request.sendJson(200, found.round)
+}
+
+/** Also checks the chat: the id of a file must be no way into another one. */
+async function sendFile(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
+  const [, id = ''] = /^files\/([0-9a-f-]{36})$/.exec(request.path.rest ?? '') ?? []
+  const file = await withLink(context, request, (tx, row) =>
+    chatFiles.find(tx, { id, jid: row.jid, folder: linkFolder(row) ?? '' }),
+  )
+  await sendChatFile(context.host.layout, request, file ?? refuseMissing())
 }
 
 /** The page without script sends a form, and shows the round again. */
@@ -285,6 +307,7 @@ async function streamRound(context: LinkRoutesOptions, request: LinkRequest, id:
       hasDrafts: readFlag(query.deltas, 'deltas'),
       round: await mustFindRound(tx, row, id),
       token_hash: row.token_hash,
+      owned: ownershipOf(row),
       guard,
     }
   })
@@ -303,6 +326,7 @@ async function streamChat(context: LinkRoutesOptions, request: LinkRequest): Pro
     const head = (await lastEventNumbers(tx, [jid])).get(jid) ?? 0
     return {
       token_hash,
+      owned: ownershipOf(row),
       guard,
       hasDrafts: readFlag(query.deltas, 'deltas'),
       topic,
@@ -321,16 +345,26 @@ interface StreamOptions {
   readonly topic?: string | undefined
   readonly folder?: string
   readonly hasDrafts: boolean
+  readonly owned: LinkOwnership
   readonly guard: StreamGuard | undefined
 }
 
-async function stream({ streams }: LinkRoutesOptions, request: LinkRequest, options: StreamOptions): Promise<void> {
+function ownershipOf(row: TokenRow): LinkOwnership {
+  return { person: row.person, target_folder: linkFolder(row) }
+}
+
+async function stream(
+  { host, streams }: LinkRoutesOptions,
+  request: LinkRequest,
+  options: StreamOptions,
+): Promise<void> {
   const { response, incoming } = request
-  const { feed, token_hash, ...subscription } = options
+  const { feed, token_hash, owned, ...subscription } = options
   const link = { key: latin1(token_hash), hash: token_hash }
   const network = clientNetwork(request.client)
   streams.mustHaveCapacity(link.key, network)
+  const callReader = options.hasDrafts ? await findCallReader(host, request, owned) : undefined
   request.startStream(STREAM_HEADERS)
   if (incoming.method === 'HEAD') return void response.end()
-  await streams.subscribe(feed, { ...subscription, response, link, network, retryMs: RETRY_MS })
+  await streams.subscribe(feed, { ...subscription, callReader, response, link, network, retryMs: RETRY_MS })
 }

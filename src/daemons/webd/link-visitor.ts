@@ -4,7 +4,9 @@ import { type Caller, claimsOf } from '../../core/access/caller.ts'
 import { checkAccess } from '../../core/access/policy.ts'
 import { isTokenProof } from '../../core/links/link-token.ts'
 import { isSessionActive } from '../../core/people/sessions.ts'
+import { canOperate } from '../../registry/authorization.ts'
 import type { InstanceHost } from '../../registry/context.ts'
+import { turnsResource } from '../../resources/turns.ts'
 import type { Tx } from '../../store/engine.ts'
 import { authenticate } from '../http/credentials.ts'
 import { maySessionAct } from '../http/request-source.ts'
@@ -50,12 +52,43 @@ export async function findChatVisitor(host: InstanceHost, request: LinkRequest):
   return isTokenProof(request.path.token) ? findVisitor(host, request) : undefined
 }
 
-interface LinkRow {
+/** May see the tool calls of a folder's turns: a person, or the operator with a proof. */
+export interface CallReader {
+  readonly folder: string
+  readonly visitor?: LinkVisitor | undefined
+}
+
+/** See docs/decisions.md#what-readers-see-of-tool-calls. */
+export async function findCallReader(
+  host: InstanceHost,
+  request: LinkRequest,
+  { person, target_folder: folder }: LinkOwnership,
+): Promise<CallReader | undefined> {
+  if (folder === undefined) return undefined
+  if (person === undefined && isTokenProof(request.path.token)) return { folder }
+  if (request.incoming.headers.cookie === undefined) return undefined
+  const reader = { folder, visitor: await findVisitor(host, request) }
+  return (await mayStillReadCalls(host, reader)) ? reader : undefined
+}
+
+/** For open streams, too: whether the person is signed in and may see the log of a turn in the dashboard. */
+export async function mayStillReadCalls(host: InstanceHost, { folder, visitor }: CallReader): Promise<boolean> {
+  const { caller } = visitor ?? {}
+  const session = caller?.session
+  if (session === undefined || caller === undefined) return false
+  return host.engine.read(async (tx) => {
+    if (!(await isSessionActive(tx, session, host.clock.now()))) return false
+    const tool = turnsResource.verbs.log.toolName
+    return canOperate({ caller, tool, params: {}, policy: () => host.policies.read(tx) }, folder)
+  })
+}
+
+export interface LinkOwnership {
   readonly person?: string | undefined
   readonly target_folder?: string | undefined
 }
 
-export function chatOwnerOf({ person, target_folder }: LinkRow): PersonChatOwner | undefined {
+export function chatOwnerOf({ person, target_folder }: LinkOwnership): PersonChatOwner | undefined {
   return person === undefined ? undefined : { sub: person, folder: target_folder ?? '' }
 }
 

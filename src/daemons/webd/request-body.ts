@@ -35,11 +35,11 @@ export class BodyBudget {
   }
 }
 
-function tooLarge(max: number): Refusal {
+export function tooLarge(max: number): Refusal {
   return new Refusal('too_large', `the body is larger than ${max} bytes`)
 }
 
-function overBudget(): Refusal {
+export function overBudget(): Refusal {
   return new Refusal('unavailable', 'too many request bodies are in memory', 'try again in a moment')
 }
 

@@ -75,13 +75,17 @@ export class LinkStorage {
 
   /** Reserves space for a message or refuses it. */
   reserve(contentBytes: number): void {
+    this.mustHaveSpace(contentBytes)
+    for (const counter of this.counters) counter.bytes += contentBytes + this.#overhead
+  }
+
+  mustHaveSpace(contentBytes: number): void {
     const bytes = contentBytes + this.#overhead
     const full = this.counters.find((counter) => !counter.hasSpace(bytes))
     if (full) {
       this.#onFull(full)
       throw storageFullRefusal()
     }
-    for (const counter of this.counters) counter.bytes += bytes
   }
 
   /** Undoes `reserve` for a message that was not appended. */

@@ -9,9 +9,17 @@ import type { InstanceHost } from '../../registry/context.ts'
 import type { Tx } from '../../store/engine.ts'
 import { bytes, placeholders, query } from '../../store/statement.ts'
 import { draftTextsOf } from '../process/draft-texts.ts'
-import { DraftStreams } from './draft-streams.ts'
+import { turnActivitiesOf } from '../process/turn-activities.ts'
+import { ActivityStreams } from './activity-streams.ts'
+import { type DraftReader, DraftStreams } from './draft-streams.ts'
 import { latin1 } from './link-cache.ts'
-import { isStillOwner, type LinkVisitor, type PersonChatOwner } from './link-visitor.ts'
+import {
+  type CallReader,
+  isStillOwner,
+  type LinkVisitor,
+  mayStillReadCalls,
+  type PersonChatOwner,
+} from './link-visitor.ts'
 
 export interface FeedEvent {
   readonly seq: number
@@ -54,6 +62,8 @@ export interface StreamSubscriber {
   readonly network: string
   /** Whether it gets drafts. */
   readonly hasDrafts?: boolean
+  /** Set if it gets the tool calls, too. */
+  readonly callReader?: CallReader | undefined
   /** Set for the chat of a person. */
   readonly guard?: StreamGuard | undefined
 }
@@ -98,6 +108,7 @@ export class Streams {
   readonly #subscribers = new Set<StreamSubscriber>()
   readonly #stops: (() => void)[] = []
   readonly #drafts: DraftStreams
+  readonly #activities: ActivityStreams
   #isPolling = false
   #isClosed = false
 
@@ -105,6 +116,7 @@ export class Streams {
     this.#host = host
     this.#limits = limits
     this.#drafts = new DraftStreams(draftTextsOf(host), host.faults)
+    this.#activities = new ActivityStreams(turnActivitiesOf(host), host.faults)
     const poll = setInterval(() => this.#startPoll(), POLL_MS).unref()
     const comment = setInterval(() => this.#sendComments(), COMMENT_MS).unref()
     this.#stops.push(
@@ -170,8 +182,13 @@ export class Streams {
       }
       return true
     }
-    const remove = this.#drafts.add({ feed, accepts: (about) => isFor(subscriber, about), write })
-    response.once('close', this.#host.faults.guard('stream', remove))
+    const accepts: DraftReader['accepts'] = (about) => isFor(subscriber, about)
+    const detailsOf = subscriber.callReader?.folder
+    const removals = [
+      this.#drafts.add({ feed, accepts, write }),
+      this.#activities.add({ feed, accepts, write, detailsOf }),
+    ]
+    for (const remove of removals) response.once('close', this.#host.faults.guard('stream', remove))
   }
 
   async #catchUpOrEnd(key: string, source: EventFeed, subscriber: StreamSubscriber): Promise<void> {
@@ -240,6 +257,7 @@ export class Streams {
     this.#isClosed = true
     for (const stop of this.#stops) stop()
     this.#drafts.close()
+    this.#activities.close()
     for (const { response } of this.#subscribers) response.end()
   }
 
@@ -406,13 +424,23 @@ export class Streams {
   /** Streams of one session in one chat share a check. */
   async #endUnguarded(): Promise<void> {
     const checks = new Map<string, Promise<boolean>>()
-    for (const { link, guard, response } of [...this.#subscribers]) {
-      if (!guard) continue
-      const { caller, authorization = '' } = guard.visitor
-      const key = `${link.key} ${caller.session ?? authorization}`
-      const check = checks.get(key) ?? isStillOwner(this.#host, guard.owner, guard.visitor)
+    const share = (key: string, start: () => Promise<boolean>): Promise<boolean> => {
+      const check = checks.get(key) ?? start()
       checks.set(key, check)
-      if (!(await check)) response.end()
+      return check
+    }
+    for (const { link, guard, callReader, response } of [...this.#subscribers]) {
+      const isOwner =
+        !guard ||
+        share(`${link.key} ${guard.visitor.caller.session ?? guard.visitor.authorization ?? ''}`, () =>
+          isStillOwner(this.#host, guard.owner, guard.visitor),
+        )
+      const mayReadCalls =
+        callReader?.visitor === undefined ||
+        share(`calls ${callReader.folder} ${callReader.visitor.caller.session}`, () =>
+          mayStillReadCalls(this.#host, callReader),
+        )
+      if (!(await isOwner) || !(await mayReadCalls)) response.end()
     }
   }
 

@@ -43,6 +43,8 @@ export interface Printer {
   say(text: string): void
   warn(text: string): void
   paint(colour: Colour, text: string): string
+  /** For stderr. */
+  dim(text: string): string
   readonly json: boolean
 }
 
@@ -61,6 +63,7 @@ export function printer({ stdout, stderr, plain, json }: PrintOptions): Printer 
     raw: (text) => stdout.write(text),
     warn: (text) => say(`${painted(stderr, 'yellow', 'warning:')} ${text}`),
     paint: (colour, text) => painted(stdout, colour, text),
+    dim: (text) => (stderr.isTerminal && !plain ? `\u001b[2m${text}\u001b[22m` : text),
     table: (table) => {
       if (json) asJson(table.rows)
       else if (table.rows.length === 0) say(table.empty)

@@ -256,6 +256,27 @@ export class Directory implements AsyncDisposable {
     }
   }
 
+  /** Creates a file and opens it for writing. */
+  async createOpenFile(name: string, mode: number): Promise<FileHandle> {
+    try {
+      const file = await open(this.#address(name), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode)
+      await this.#giveToOwner(file)
+      return file
+    } catch (error) {
+      return refuseDisk(error, 'write', this.#named(name))
+    }
+  }
+
+  /** Moves an entry to another directory of the same file system. When it returns, the move survives a power cut. */
+  async moveEntry(name: string, to: Directory, newName: string): Promise<void> {
+    try {
+      await rename(this.#address(name), to.#address(newName))
+      await to.#handle.sync()
+    } catch (error) {
+      refuseDisk(error, 'move', this.#named(name))
+    }
+  }
+
   /** Opens a file for appending. */
   async appendFile(name: string, mode: number): Promise<FileHandle> {
     try {

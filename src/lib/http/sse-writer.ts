@@ -10,6 +10,11 @@ export function formatSseDelta(data: unknown): string {
   return `event: delta\ndata: ${JSON.stringify(data)}\n\n`
 }
 
+/** Like a delta, without an id. */
+export function formatSseActivity(data: unknown): string {
+  return `event: activity\ndata: ${JSON.stringify(data)}\n\n`
+}
+
 /** Keeps a connection open; clients ignore it. */
 export const SSE_COMMENT = ': \n\n'
 

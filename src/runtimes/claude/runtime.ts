@@ -48,7 +48,8 @@ async function runOnce(context: RuntimeContext, given: Job): Promise<AgentRunRes
   const { settings } = context
   const cell = await context.cell()
   const bridge = await prepareBridge(cell, job)
-  const stream = new StreamJsonReader((model) => findListedPrice(model, settings.MODEL_PRICES)?.price, job.draft)
+  const priceOf = (model: string) => findListedPrice(model, settings.MODEL_PRICES)?.price
+  const stream = new StreamJsonReader(priceOf, job.draft, job.calls)
   const credentials = resolveClaudeCredentials(settings, job)
   try {
     const exit = await runAgentProgram(context, job, {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import fc from 'fast-check'
 import { roundCosts } from '../../core/turns/costs.ts'
+import type { StartedCall } from '../runtime.ts'
 import { StreamJsonReader } from './stream-json.ts'
 
 suite('the stream-json reader', () => {
@@ -125,5 +126,61 @@ suite('the stream-json reader', () => {
       }),
     )
     assert.deepEqual(roundCosts([{ model: 'm', input: 1, output: 1, cents: 0.07 * 100 }])[0]?.cost_cents, 7)
+  })
+})
+
+suite('the calls of tools of the client itself', () => {
+  type Shown = [tool: string, phrase: string | undefined, state: string]
+  const open = () => {
+    const shown: Shown[] = []
+    const start = ({ tool, phrase }: StartedCall) => {
+      const call: Shown = [tool, phrase, 'running']
+      shown.push(call)
+      return (isFailed: boolean): void => {
+        call[2] = isFailed ? 'failed' : 'ok'
+      }
+    }
+    const stream = new StreamJsonReader(undefined, undefined, { start })
+    const push = (type: string, ...content: readonly object[]) =>
+      stream.push(JSON.stringify({ type, message: { content } }))
+    return { shown, stream, push }
+  }
+  const use = (id: string, name: string) => ({ type: 'tool_use', id, name, input: { a: 1 } })
+  const result = (id: string, isError?: boolean) => ({ type: 'tool_result', tool_use_id: id, is_error: isError })
+
+  test('start with a message of the model and end with their results', () => {
+    const { shown, push } = open()
+    push('assistant', { type: 'text', text: 'Let me see' }, use('1', 'Read'), use('2', 'Bash'), use('1', 'Read'))
+    push('user', result('2', true), result('unknown'))
+    assert.deepEqual(shown, [
+      ['Read', 'Reading a file', 'running'],
+      ['Bash', 'Running a command', 'failed'],
+    ])
+    push('user', result('1'))
+    assert.equal(shown[0]?.[2], 'ok')
+  })
+
+  test('have ended when the model goes on, even if a result was too long to be read', () => {
+    const { shown, stream, push } = open()
+    push('assistant', use('1', 'Read'), use('2', 'Surprise'))
+    stream.push(JSON.stringify({ type: 'stream_event', event: { type: 'message_start' }, parent_tool_use_id: '2' }))
+    assert.equal(shown[0]?.[2], 'running')
+    stream.push(JSON.stringify({ type: 'stream_event', event: { type: 'message_start' }, parent_tool_use_id: null }))
+    assert.deepEqual(shown, [
+      ['Read', 'Reading a file', 'ok'],
+      ['Surprise', undefined, 'ok'],
+    ])
+  })
+
+  test('are not those of svc, which its socket reports, and malformed ones are ignored', () => {
+    const { shown, push } = open()
+    push(
+      'assistant',
+      use('1', 'mcp__svc__send'),
+      { type: 'tool_use', id: 2, name: 'Read' },
+      { type: 'tool_use', id: '3' },
+    )
+    push('user', { type: 'tool_result' })
+    assert.deepEqual(shown, [])
   })
 })

@@ -3,8 +3,9 @@
 import type { ModelUsage } from '../../core/turns/costs.ts'
 import { isObject, tryParseJson } from '../../lib/text/json.ts'
 import { MCP_SERVER_NAME } from '../mcp-config.ts'
-import type { DraftText } from '../runtime.ts'
+import type { DraftText, ProgramCalls } from '../runtime.ts'
 import type { ModelPrice } from '../settings.ts'
+import { ClientToolCalls } from './client-tools.ts'
 
 /** Caps the amounts that the client reports, so that sums stay finite and exact. */
 const AMOUNT_MAX = 1e12
@@ -23,6 +24,7 @@ export class StreamJsonReader {
   #toolStatus: string | undefined
   readonly #priceOf: (model: string) => ModelPrice | undefined
   readonly #draft: DraftText | undefined
+  readonly #calls: ClientToolCalls
   /** What each message of the model has used; the client prints a message once for each of its parts. */
   readonly #messages = new Map<string, ModelUsage>()
   readonly #estimate = new Map<string, ModelUsage>()
@@ -30,9 +32,14 @@ export class StreamJsonReader {
   hasLongLine = false
 
   /** `priceOf` is for the estimate until the client reports what it has cost. */
-  constructor(priceOf: (model: string) => ModelPrice | undefined = () => undefined, draft?: DraftText) {
+  constructor(
+    priceOf: (model: string) => ModelPrice | undefined = () => undefined,
+    draft?: DraftText,
+    calls?: ProgramCalls,
+  ) {
     this.#priceOf = priceOf
     this.#draft = draft
+    this.#calls = new ClientToolCalls(calls)
   }
 
   skip(): void {
@@ -49,6 +56,7 @@ export class StreamJsonReader {
     if (event.type === 'system' && event.subtype === 'api_retry') this.#keyRejection ??= describeKeyRejection(event)
     if (event.type === 'stream_event' && event.parent_tool_use_id == null) this.#addToDraft(event.event)
     if (event.type === 'assistant') this.#addMessage(event.message)
+    if (event.type === 'assistant' || event.type === 'user') this.#calls.read(event.message)
     if (event.type === 'result') this.#result = event
     return event.type === 'assistant' || event.type === 'result'
   }
@@ -57,7 +65,10 @@ export class StreamJsonReader {
   #addToDraft(event: unknown): void {
     if (!isObject(event)) return
     const { type, delta } = event
-    if (type === 'message_start') this.#draft?.restart()
+    if (type === 'message_start') {
+      this.#draft?.restart()
+      this.#calls.endAll()
+    }
     if (type === 'content_block_delta' && isObject(delta) && typeof delta.text === 'string')
       this.#draft?.add(delta.text)
   }

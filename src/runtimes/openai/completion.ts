@@ -4,11 +4,16 @@ import { trimTrailing } from '../../lib/text/trimming.ts'
 import { ANSWER_MAX, oversizedAnswer, RunFault } from '../runtime.ts'
 import { LINE_MAX, TextLineSplitter } from '../text-line-splitter.ts'
 import { type Completion, CompletionAssembler, type ModelToolCall } from './completion-assembler.ts'
-import { isTooLong, parseErrorBody } from './provider-error.ts'
+import { isBlind, isTooLong, parseErrorBody } from './provider-error.ts'
 import type { OpenaiEndpoint } from './task.ts'
 
+export type ContentPart =
+  | { readonly type: 'text'; readonly text: string }
+  | { readonly type: 'image_url'; readonly image_url: { readonly url: string } }
+
 export type CompletionMessage =
-  | { readonly role: 'system' | 'user'; readonly content: string }
+  | { readonly role: 'system'; readonly content: string }
+  | { readonly role: 'user'; readonly content: string | readonly ContentPart[] }
   | { readonly role: 'assistant'; readonly content: string | null; readonly tool_calls?: readonly ModelToolCall[] }
   | { readonly role: 'tool'; readonly tool_call_id: string; readonly content: string }
 
@@ -37,9 +42,13 @@ class RetryableError extends Error {
 
 /** The endpoint rejects the request; a retry of the same request would fail too. */
 export class BadRequestFault extends RunFault {
-  constructor(message: string) {
+  /** Whether the model cannot see images. */
+  readonly isBlind: boolean
+
+  constructor(message: string, isBlind = false) {
     super('terminal', message)
     this.name = 'BadRequest'
+    this.isBlind = isBlind
   }
 }
 
@@ -97,11 +106,16 @@ async function attemptCompletion(
     throw new RetryableError(`the model's endpoint cannot be reached: ${describeCause(error)}`)
   }
   progress.onActivity(0)
-  if (!response.ok) return throwErrorResponse(response)
-  return readCompletion(response, progress)
+  const hasImages = messages.some(({ content }) => Array.isArray(content))
+  if (!response.ok) return throwErrorResponse(response, hasImages)
+  return readCompletion(response, progress, hasImages)
 }
 
-async function readCompletion(response: Response, progress: CompletionProgress): Promise<Completion> {
+async function readCompletion(
+  response: Response,
+  progress: CompletionProgress,
+  hasImages: boolean,
+): Promise<Completion> {
   const assembly = new CompletionAssembler((text) => progress.onText(text))
   const add = (json: string): void => {
     assembly.push(json)
@@ -130,17 +144,20 @@ async function readCompletion(response: Response, progress: CompletionProgress):
     throw new RetryableError(`the model's response ended early: ${describeCause(error)}`)
   }
   if (assembly.error && isTooLong(assembly.error)) throw createTooLongFault()
+  if (assembly.error && hasImages && isBlind(assembly.error)) throw new BadRequestFault(assembly.error.message, true)
   if (assembly.error) throw new RetryableError(`the model failed: ${assembly.error.message}`)
   if (!assembly.isDone) throw new RetryableError("the model's response ended early")
   return assembly.completion()
 }
 
-async function throwErrorResponse(response: Response): Promise<never> {
+async function throwErrorResponse(response: Response, hasImages: boolean): Promise<never> {
   const { status, headers } = response
   const text = (await response.text().catch(() => '')).slice(0, ERROR_MAX)
   const error = parseErrorBody(text)
   const message = `the model's endpoint answers ${status}: ${error.message}`
   if (status !== 429 && isTooLong(error)) throw createTooLongFault()
+  // Servers answer 400, 404, 422 or 500.
+  if (hasImages && status !== 429 && isBlind(error)) throw new BadRequestFault(message, true)
   if (status === 408 || status === 409 || status === 429 || status >= 500) {
     // A quota that is used up does not recover within a retry.
     if (error.code === 'insufficient_quota') throw new RunFault('terminal', message)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { isTooLong, parseErrorBody } from './provider-error.ts'
+import { isBlind, isTooLong, parseErrorBody } from './provider-error.ts'
 
 const TOO_LONG = {
   OpenAI: {
@@ -77,4 +77,27 @@ test('returns a message for any response body', () => {
       assert.equal(typeof isTooLong(error), 'boolean')
     }),
   )
+})
+
+const BLIND = [
+  'Invalid content type. image_url is only supported by certain models.',
+  'No endpoints found that support image input',
+  '/models/small is not a multimodal model',
+  'image input is not supported - hint: if this is unexpected, you may need to provide the mmproj',
+  'This model does not support images',
+  "Model 'small' doesn't support vision",
+  'Failed to deserialize the JSON body: messages[1]: unknown variant `image_url`, expected `text`',
+  "'messages.1.content' : value must be a string, content must be a string",
+  'Image input is not enabled for this model',
+]
+const OTHERS = [
+  'You uploaded an unsupported image. Please make sure your image is valid.',
+  'Could not process image',
+  'the image is too large',
+  'model not found',
+]
+
+test('recognises the errors of models that cannot see, but not those of a single image', () => {
+  for (const message of BLIND) assert.ok(isBlind({ message }), message)
+  for (const message of OTHERS) assert.ok(!isBlind({ message }), message)
 })

@@ -1,5 +1,5 @@
-// Parses the errors of OpenAI-compatible endpoints. Each server reports a conversation that exceeds the model's context in
-// its own words, with status 400, 413, 422, 500, or inside a stream that began with 200.
+// Parses the errors of OpenAI-compatible endpoints. Each server reports a conversation that exceeds the model's context, and
+// images that it cannot see, in its own words, with status 400, 404, 413, 422, 500, or inside a stream that began with 200.
 
 export interface ProviderError {
   readonly message: string
@@ -47,4 +47,20 @@ export function toProviderError(error: unknown): ProviderError {
 /** Whether the conversation exceeds the model's context. */
 export function isTooLong({ message, code = '', type = '' }: ProviderError): boolean {
   return TOO_LONG_NAMES.has(code) || TOO_LONG_NAMES.has(type) || TOO_LONG_TEXTS.some((text) => text.test(message))
+}
+
+const BLIND_TEXTS = [
+  // OpenAI, Mistral, Ollama, LM Studio, llama.cpp: "image_url is only supported by certain models", "image input is not supported".
+  /\b(?:images?|image_url|vision|image inputs?)\b.{0,40}\b(?:not (?:supported|enabled|available)|only supported|unsupported)\b/i,
+  // OpenRouter: "No endpoints found that support image input"; others: "the model does not support images".
+  /(?:\bnot|n't|\bno endpoints found that) support\b.{0,60}\b(?:images?|image_url|vision|multi-?modal)\b/i,
+  // vLLM, and llama.cpp without a projector.
+  /\bnot a multi-?modal model\b|\bmmproj\b/i,
+  // Servers that know only texts: "unknown variant `image_url`", "messages[1].content must be a string".
+  /\bunknown variant .?image_url\b|\bcontent\b.{0,20}\bmust be a string\b/i,
+]
+
+/** Whether the model cannot see images at all; an image that cannot be decoded is no such error. */
+export function isBlind({ message }: ProviderError): boolean {
+  return BLIND_TEXTS.some((text) => text.test(message))
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import {
@@ -131,6 +131,79 @@ suite('the runtime openai', needs('open checkout'), () => {
     assert.equal(endpoint.asked[2]?.body.messages.length, 6)
     assert.equal(readFileSync(file, 'utf8'), before)
     assert.equal(readdirSync(join(socket.home, '.svc', 'sessions')).length, 2)
+  })
+
+  suite('with images', () => {
+    const PNG = Buffer.from('\x89PNG\r\n\x1a\n', 'latin1')
+    const BLIND = replyError(404, { message: 'No endpoints found that support image input' })
+
+    async function openWithImage(t: TestContext, settings?: Record<string, string>) {
+      const on = await open(t, {}, settings)
+      const path = join(on.socket.home, 'a.png')
+      writeFileSync(path, PNG)
+      const file = { name: 'a.png', type: 'image/png', size: PNG.length, path }
+      const messages = [{ id: 'm1', sender: 'anon:1', text: '', jid: 'web:main', files: [file] }]
+      const contents = () => on.endpoint.asked.map(({ body }) => body.messages.at(-1)?.content)
+      const parts = [
+        { type: 'text', text: 'look' },
+        { type: 'text', text: path },
+        { type: 'image_url', image_url: { url: `data:image/png;base64,${PNG.toString('base64')}` } },
+      ]
+      return { ...on, path, messages, contents, parts }
+    }
+
+    test('shows them to the model, and keeps only the text in its session', async (t) => {
+      const { ask, endpoint, messages, contents, parts } = await openWithImage(t)
+      endpoint.answer(replyText('a cat'))
+      const { sessionId } = await ask('look', { messages })
+      assert.deepEqual(contents(), [parts])
+      await ask('and now?', { sessionId })
+      assert.deepEqual(
+        endpoint.asked[1]?.body.messages.slice(1).map(({ content }) => content),
+        ['look', 'a cat', 'and now?'],
+      )
+    })
+
+    test('repeats a refused request without them, and does so no more for a model that cannot see', async (t) => {
+      const { ask, endpoint, messages, contents, parts } = await openWithImage(t)
+      // Nothing is known about the model after an error of a single image.
+      endpoint.answer(replyError(400, { message: 'Could not process image' }), replyText('which image?'))
+      assert.equal((await ask('look', { messages })).result, 'which image?')
+      endpoint.answer(BLIND, replyText('I cannot see'))
+      let used: readonly ModelUsage[] = []
+      assert.equal((await ask('look', { messages, onUsage: (each) => (used = each) })).result, 'I cannot see')
+      assert.deepEqual([used[0]?.input, used[0]?.output], [1000, 100])
+      await ask('look', { messages })
+      assert.deepEqual(contents(), [parts, 'look', parts, 'look', 'look'])
+      await ask('look', { messages, folder: 'other' })
+      assert.deepEqual(contents().at(-1), parts)
+    })
+
+    test('tells an error that images have nothing to do with', async (t) => {
+      const { ask, endpoint, messages, contents, parts } = await openWithImage(t)
+      endpoint.answer(replyError(400, { message: 'no such model' }))
+      await assert.rejects(ask('look', { messages }), isRunFault('terminal', /no such model/))
+      assert.deepEqual(contents(), [parts, 'look'])
+    })
+
+    test('lets the setting and the folder decide', async (t) => {
+      const { ask, endpoint, messages, contents, parts } = await openWithImage(t, { OPENAI_VISION: 'false' })
+      endpoint.answer(replyText('what?'))
+      await ask('look', { messages })
+      await ask('look', { messages, config: { vision: 'true' } })
+      endpoint.answer(BLIND, replyText('what?'))
+      await ask('look', { messages, config: { vision: true } })
+      await ask('look', { messages, config: { vision: 'true' } })
+      assert.deepEqual(contents(), ['look', parts, parts, 'look', parts])
+    })
+
+    test('leaves out one that was removed', async (t) => {
+      const { ask, endpoint, messages, contents, path } = await openWithImage(t)
+      rmSync(path)
+      endpoint.answer(replyText('what?'))
+      await ask('look', { messages })
+      assert.deepEqual(contents(), ['look'])
+    })
   })
 
   test("keeps the session of a visitors' chat in that chat and reads guides from the workspace", async (t) => {
@@ -284,7 +357,7 @@ suite('the runtime openai', needs('open checkout'), () => {
     )
     assert.equal((await ask('add')).result, 'done')
     assert.deepEqual(socket.asked, ['add {"a":1}'])
-    assert.match(endpoint.asked[1]?.body.messages.at(-1)?.content ?? '', /cut off/)
+    assert.match(String(endpoint.asked[1]?.body.messages.at(-1)?.content) /cut off/)
   })
 
   test('removes arguments that are not a JSON object from the session, because endpoints reject them', async (t) => {
@@ -412,7 +485,7 @@ suite('the runtime openai', needs('open checkout'), () => {
     writeFileSync(join(socket.home, 'PERSONA.md'), 'You speak in rhymes.')
     endpoint.answer(replyText('x'))
     await ask('hello')
-    assert.match(endpoint.asked[0]?.body.messages[0]?.content ?? '', /folder main[\s\S]*rhymes/)
+    assert.match(String(endpoint.asked[0]?.body.messages[0]?.content) /folder main[\s\S]*rhymes/)
   })
 
   test('sends the key of the instance only to the endpoint of the instance', async (t) => {

@@ -2,6 +2,7 @@
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { modelAddressOf as networkEndpoint } from '../../cell/network.ts'
+import { readVision } from '../../core/groups/group-config.ts'
 import type { ModelUsage } from '../../core/turns/costs.ts'
 import { parseModelUsage } from '../../core/turns/turn-cost.ts'
 import { isObject, tryParseJson } from '../../lib/text/json.ts'
@@ -10,16 +11,21 @@ import { type AgentRunResult, type Job, oversizedAnswer, RunFault, type Runtime 
 import type { RuntimeContext } from '../runtime-context.ts'
 import { type AgentOutcome, readOutcome, requireResult } from '../warm-child.ts'
 import { resolveOpenaiEndpoint } from './endpoint.ts'
-import type { OpenaiTask } from './task.ts'
+import { BlindModels, chooseImages } from './images.ts'
+import { BLIND_LINE, type OpenaiTask } from './task.ts'
 
 const AGENT = fileURLToPath(new URL(`./agent${extname(import.meta.url)}`, import.meta.url))
 
 export async function openRuntime(context: RuntimeContext): Promise<Runtime> {
-  return { name: 'openai', run: (job) => runOpenai(context, job), close: async () => undefined }
+  const blind = new BlindModels()
+  return { name: 'openai', run: (job) => runOpenai(context, job, blind), close: async () => undefined }
 }
 
-async function runOpenai(context: RuntimeContext, job: Job): Promise<AgentRunResult> {
+async function runOpenai(context: RuntimeContext, job: Job, blind: BlindModels): Promise<AgentRunResult> {
   const endpoint = resolveOpenaiEndpoint(context.settings, job)
+  const model = [job.folder, endpoint.baseUrl, endpoint.model]
+  const vision = readVision(job.config) ?? context.settings.OPENAI_VISION
+  const isSeeing = vision === 'true' || (vision === 'auto' && !blind.has(...model))
   const cell = await context.cell()
   const { turnId, fence, folder, prompt, sessionId, parentSessionId, moneyCents } = job
   const turn = { id: turnId, fence }
@@ -28,6 +34,7 @@ async function runOpenai(context: RuntimeContext, job: Job): Promise<AgentRunRes
     ...cell.visiblePaths(job),
     folder,
     prompt,
+    images: isSeeing ? chooseImages(job.messages) : [],
     sessionId,
     parentSessionId,
     endpoint,
@@ -46,6 +53,7 @@ async function runOpenai(context: RuntimeContext, job: Job): Promise<AgentRunRes
       onLine: (line, isPiece) => {
         if (isPiece) hasLongLine = true
         else if (line.startsWith('{"draft":')) addToDraft(job, line)
+        else if (line === BLIND_LINE) blind.add(...model)
         else outcome = readOutcome(line) ?? outcome
         const used = isPiece ? undefined : readUsage(line)
         if (used) job.onUsage?.(used)

@@ -1,5 +1,6 @@
 // The task of a process of the runtime openai, sent as JSON on its stdin.
 import type { ModelPrice } from '../settings.ts'
+import type { TaskImage } from './images.ts'
 
 export interface OpenaiTask {
   readonly turn: { readonly id: string; readonly fence: number }
@@ -10,11 +11,16 @@ export interface OpenaiTask {
   readonly home: string
   readonly folder: string
   readonly prompt: string
+  /** Shown to the model with the prompt. */
+  readonly images: readonly TaskImage[]
   readonly sessionId?: string | undefined
   readonly parentSessionId?: string | undefined
   readonly endpoint: OpenaiEndpoint
   readonly moneyCents?: number | undefined
 }
+
+/** Printed when the model cannot see images. */
+export const BLIND_LINE = '{"images":"unsupported"}'
 
 export interface OpenaiEndpoint {
   readonly baseUrl: string

@@ -8,7 +8,8 @@ import { type ListedTool, RpcFault, SocketClient, SocketFault } from '../socket-
 import type { AgentOutcome } from '../warm-child.ts'
 import { BadRequestFault, type CompletionMessage, type CompletionRequest, requestCompletion } from './completion.ts'
 import type { Completion, ModelToolCall } from './completion-assembler.ts'
-import type { OpenaiTask } from './task.ts'
+import { readImages, TOKENS_PER_IMAGE } from './images.ts'
+import { BLIND_LINE, type OpenaiTask } from './task.ts'
 import { openSession, saveSession } from './transcript.ts'
 
 /** Model requests in one turn. */
@@ -65,12 +66,32 @@ async function runToolLoop(socket: SocketClient, task: OpenaiTask, costs: CostMe
       throw error
     }
   }
+  let images = await readImages(task.images)
+  const withImages = (message: CompletionMessage): CompletionMessage =>
+    message === prompt && images.length > 0
+      ? { role: 'user', content: [{ type: 'text', text: task.prompt }, ...images] }
+      : message
+  /** Repeats a request that the endpoint rejects without the images, which may be the reason. */
+  const completeSeeing = async (request: CompletionRequest): Promise<Completion> => {
+    try {
+      return await complete({ ...request, messages: request.messages.map(withImages) })
+    } catch (error) {
+      if (images.length === 0 || !isRejected(error)) throw error
+      images = []
+      const completion = await complete(request)
+      process.stderr.write(`the model gets no images in this turn: ${error.message}\n`)
+      if (error instanceof BadRequestFault && error.isBlind) process.stdout.write(`${BLIND_LINE}\n`)
+      return completion
+    }
+  }
   const fresh: CompletionRequest = { messages: [system, prompt], tools: tools.shown, isLast: false }
   for (let round = 1; ; round++) {
     const isLast = round >= ROUNDS_MAX
     const request: CompletionRequest = { messages: [system, ...messages], tools: tools.shown, isLast }
-    const { text, calls, end } = await complete(request).catch((error) =>
-      session.messages.length === 0 ? rethrowInNewSession(error) : rethrowInOldSession(error, () => complete(fresh)),
+    const { text, calls, end } = await completeSeeing(request).catch((error) =>
+      session.messages.length === 0
+        ? rethrowInNewSession(error)
+        : rethrowInOldSession(error, () => completeSeeing(fresh)),
     )
     if (calls.length === 0 || isLast) {
       messages.push({ role: 'assistant', content: text })
@@ -87,6 +108,10 @@ async function runToolLoop(socket: SocketClient, task: OpenaiTask, costs: CostMe
     }
     costs.requireBudget()
   }
+}
+
+function isRejected(error: unknown): error is RunFault {
+  return error instanceof BadRequestFault || (error instanceof RunFault && error.kind === 'session')
 }
 
 /** A new session that is too long cannot be made shorter by another new session. */
@@ -196,8 +221,14 @@ export class CostMeter {
   }
 
   start({ messages, tools }: Pick<CompletionRequest, 'messages' | 'tools'>): void {
-    const length = JSON.stringify(messages).length + JSON.stringify(tools).length
-    this.#underWay = { input: Math.ceil(length / CHARACTERS_PER_TOKEN), output: 0 }
+    let imageCount = 0
+    const text = JSON.stringify([messages, tools], (key, value) => {
+      if (key !== 'image_url') return value
+      imageCount++
+      return undefined
+    })
+    const input = Math.ceil(text.length / CHARACTERS_PER_TOKEN) + imageCount * TOKENS_PER_IMAGE
+    this.#underWay = { input, output: 0 }
     this.print()
   }
 

@@ -6,7 +6,7 @@ import { type OutboundMessage, type RecordedOutbound, recordOutbound } from '../
 import { findChatFolder } from '../../core/routing/chat-folder.ts'
 import { engagesChat, topicIn } from '../../core/turns/turns.ts'
 import { refuse } from '../../lib/refusal.ts'
-import { findConversationOwner, mustReachChat } from '../../permissions/chat-access.ts'
+import { findConversationOwner, mustHaveReaders, mustReachChat } from '../../permissions/chat-access.ts'
 import type { Context, InstanceHost } from '../../registry/context.ts'
 
 /** `authorize` of a tool that acts in a chat. For a bare folder, the chat it resolves to is checked too. */
@@ -14,7 +14,8 @@ export function requireSendAccessTo<I>(nameOf: (input: I) => string) {
   return async (ctx: Context, input: I): Promise<void> => {
     const name = nameOf(input)
     await mustReachChat(ctx, name)
-    if (!name.includes(':')) await mustReachChat(ctx, await resolveChatJid(ctx.tx, name))
+    if (name.includes(':')) return mustHaveReaders(ctx, name)
+    await mustReachChat(ctx, await resolveChatJid(ctx.tx, name))
   }
 }
 

@@ -202,6 +202,7 @@ export class ChatApp {
         this.#showUpdate(wasAtBottom, conversation.addFrame(frame))
       },
       onDraft: (delta) => conversation.showDraft(delta),
+      onActivity: (activity) => conversation.showActivity(activity),
       onRoundEnd: (end) => {
         const wasAtBottom = this.#isAtBottom()
         conversation.endRound(end)

@@ -1,5 +1,6 @@
 // The log of one topic: its messages in the order of the link, then the status of each round that is not over.
 import { BROKEN_OFF, describeFailure, isStopped, NO_ANSWER, STOPPED } from '../text/wording.ts'
+import { type Activity, ActivityText, ToolCallList } from './activity.ts'
 import { DraftNode } from './draft.ts'
 import type { ChatFrame, DraftDelta, PostedChatMessage, RoundEnd } from './link.ts'
 import { messageNode } from './message.ts'
@@ -23,6 +24,8 @@ interface RoundState {
   isCut: boolean
   isStopping: boolean
   statusNode: HTMLElement | undefined
+  readonly activity: ActivityText
+  calls: ToolCallList | undefined
   readonly stopButton: HTMLElement
   draft: DraftNode | undefined
   /** The draft has ended without a message so far. */
@@ -106,13 +109,30 @@ export class ConversationView {
     if (round.isBroken) this.#breakOff(round)
     if (!round.draft) {
       round.draft = new DraftNode(this.#name, this.#handlers.aroundRender)
-      this.#working.append(round.draft.node, ...(round.statusNode ? [round.statusNode] : []))
+      this.#working.append(
+        round.draft.node,
+        ...[round.statusNode, round.calls?.node].filter((node) => node !== undefined),
+      )
     }
     round.draft.replace(from, text)
   }
 
+  /** A status of the agent takes precedence. */
+  showActivity({ turn_id, text, calls }: Activity): void {
+    const round = this.#round(turn_id)
+    if (round.isOver) return
+    this.#handlers.aroundRender(() => {
+      round.activity.show(text)
+      if (calls.length === 0) return
+      round.calls ??= new ToolCallList()
+      round.calls.add(calls)
+      if (!round.calls.node.isConnected) round.statusNode?.after(round.calls.node)
+    })
+  }
+
   /** Called for each new stream. A draft that it does not have has broken off. */
   awaitDrafts(): void {
+    for (const round of this.#rounds.values()) round.activity.show('')
     for (const round of this.#rounds.values()) if (round.draft) this.#breakOffLater(round, RESUME_MS)
   }
 
@@ -121,6 +141,8 @@ export class ConversationView {
     if (round.isOver) return
     round.isOver = true
     round.statusNode?.remove()
+    round.calls?.node.remove()
+    round.activity.remove()
     this.#removeDraft(round)
     if (status !== 'failed') {
       if (!round.isAnswered && this.#byId.has(turn_id)) this.#addNote(turn_id, seq, 'note', NO_ANSWER)
@@ -182,6 +204,8 @@ export class ConversationView {
       isCut: false,
       isStopping: false,
       statusNode: undefined,
+      activity: new ActivityText(this.#name),
+      calls: undefined,
       stopButton: element('button', { type: 'button', class: 'quiet', 'aria-label': 'Stop the answer' }, 'Stop'),
       draft: undefined,
       isBroken: false,
@@ -196,12 +220,10 @@ export class ConversationView {
   #showStatus(round: RoundState, text: string): void {
     const dots = element('span', { class: 'dots', 'aria-hidden': 'true' }, element('i'), element('i'), element('i'))
     if (round.isStopping) text = 'Stopping …'
-    const status = text
-      ? element('span', { dir: 'auto' }, text)
-      : element('span', { class: 'hidden' }, `${this.#name} is working`)
+    const status = text ? [element('span', { dir: 'auto' }, text)] : round.activity.nodes
     round.statusNode ??= element('p', { class: 'status' })
-    round.statusNode.replaceChildren(dots, status, ...(round.isStopping ? [] : [round.stopButton]))
-    if (!round.draft) this.#working.append(round.statusNode)
+    round.statusNode.replaceChildren(dots, ...status, ...(round.isStopping ? [] : [round.stopButton]))
+    if (!round.draft) this.#working.append(round.statusNode, ...(round.calls ? [round.calls.node] : []))
   }
 
   #breakOffLater(round: RoundState, ms: number): void {

@@ -1,5 +1,7 @@
 // The HTTP client of a link: posts messages and streams events.
 import { SseDecoder } from '../../lib/http/sse-reader.ts'
+import { visitorKeyFor } from './stored.ts'
+import type { Activity, ToolCall } from './activity.ts'
 
 /** A message or a status of the stream. */
 export interface ChatFrame {
@@ -77,6 +79,7 @@ export interface DraftDelta {
 interface StreamListener {
   onFrame(frame: ChatFrame): void
   onDraft(delta: DraftDelta): void
+  onActivity(activity: Activity): void
   onRoundEnd(end: RoundEnd): void
   onConnection(connection: StreamConnectionState): void
 }
@@ -90,10 +93,12 @@ export function backoffMs(attempt: number): number {
 export class BrowserLinkClient {
   readonly #base: string
   readonly #credentials: RequestCredentials
+  readonly #visitor: string
 
   constructor(base: string, credentials: RequestCredentials) {
     this.#base = base
     this.#credentials = credentials
+    this.#visitor = visitorKeyFor(base)
   }
 
   /** The server saves a message once per key, however often it is sent. */
@@ -124,12 +129,16 @@ export class BrowserLinkClient {
   }
 
   async #fetch(path: string, init: RequestInit): Promise<Response> {
+    const headers = new Headers(init.headers)
+    // Links that do not keep visitors apart ignore it.
+    headers.set('X-Visitor', this.#visitor)
     const response = await fetch(new URL(path, this.#base), {
       cache: 'no-store',
       credentials: this.#credentials,
       referrerPolicy: 'no-referrer',
       redirect: 'error',
       ...init,
+      headers,
     })
     if (!response.ok) throw await readRefusal(response)
     return response
@@ -225,6 +234,10 @@ export class LinkStream {
       this.#listener.onDraft(readDelta(JSON.parse(data)))
       return
     }
+    if (event === 'activity') {
+      this.#listener.onActivity(readActivity(JSON.parse(data)))
+      return
+    }
     // The ids of a link increase, so an event up to the last one is already shown.
     if (this.#lastId !== '' && Number(id) <= Number(this.#lastId)) return
     this.#lastId = id
@@ -273,6 +286,23 @@ function readDelta(value: unknown): DraftDelta {
     from: typeof from === 'number' ? from : 0,
     text: stringMember(value, 'text'),
     done: member(value, 'done') === true,
+  }
+}
+
+function readActivity(value: unknown): Activity {
+  const detail = member(value, 'detail')
+  const calls = Array.isArray(detail) ? detail.map(readCall) : []
+  return { turn_id: stringMember(value, 'turn_id'), text: stringMember(value, 'text'), calls }
+}
+
+function readCall(value: unknown): ToolCall {
+  const [n, ms] = [member(value, 'n'), member(value, 'ms')]
+  return {
+    n: typeof n === 'number' ? n : 0,
+    tool: stringMember(value, 'tool'),
+    args: stringMember(value, 'arguments'),
+    state: stringMember(value, 'state'),
+    ms: typeof ms === 'number' ? ms : undefined,
   }
 }
 

@@ -1,5 +1,6 @@
 // Renders parsed Markdown as DOM nodes. Text never becomes HTML.
-import { type Block, type Inline, parseMarkdown, safeUrl } from '../text/markdown.ts'
+import { type Alignment, type Block, type Inline, parseMarkdown, safeUrl } from '../text/markdown.ts'
+import { DONE, NOT_DONE } from '../text/wording.ts'
 import { copyButton, element } from './nodes.ts'
 
 export function renderProse(text: string): Node[] {
@@ -27,6 +28,10 @@ function blockNode(block: Block, attributes: Readonly<Record<string, string>> = 
     }
     case 'table':
       return tableNode(block)
+    case 'footnote': {
+      const content = [referenceNode(block.label), ' ', ...block.children.map(inlineNode)]
+      return element('p', { ...attributes, class: 'footnote' }, ...content)
+    }
     case 'rule':
       return element('hr')
   }
@@ -48,12 +53,27 @@ function codeNode(language: string, text: string): Node {
   return element('div', { class: 'code' }, bar, body)
 }
 
-function tableNode({ head, rows }: Extract<Block, { kind: 'table' }>): Node {
+function tableNode({ alignments, head, rows }: Extract<Block, { kind: 'table' }>): Node {
   const row = (cells: readonly (readonly Inline[])[], tag: 'td' | 'th'): Node =>
-    element('tr', {}, ...cells.map((cell) => element(tag, { dir: 'auto' }, ...cell.map(inlineNode))))
+    element('tr', {}, ...cells.map((cell, at) => element(tag, cellAttributes(alignments[at]), ...cell.map(inlineNode))))
   const body = rows.map((cells) => row(cells, 'td'))
   const table = element('table', {}, element('thead', {}, row(head, 'th')), element('tbody', {}, ...body))
   return element('div', { class: 'wide', tabindex: '0' }, table)
+}
+
+/** A style attribute would be against the content security policy. */
+function cellAttributes(alignment: Alignment | undefined): Readonly<Record<string, string>> {
+  return alignment === undefined ? { dir: 'auto' } : { dir: 'auto', class: `align-${alignment}` }
+}
+
+function checkboxNode(isChecked: boolean): Node {
+  const label = isChecked ? DONE : NOT_DONE
+  const attributes = { type: 'checkbox', disabled: '', 'aria-label': label }
+  return element('input', isChecked ? { ...attributes, checked: '' } : attributes)
+}
+
+function referenceNode(label: string): Node {
+  return element('sup', {}, label)
 }
 
 function inlineNode(inline: Inline): Node {
@@ -64,6 +84,10 @@ function inlineNode(inline: Inline): Node {
       return element('code', {}, inline.text)
     case 'break':
       return element('br')
+    case 'checkbox':
+      return checkboxNode(inline.isChecked)
+    case 'reference':
+      return referenceNode(inline.label)
     case 'strong':
       return element('strong', {}, ...inline.children.map(inlineNode))
     case 'emphasis':

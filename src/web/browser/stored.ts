@@ -35,6 +35,17 @@ export function hashLinkUrl(base: string): string {
   return (4294967296 * (2097151 & low) + (high >>> 0)).toString(36)
 }
 
+/** The key by which a link that keeps visitors apart knows this browser. */
+export function visitorKeyFor(base: string): string {
+  const name = `svc-chat:${hashLinkUrl(base)}:visitor`
+  const known = readStored('localStorage', name)
+  if (known !== undefined && /^[\w-]{43}$/.test(known)) return known
+  const random = String.fromCharCode(...crypto.getRandomValues(new Uint8Array(32)))
+  const key = btoa(random).replaceAll('+', '-').replaceAll('/', '_').replace('=', '')
+  writeStored('localStorage', name, key)
+  return key
+}
+
 /** 128 random bits, for topics that cannot be guessed and for idempotency keys. */
 export function randomId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16))

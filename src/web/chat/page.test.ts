@@ -7,9 +7,10 @@ import { buildWidgetScript, chatPage, type HtmlPage, linkProblemPage, roundPage 
 import { proseHtml } from './prose.ts'
 
 const HOSTILE = `"'><script>alert(1)</script><img src=x onerror=alert(1)>`
+const LIMITS = { bytes: 25, count: 10, totalBytes: 100 }
 const turn = { turn_id: 'r1', status: 'success', frames: [{ kind: 'message', content: HOSTILE }] }
 const pages: Record<string, HtmlPage> = {
-  'the chat': chatPage({ name: HOSTILE, folder: HOSTILE }),
+  'the chat': chatPage({ name: HOSTILE, folder: HOSTILE, limits: LIMITS }),
   'a round': roundPage({ name: HOSTILE, question: HOSTILE, turn }),
   'a problem': linkProblemPage({ status: 429, title: HOSTILE, detail: HOSTILE, hint: HOSTILE, retryAfter: 7 }),
 }
@@ -66,14 +67,25 @@ for (const [name, page] of Object.entries(pages)) {
 }
 
 test('lets the chat reach only its own server, and forbids turning text into markup', () => {
-  const policy = policyOf(chatPage({ name: 'a', folder: 'b' }))
+  const policy = policyOf(chatPage({ name: 'a', folder: 'b', limits: LIMITS }))
   assert.deepEqual(policy.get('connect-src'), ["'self'"])
   assert.deepEqual(policy.get('require-trusted-types-for'), ["'script'"])
 })
 
+test('tells scripts the limits of files before an upload', () => {
+  const { body } = chatPage({ name: 'a', folder: 'b', limits: LIMITS })
+  assert.match(
+    body,
+    /<div id="chat"[^>]* data-attachment-max="25" data-attachments-max="10" data-attachments-total="100">/,
+  )
+  const widget = buildWidgetScript('a', LIMITS).body
+  assert.match(widget, /^\(\(NAME, STYLE, ATTACHMENT_MAX, ATTACHMENTS_MAX, ATTACHMENTS_TOTAL\) =>/)
+  assert.match(widget, /, 25, 10, 100\)\n$/)
+})
+
 test('builds scripts of valid JavaScript below 80 kB', () => {
-  const [script = ''] = inside('script', chatPage({ name: 'a', folder: 'b' }).body)
-  const { body, headers } = buildWidgetScript(HOSTILE)
+  const [script = ''] = inside('script', chatPage({ name: 'a', folder: 'b', limits: LIMITS }).body)
+  const { body, headers } = buildWidgetScript(HOSTILE, LIMITS)
   for (const code of [script, body]) {
     assert.doesNotThrow(() => new Script(code))
     assert.ok(!/^\s*(import|export)\b/m.test(code))
@@ -154,6 +166,11 @@ test('renders any text as HTML of known elements, without handlers and unsafe UR
     '- ',
     '|',
     '|-|',
+    '|:-|',
+    '- [x] ',
+    '- [ ] ',
+    '[^1]',
+    '[^1]: ',
     'onclick="x"',
     '<script>',
     '<a href="javascript:x">',
@@ -161,13 +178,25 @@ test('renders any text as HTML of known elements, without handlers and unsafe UR
     'javascript:x',
   )
   const element =
-    /<\/?(?:p|h[2-6]|pre|code|blockquote|ul|ol|li|div|table|thead|tbody|tr|th|td|hr|br|strong|em|s)(?: (?:dir="(?:auto|ltr)"|start="\d+"|class="wide"))*>/g
+    /<\/?(?:p|h[2-6]|pre|code|blockquote|ul|ol|li|div|table|thead|tbody|tr|th|td|hr|br|strong|em|s|sup|input)(?: (?:dir="(?:auto|ltr)"|start="\d+"|class="(?:wide|footnote|align-\w+)"|type="checkbox"|disabled|checked|aria-label="(?:D|Not d)one"))*>/g
   const link = /<a href="(?:https?:\/\/|mailto:)[^"<>]*" target="_blank" rel="noreferrer noopener nofollow">|<\/a>/gi
   fc.assert(
     fc.property(fc.array(fc.oneof(pieces, fc.string({ maxLength: 4 })), { maxLength: 40 }), (all) => {
       const rendered = proseHtml(all.join('')).join('')
       assert.ok(!/[<>]/.test(rendered.replace(element, '').replace(link, '')), rendered)
     }),
+  )
+})
+
+test('renders the alignment of cells, tasks and footnotes', () => {
+  const text = '|a|b|\n|-:|-|\n|1|2|\n\n- [x] c\n- [ ] d[^1]\n\n[^1]: <e>'
+  assert.equal(
+    proseHtml(text).join(''),
+    '<div class="wide"><table><thead><tr><th dir="auto" class="align-right">a</th><th dir="auto">b</th></tr></thead>' +
+      '<tbody><tr><td dir="auto" class="align-right">1</td><td dir="auto">2</td></tr></tbody></table></div>' +
+      '<ul dir="auto"><li><p><input type="checkbox" disabled aria-label="Done" checked>c</p></li>' +
+      '<li><p><input type="checkbox" disabled aria-label="Not done">d<sup>1</sup></p></li></ul>' +
+      '<p dir="auto" class="footnote"><sup>1</sup> &lt;e&gt;</p>',
   )
 })
 

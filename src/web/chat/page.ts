@@ -18,6 +18,16 @@ interface ChatPageOptions {
   /** The name of the agent. */
   readonly name: string
   readonly folder: string
+  readonly limits: FileLimits
+}
+
+/** Of the files of one message, which scripts check before an upload. */
+export interface FileLimits {
+  /** Bytes of one file. */
+  readonly bytes: number
+  readonly count: number
+  /** Bytes of all files together. */
+  readonly totalBytes: number
 }
 
 interface RoundPageOptions {
@@ -40,10 +50,10 @@ interface ProblemPageOptions {
   readonly retryAfter?: number | undefined
 }
 
-export function chatPage({ name, folder }: ChatPageOptions): HtmlPage {
+export function chatPage({ name, folder, limits }: ChatPageOptions): HtmlPage {
   const { code, policy } = chatScript()
   const body = html`
-<div id="chat" class="app" data-name="${name}" data-folder="${folder}">
+<div id="chat" class="app" data-name="${name}" data-folder="${folder}" data-attachment-max="${limits.bytes}" data-attachments-max="${limits.count}" data-attachments-total="${limits.totalBytes}">
 <div class="plain">
 ${plainHead(name)}
 <main><p class="lead">Ask a question. The answer appears on the next page.</p></main>
@@ -107,13 +117,20 @@ ${retryAfter === undefined ? EMPTY_HTML : html`<p>Try again in ${retryAfter} ${r
 }
 
 /** `widget.js`, which adds the chat to the page of another site. `name` is the name of the agent. */
-export function buildWidgetScript(name: string): Pick<HtmlPage, 'headers' | 'body'> {
+export function buildWidgetScript(name: string, limits: FileLimits): Pick<HtmlPage, 'headers' | 'body'> {
   const headers = {
     'Content-Type': 'text/javascript; charset=utf-8',
     'Cross-Origin-Resource-Policy': 'cross-origin',
     ...PRIVACY_HEADERS,
   }
-  return { headers, body: wrapInFunction(widgetCode(), { NAME: name, STYLE: CHAT_STYLE }) }
+  const constants = {
+    NAME: name,
+    STYLE: CHAT_STYLE,
+    ATTACHMENT_MAX: limits.bytes,
+    ATTACHMENTS_MAX: limits.count,
+    ATTACHMENTS_TOTAL: limits.totalBytes,
+  }
+  return { headers, body: wrapInFunction(widgetCode(), constants) }
 }
 
 const chatScript = lazy(() => {

@@ -1,7 +1,8 @@
 // Renders parsed Markdown as HTML for browsers without script, like `../browser/prose.ts` does as DOM nodes.
 
 import { EMPTY_HTML, type Html, html, trustedHtml } from '../html.ts'
-import { type Block, type Inline, parseMarkdown } from '../text/markdown.ts'
+import { type Alignment, type Block, type Inline, parseMarkdown } from '../text/markdown.ts'
+import { DONE, NOT_DONE } from '../text/wording.ts'
 
 export function proseHtml(text: string, max?: number): Html[] {
   return parseMarkdown(text, max).map((block) => blockHtml(block))
@@ -30,13 +31,19 @@ function blockHtml(block: Block, dir: Html = AUTO): Html {
     }
     case 'table': {
       const row = (cells: readonly (readonly Inline[])[], tag: Html): Html =>
-        html`<tr>${cells.map((cell) => html`<${tag} dir="auto">${cell.map(inlineHtml)}</${tag}>`)}</tr>`
+        html`<tr>${cells.map((cell, at) => html`<${tag} dir="auto"${alignmentHtml(block.alignments[at])}>${cell.map(inlineHtml)}</${tag}>`)}</tr>`
       const body = block.rows.map((cells) => row(cells, trustedHtml('td')))
       return html`<div class="wide"><table><thead>${row(block.head, trustedHtml('th'))}</thead><tbody>${body}</tbody></table></div>`
     }
+    case 'footnote':
+      return html`<p${dir} class="footnote"><sup>${block.label}</sup> ${block.children.map(inlineHtml)}</p>`
     case 'rule':
       return html`<hr>`
   }
+}
+
+function alignmentHtml(alignment: Alignment | undefined): Html {
+  return alignment === undefined ? EMPTY_HTML : html` class="align-${alignment}"`
 }
 
 function inlineHtml(inline: Inline): Html {
@@ -47,6 +54,12 @@ function inlineHtml(inline: Inline): Html {
       return html`<code>${inline.text}</code>`
     case 'break':
       return html`<br>`
+    case 'checkbox':
+      return inline.isChecked
+        ? html`<input type="checkbox" disabled aria-label="${DONE}" checked>`
+        : html`<input type="checkbox" disabled aria-label="${NOT_DONE}">`
+    case 'reference':
+      return html`<sup>${inline.label}</sup>`
     case 'strong':
       return html`<strong>${inline.children.map(inlineHtml)}</strong>`
     case 'emphasis':

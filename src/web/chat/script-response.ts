@@ -23,10 +23,12 @@ type ScriptBuild = () => Pick<HtmlPage, 'headers' | 'body'>
 
 export type ScriptHandler = (request: ScriptRequest) => Promise<ScriptResponse>
 
-/** Builds the script on the first request. */
-export function createScriptHandler(build: ScriptBuild): ScriptHandler {
-  let compressed: ReturnType<typeof compress> | undefined
+/** Builds the script on the first request, and again when `inputs` returns something else. */
+export function createScriptHandler(build: ScriptBuild, inputs: () => unknown = () => undefined): ScriptHandler {
+  let [compressed, builtFrom]: [ReturnType<typeof compress> | undefined, unknown] = [undefined, undefined]
   return async ({ acceptEncoding, ifNoneMatch }) => {
+    if (builtFrom !== inputs()) compressed = undefined
+    builtFrom = inputs()
     compressed ??= compress(build)
     const { version, headers: scriptHeaders, bodies } = await compressed
     const encoding = negotiateEncoding(acceptEncoding, ENCODINGS)

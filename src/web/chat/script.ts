@@ -15,6 +15,7 @@ const CHAT = [
   'browser/topics',
   'browser/outbox',
   'browser/notice',
+  'browser/activity',
   'browser/link',
   'browser/message',
   'browser/draft',
@@ -34,7 +35,7 @@ export function buildScript(entry: keyof typeof ENTRIES): string {
 }
 
 /** Wraps the code so that it adds no globals; `constants` are its parameters. */
-export function wrapInFunction(code: string, constants: Readonly<Record<string, string>>): string {
+export function wrapInFunction(code: string, constants: Readonly<Record<string, string | number>>): string {
   const [names, values] = [Object.keys(constants), Object.values(constants).map(toLiteral)]
   return `((${names.join(', ')}) => {\n'use strict'\n${code}\n})(${values.join(', ')})\n`
 }
@@ -68,7 +69,10 @@ function minify(code: string): string {
     .join('\n')
 }
 
-/** A string literal that is safe inside a script element. */
-function toLiteral(text: string): string {
-  return JSON.stringify(text).replaceAll('<', '\\u003c').replaceAll('\u2028', '\\u2028').replaceAll('\u2029', '\\u2029')
+/** A literal that is safe inside a script element. */
+function toLiteral(value: string | number): string {
+  return JSON.stringify(value)
+    .replaceAll('<', '\\u003c')
+    .replaceAll('\u2028', '\\u2028')
+    .replaceAll('\u2029', '\\u2029')
 }

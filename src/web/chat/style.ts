@@ -136,6 +136,13 @@ li:hover .topic { padding-inline-end: 38px }
 .wide { overflow-x: auto }
 .prose table { border-collapse: collapse; font-size: 15px }
 .prose th, .prose td { padding: 6px 12px; border: 1px solid var(--line); text-align: start; vertical-align: top; overflow-wrap: normal }
+.prose .align-left { text-align: left }
+.prose .align-center { text-align: center }
+.prose .align-right { text-align: right }
+.prose li:has(> input, > p:first-child > input) { list-style: none }
+.prose li input { width: 1em; height: 1em; margin: 0 .45em 0 -1.4em; margin-inline: -1.4em .4em; vertical-align: -.12em; accent-color: var(--accent) }
+.prose sup { font-size: .75em; line-height: 0 }
+.prose .footnote { font-size: .9em; color: var(--muted) }
 .prose th { background: var(--raised); font-weight: 600 }
 
 .status, .note { margin: 0; font-size: 14.5px; color: var(--muted) }
@@ -144,6 +151,11 @@ li:hover .topic { padding-inline-end: 38px }
 .draft { padding-top: 8px }
 .draft + .status { min-height: 27px }
 .fault { margin: 0; padding: 9px 14px; border: 1px solid var(--fault); border-radius: 12px; color: var(--fault); font-size: 15px; overflow-wrap: anywhere }
+.doing { overflow: hidden; text-overflow: ellipsis; white-space: nowrap }
+.calls { font-size: 13.5px; color: var(--muted) }
+.calls summary { cursor: pointer }
+.calls ol { margin: 4px 0; padding-inline-start: 20px }
+.calls pre { margin: 0; white-space: pre-wrap; overflow-wrap: anywhere }
 .status .quiet { margin-inline-start: auto }
 .dots { display: inline-flex; gap: 4px }
 .dots i { width: 6px; height: 6px; border-radius: 50%; background: var(--ink); animation: dot 1.2s infinite ease-in-out }

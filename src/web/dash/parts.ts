@@ -63,6 +63,11 @@ function foldedBlock(id: string, text: string, look: 'text' | 'log'): Html {
   return html`<details id="${id}" class="fold" hx-morph-skip><summary><span class="start" dir="auto">${start}…</span> Show all</summary><pre class="${look}" dir="auto">${shown}</pre></details>`
 }
 
+/** Folded whatever its length. */
+export function foldedText(id: string, summary: string, text: string): Html {
+  return html`<details id="${id}" class="fold" hx-morph-skip><summary>${summary}</summary><pre class="text" dir="auto">${visibleText(text)}</pre></details>`
+}
+
 /** A text to copy: the script adds the button. */
 export function copyText(text: string): Html {
   return html`<span class="copy" data-copy="${text}"><code>${text}</code></span>`

@@ -10,6 +10,8 @@ function formatInline(node: Inline): string {
   if (node.kind === 'text') return node.text
   if (node.kind === 'break') return '⏎'
   if (node.kind === 'code') return `code(${node.text})`
+  if (node.kind === 'checkbox') return node.isChecked ? '☑' : '☐'
+  if (node.kind === 'reference') return `ref(${node.label})`
   return `${node.kind}(${node.kind === 'link' ? `${node.href} ` : ''}${inline(node.children)})`
 }
 const blocks = (nodes: readonly Block[]): string => nodes.map(formatBlock).join(' ')
@@ -26,7 +28,9 @@ function formatBlock(node: Block): string {
     case 'list':
       return `${node.start ?? ''}list(${node.items.map(blocks).join('; ')})`
     case 'table':
-      return `table(${[node.head, ...node.rows].map((row) => row.map(inline).join('|')).join('; ')})`
+      return `table${node.alignments.map((one) => `,${one ?? ''}`).join('')}(${[node.head, ...node.rows].map((row) => row.map(inline).join('|')).join('; ')})`
+    case 'footnote':
+      return `note(${node.label} ${inline(node.children)})`
     case 'rule':
       return 'rule'
   }
@@ -51,6 +55,8 @@ const INLINE: Record<string, string> = {
   '[a](javascript:alert(1))': '[a](javascript:alert(1))',
   '[a](/chat/x) [b](data:text/html,x)': '[a](/chat/x) [b](data:text/html,x)',
   '[1] and [ ] and ]': '[1] and [ ] and ]',
+  '[^a-z] [^] [^1234] [^1': '[^a-z] [^] [^1234] [^1',
+  '[^1](https://a.b) [c[^2]](https://d.e)': 'link(https://a.b ^1) link(https://d.e cref(2))',
   '[a [b](https://c.d) e](https://f.g)': '[a link(https://c.d b) e](link(https://f.g https://f.g))',
   '[![a](https://b.c/d.png)](https://e.f)': 'link(https://e.f a)',
   '*[a [b](https://c.d)* [e](https://f.g)': 'emphasis([a link(https://c.d b)) link(https://f.g e)',
@@ -74,12 +80,18 @@ const BLOCKS: Record<string, string> = {
   'In\n1984. it was': 'p(In⏎1984. it was)',
   'a\n- b': 'p(a) list(p(b))',
   '- a\n  ```\n  x\n    y\n  ```': 'list(p(a) pre(|x\n  y))',
-  '| a | b |\n|---|:-:|\n| 1 | 2 \\| 3 |\n\nc': 'table(a|b; 1|2 | 3) p(c)',
+  '| a | b |\n|---|:-:|\n| 1 | 2 \\| 3 |\n\nc': 'table,,center(a|b; 1|2 | 3) p(c)',
   'a | b': 'p(a | b)',
   '---\n***': 'rule rule',
   '~~~ js more\nx\n~~~~': 'pre(js|x)',
   '~~~ a`b': 'p(~~~ a`b)',
-  '| a | b |\n|-|-|\n| 1 |\n| 1 | 2 | 3 |': 'table(a|b; 1; 1|2)',
+  '| a | b |\n|-|-|\n| 1 |\n| 1 | 2 | 3 |': 'table,,(a|b; 1; 1|2)',
+  'a | b | c | d\n:-- | :-: | --: | -\n1 | 2': 'table,left,center,right,(a|b|c|d; 1|2)',
+  '- [ ] a\n- [x] *b*\n- [X] c\n  d\n- [y] e\n- [ ]': 'list(p(☐a); p(☑emphasis(b)); p(☑c⏎d); p([y] e); p([ ]))',
+  '1. [x] # a\n2. [ ] b\n   - [x] c': '1list(p(☑) h1(a); p(☐b) list(p(☑c)))',
+  '[ ] a\n\n- a [x] b\n- [x](https://c.d)': 'p([ ] a) list(p(a [x] b); p(link(https://c.d x)))',
+  'a[^1] b[^22].\n\n[^1]: *c*\nd\n[^22]:e': 'p(aref(1) bref(22).) note(1 emphasis(c)⏎d) note(22 e)',
+  'a\n[^1]: b\n- c\n[^2]: d': 'p(a) note(1 b) list(p(c)) note(2 d)',
   '<script>alert(1)</script>': 'p(<script>alert(1)</script>)',
   'a\r\nb': 'p(a⏎b)',
 }
@@ -160,6 +172,7 @@ suite('parses in linear time', () => {
     ...['[', '[b', '[b](https://c', '[b](https://c)', '[](', '[](<', '[](a "', '[a](b (c', '![', ']', '](', '[x][y]'],
     ...['`', '`a``b', '`[', '```\n', '```a\n', '~~~\n', '~~~ `\n'],
     ...['> ', '>', '> a\n', '> - ', '- ', '- a\n', '  - a\n', '1. ', '1. a\n', '- - -\n', '_ _ _x\n', '+\n'],
+    ...['- [ ] a\n', '- [x] ', '[ ] ', '[^1]', '[^1', '[^1](', '[^1]: ', '[^1]: a\n', '|:-:', 'a|b\n:-|-:\n'],
     ...['|', '|-', '|a|\n', '|-|\n', '|\n|-\n', 'a|b\n-|-\n', '\\|'],
     ...[
       '\\',
@@ -267,6 +280,10 @@ function marked(): fc.Arbitrary<string> {
     '\n',
     '  ',
     '1.',
+    '- [x] ',
+    '[^1]',
+    '[^1]: ',
+    '|:-:',
     '\\',
     'a',
     'é',

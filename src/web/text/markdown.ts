@@ -9,9 +9,15 @@ export type Inline =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'code'; readonly text: string }
   | { readonly kind: 'break' }
+  /** At the beginning of a task. */
+  | { readonly kind: 'checkbox'; readonly isChecked: boolean }
+  /** `[^1]` */
+  | { readonly kind: 'reference'; readonly label: string }
   | { readonly kind: 'strong' | 'emphasis' | 'strike'; readonly children: readonly Inline[] }
   /** `href` begins with http://, https:// or mailto:. */
   | { readonly kind: 'link'; readonly href: string; readonly children: readonly Inline[] }
+
+export type Alignment = 'left' | 'center' | 'right'
 
 export type Block =
   | { readonly kind: 'paragraph'; readonly children: readonly Inline[] }
@@ -22,10 +28,14 @@ export type Block =
   | { readonly kind: 'list'; readonly start: number | undefined; readonly items: readonly (readonly Block[])[] }
   | {
       readonly kind: 'table'
+      /** One for each cell of the head. */
+      readonly alignments: readonly (Alignment | undefined)[]
       readonly head: readonly (readonly Inline[])[]
       readonly rows: readonly (readonly (readonly Inline[])[])[]
     }
   | { readonly kind: 'rule' }
+  /** `[^1]: text` */
+  | { readonly kind: 'footnote'; readonly label: string; readonly children: readonly Inline[] }
 
 /** Nesting of quotes and lists; deeper ones are text. */
 const DEPTH_MAX = 8
@@ -64,6 +74,9 @@ const HEADING = /^ {0,3}(#{1,6})(?: |$)/
 const RULE = /^ {0,3}([-*_])(?: *\1){2,} *$/
 const QUOTE = /^ {0,3}> ?/
 const ITEM = /^( {0,3})([-*+]|(\d{1,9})[.)])( {1,4}(?=\S)|(?= {5})| *$)/
+const TASK = /^\[([ xX])\] {1,4}(?=\S)/
+// Only numbers: `[^a-z]` is more often a part of a pattern.
+const FOOTNOTE = /^ {0,3}\[\^(\d{1,3})\]: */
 const TABLE_RULE = /^\|? *:?-+:? *(?:\| *:?-+:? *)*\|?$/
 
 function parseBlocks(lines: readonly string[], depth: number): Block[] {
@@ -92,6 +105,7 @@ function parseBlock(lines: readonly string[], at: number, depth: number): Parsed
   if (RULE.test(line)) return [{ kind: 'rule' }, at + 1]
   if (depth < DEPTH_MAX && QUOTE.test(line)) return parseQuote(lines, at, depth)
   if (depth < DEPTH_MAX && ITEM.test(line)) return parseList(lines, at, depth)
+  if (FOOTNOTE.test(line)) return parseFootnote(lines, at, depth)
   if (isTable(lines, at)) return parseTable(lines, at)
   return parseParagraph(lines, at, depth)
 }
@@ -156,7 +170,9 @@ function parseList(lines: readonly string[], at: number, depth: number): ParsedB
     const item = ITEM.exec(line)
     if (!item || kindOf(item[2] ?? '') !== kind || RULE.test(line)) break
     const width = item[0].length + (item[4] === '' ? 1 : 0)
-    const inner = [line.slice(item[0].length)]
+    const content = line.slice(item[0].length)
+    const task = TASK.exec(content)
+    const inner = [content.slice(task?.[0].length)]
     next++
     for (; next < lines.length; next++) {
       const below = lines[next] ?? ''
@@ -166,7 +182,8 @@ function parseList(lines: readonly string[], at: number, depth: number): ParsedB
       if (!isBlank && indentOf(below) < width && (inner.at(-1)?.trim() === '' || startsBlock(below))) break
       inner.push(below.slice(Math.min(width, indentOf(below))))
     }
-    items.push(parseBlocks(inner, depth + 1))
+    const children = parseBlocks(inner, depth + 1)
+    items.push(task ? withCheckbox(children, task[1] !== ' ') : children)
     // One blank line may separate items.
     if ((lines[next] ?? '').trim() === '' && ITEM.test(lines[next + 1] ?? '')) next++
   }
@@ -174,8 +191,15 @@ function parseList(lines: readonly string[], at: number, depth: number): ParsedB
   return [{ kind: 'list', start, items }, next]
 }
 
+function withCheckbox(item: readonly Block[], isChecked: boolean): Block[] {
+  const [first, ...rest] = item
+  const checkbox = { kind: 'checkbox', isChecked } as const
+  if (first?.kind !== 'paragraph') return [{ kind: 'paragraph', children: [checkbox] }, ...item]
+  return [{ ...first, children: [checkbox, ...first.children] }, ...rest]
+}
+
 function startsBlock(line: string): boolean {
-  return matchFence(line) !== undefined || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) || ITEM.test(line)
+  return matchFence(line) !== undefined || [HEADING, RULE, QUOTE, ITEM, FOOTNOTE].some((start) => start.test(line))
 }
 
 function isTable(lines: readonly string[], at: number): boolean {
@@ -190,7 +214,13 @@ function parseTable(lines: readonly string[], at: number): ParsedBlock {
   while (next < lines.length && (lines[next] ?? '').includes('|')) next++
   // Short rows stay short: below a wide head, every row of one character would get thousands of cells.
   const rows = lines.slice(at + 2, next).map((line) => splitCells(line).slice(0, head.length).map(parseInline))
-  return [{ kind: 'table', head: head.map(parseInline), rows }, next]
+  const alignments = splitCells(lines[at + 1] ?? '').map(alignmentOf)
+  return [{ kind: 'table', alignments, head: head.map(parseInline), rows }, next]
+}
+
+function alignmentOf(rule: string): Alignment | undefined {
+  if (rule.endsWith(':')) return rule.startsWith(':') ? 'center' : 'right'
+  return rule.startsWith(':') ? 'left' : undefined
 }
 
 function splitCells(line: string): string[] {
@@ -209,6 +239,17 @@ function splitCells(line: string): string[] {
 }
 
 function parseParagraph(lines: readonly string[], at: number, depth: number): ParsedBlock {
+  const [text, next] = readParagraph(lines, at, depth)
+  return [{ kind: 'paragraph', children: parseInline(text) }, next]
+}
+
+function parseFootnote(lines: readonly string[], at: number, depth: number): ParsedBlock {
+  const [text, next] = readParagraph(lines, at, depth)
+  const start = FOOTNOTE.exec(text)
+  return [{ kind: 'footnote', label: start?.[1] ?? '', children: parseInline(text.slice(start?.[0].length)) }, next]
+}
+
+function readParagraph(lines: readonly string[], at: number, depth: number): readonly [text: string, next: number] {
   let next = at + 1
   while (next < lines.length) {
     const line = lines[next] ?? ''
@@ -217,7 +258,7 @@ function parseParagraph(lines: readonly string[], at: number, depth: number): Pa
     next++
   }
   const text = lines.slice(at, next).map((line) => line.trim())
-  return [{ kind: 'paragraph', children: parseInline(text.join('\n')) }, next]
+  return [text.join('\n'), next]
 }
 
 /** A line of a sentence may start with "1984." or be a lone dash. */
@@ -236,6 +277,7 @@ interface OpenDelimiter {
 const ESCAPABLE = /[!-/:-@[-`{-~]/
 const BARE_URL = /https?:\/\/[^\s<>"`]{1,2048}/y
 const ANGLE_URL = /<(https?:\/\/[^\s<>]{1,2048}|mailto:[^\s<>]{1,254}|[\w.+-]{1,64}@[\w.-]{1,190})>/y
+const REFERENCE = /\[\^(\d{1,3})\](?!\()/y
 const TARGET = /^\(\s{0,9}(?:<([^<>\n]*)>|((?:[^\s()]|\([^\s()]*\))*))(?:\s{1,9}(?:"[^"]*"|'[^']*'))?\s{0,9}\)/
 const WORD = /[\p{L}\p{N}]/u
 
@@ -287,7 +329,7 @@ class InlineReader {
         this.#push('![')
         return
       case '[':
-        this.#push('[')
+        if (!this.#addReference()) this.#push('[')
         return
       case ']':
         this.#target()
@@ -432,6 +474,15 @@ class InlineReader {
     this.#pendingText += mark
     for (const child of children) this.#add(child)
     this.#pendingText += ']'
+  }
+
+  #addReference(): boolean {
+    REFERENCE.lastIndex = this.#at
+    const match = REFERENCE.exec(this.#text)
+    if (!match) return false
+    this.#add({ kind: 'reference', label: match[1] ?? '' })
+    this.#at += match[0].length
+    return true
   }
 
   #addUrl(pattern: RegExp): boolean {

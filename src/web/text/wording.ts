@@ -24,3 +24,7 @@ export function isStopped(error: string | undefined): boolean {
 }
 
 export const NO_ANSWER = 'There is no answer to this.'
+
+/** The state of a task in Markdown. */
+export const DONE = 'Done'
+export const NOT_DONE = 'Not done'

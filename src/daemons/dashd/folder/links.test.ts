@@ -34,6 +34,21 @@ suite('links of a folder', () => {
     assert.equal((await dash.cli.call(list_of, { folder: 'team' })).tokens.length, 1)
   })
 
+  test('a chat link can keep its visitors apart', async (t) => {
+    const dash = await serveDashboard(t)
+    const fields = { action: 'chat', jid_suffix: 'site', target_folder: 'team', tools: 'chat' }
+    const faulty = await dash.admin.post(PAGE, { ...fields, visitors: 'both', form_key: 'a' })
+    assert.deepEqual([faulty.status, /must be together or apart/.test(await faulty.text())], [400, true])
+    const minted = await dash.admin.post(PAGE, { ...fields, visitors: 'apart', form_key: 'b' })
+    assert.match(await minted.text(), /data-copy="http/)
+    const { tokens } = await dash.cli.call(list_of, { folder: 'team' })
+    assert.deepEqual(
+      tokens.map(({ jid, visitors }) => [jid, visitors]),
+      [['web:team/site', 'apart']],
+    )
+    assert.match(await (await dash.admin.get(PAGE)).text(), />apart</)
+  })
+
   test('a webhook can require signatures; the secret is in no page', async (t) => {
     const dash = await serveDashboard(t)
     const hook = { action: 'webhook', source_label: 'shop', target_folder: 'team', tools: 'work' }
@@ -124,7 +139,7 @@ suite('links of a folder', () => {
       assert.ok(!(await response.text()).includes('hook:'))
     }
     const csv = await (await dash.admin.get(`${PAGE}&format=csv`)).text()
-    assert.match(csv, /^link,issued_by,delivers_to,.*\r\nhook:team\/ci,team,team,work,not checked,/)
+    assert.match(csv, /^link,issued_by,delivers_to,.*\r\nhook:team\/ci,team,team,work,,not checked,/)
     assert.ok((await (await dash.operator.get(PAGE.replace('team', 'other'))).text()).includes('hook:other/hidden'))
   })
 })

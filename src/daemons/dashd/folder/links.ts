@@ -108,6 +108,7 @@ async function linkTable(view: PageView, folder: string, { rows, next, may }: Li
       { label: 'Issued by', cell: ({ owner_folder }) => owner_folder },
       { label: 'Delivers to', cell: ({ target_folder }) => target_folder ?? '' },
       { label: 'Tools', cell: ({ tools, jid }) => tools ?? defaultReach(jid) },
+      { label: 'Visitors', cell: ({ visitors, jid }) => (jid.startsWith('web:') ? (visitors ?? 'together') : '') },
       { label: 'Signature', cell: ({ verify }) => verify ?? 'not checked' },
       {
         label: 'Context',
@@ -274,7 +275,19 @@ function commonFields(folder: string, reach: Reach): FormField[] {
 }
 
 function chatForm(view: PageView, folder: string): Html {
-  return view.form({ action: 'chat', fields: commonFields(folder, 'chat'), submit: 'Create chat link' })
+  const visitors: FormField = {
+    name: 'visitors',
+    label: 'Visitors',
+    kind: 'select',
+    options: [
+      ['together', 'together: all see one conversation'],
+      ['apart', 'apart: each sees only their own'],
+    ],
+    value: 'together',
+    hint: 'Choose apart for a public web site. It cannot be changed later.',
+  }
+  const fields = [...commonFields(folder, 'chat'), visitors]
+  return view.form({ action: 'chat', fields, submit: 'Create chat link' })
 }
 
 const SIGNATURES: readonly (readonly [string, string])[] = [
@@ -333,7 +346,10 @@ interface MintedLink {
 }
 
 async function mintChat(view: PageView, fields: FormFields): Promise<PageContent> {
-  const minted = await view.call(tokens.issue_chat, commonInput(fields))
+  const visitors = optionalField(fields, 'visitors') ?? 'together'
+  if (!['together', 'apart'].includes(visitors)) refuse('invalid', 'visitors must be together or apart')
+  const verb = visitors === 'apart' ? tokens.issue_apart : tokens.issue_chat
+  const minted = await view.call(verb, commonInput(fields))
   const { renderSVG } = await import('uqr')
   const snippet = `<script src="${minted.url}widget.js" async></script>`
   return mintedPage(view, minted, {

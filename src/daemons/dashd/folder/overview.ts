@@ -28,6 +28,11 @@ const SETTINGS: Readonly<Partial<Record<GroupKey, Pick<FormField, 'label' | 'hin
     label: 'Writable directories',
     hint: 'Directories of the workspace that webhooks and members may have the agent write, separated by commas; empty for data. Write [] for none.',
   },
+  vision: {
+    label: 'Images',
+    hint: 'Whether the model gets images that visitors send (runtime openai); empty for the default.',
+    options: ['auto', 'true', 'false'],
+  },
   observe_window_messages: { label: 'Observed messages', hint: 'How many a turn sees; empty for the default.' },
   observe_window_chars: { label: 'Observed characters', hint: 'How many of them a turn sees; empty for the default.' },
   max_children: { label: 'Children', hint: 'How many folders its agent may create below; empty for the default.' },

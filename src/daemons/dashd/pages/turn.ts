@@ -5,6 +5,7 @@ import {
   badge,
   copyText,
   emptyState,
+  foldedText,
   link,
   money,
   section,
@@ -15,6 +16,7 @@ import {
 import { countColumn } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import { draftTextsOf } from '../../process/draft-texts.ts'
+import { type ShownCall, turnActivitiesOf } from '../../process/turn-activities.ts'
 import { logLines, renderTurnLog } from '../log-parts.ts'
 import { messagePath, retryButton } from '../message-parts.ts'
 import { definePage, type PageView } from '../page.ts'
@@ -42,6 +44,7 @@ export const turnPage = definePage({
       section('turn-calls', 'Changes by tools', calls(view, story)),
       section('turn-answers', 'Answers', answers(view, story)),
       draft(view, story),
+      runningCalls(view, story),
       story.costs.length === 0 ? EMPTY_HTML : section('turn-costs', 'Cost', costs(view, story)),
       section('turn-log-lines', 'Log', renderTurnLog(view, tail)),
     ]
@@ -136,6 +139,33 @@ function draft({ host }: PageView, { turn }: TurnStory): Html {
   const { text = '' } = turn.ended_at === undefined ? (draftTextsOf(host).get(turn.id) ?? {}) : {}
   return text === '' ? EMPTY_HTML : section('turn-draft', 'Being written', textBlock('draft-text', text))
 }
+
+/** The tool calls of a running turn, reads too. After its end the log has them. */
+function runningCalls(view: PageView, { turn }: TurnStory): Html {
+  const { calls = [], piece } = (turn.ended_at === undefined && turnActivitiesOf(view.host).get(turn.id)) || {}
+  if (calls.length === 0) return EMPTY_HTML
+  const list = view.list<ShownCall>({
+    id: 'live-calls',
+    caption: 'Calls of this try, oldest first',
+    rows: calls,
+    rowId: ({ n }) => String(n),
+    columns: [
+      { label: 'Time', cell: ({ at }) => timeOf(new Date(at).toISOString(), view.nowMs) },
+      { label: 'Call', cell: ({ tool }) => html`<code>${visibleText(tool)}</code>` },
+      {
+        label: 'Arguments',
+        isProse: true,
+        cell: ({ n, args }) => foldedText(`live-call-${piece?.fence}-${n}`, 'Show', args),
+      },
+      { label: 'Result', cell: ({ state }) => badge(state, CALL_TONES[state]) },
+      { label: 'Took', isNumber: true, cell: ({ ms }) => (ms === undefined ? '' : durationText(ms)) },
+    ],
+    empty: { text: '' },
+  })
+  return section('turn-live-calls', 'Calls now', list)
+}
+
+const CALL_TONES = { running: 'busy', ok: 'ok', failed: 'fault', ended: 'idle' } as const
 
 function costs(view: PageView, story: TurnStory): Html {
   return view.list<TurnStory['costs'][number]>({

@@ -18,6 +18,7 @@ import type { LinkRequest } from '../link-request.ts'
 import { chatOwnerOf, findChatVisitor, mustBeOwner, NO_LINK } from '../link-visitor.ts'
 import { mustBeWithinLimit, readBody } from '../request-body.ts'
 import type { EventFeed, StreamGuard, Streams } from '../streams.ts'
+import { ofVisitor } from '../visitor-key.ts'
 import { type McpExchange, noSession, openMcpExchanges, SESSION_HEADER } from './http-exchange.ts'
 import { type GroupMessaging, messagingTools, type NamedGroup } from './messaging-tools.ts'
 import { mustBeOwnPage } from './origin-check.ts'
@@ -99,7 +100,8 @@ async function findCall(host: InstanceHost, request: LinkRequest): Promise<LinkT
     await mustBeOwner(host, tx, owner, visitor)
     const folder = linkFolder(row) ?? ''
     const name = (await groups.find(tx, { folder }))?.name ?? folderBaseName(folder)
-    return { request, hash, jid: row.jid, group: { folder, name }, guard: owner && visitor && { owner, visitor } }
+    const { jid } = ofVisitor(host, request, row)
+    return { request, hash, jid, group: { folder, name }, guard: owner && visitor && { owner, visitor } }
   })
 }
 

@@ -1,0 +1,120 @@
+// Writes a file of a message as it arrives: into a directory of unfinished files, and from there, when all of it is on the disk,
+// into the directory of its chat. It becomes valid with its row; `stray-files.ts` removes files that never got one.
+import type { FileHandle } from 'node:fs/promises'
+import { join } from 'node:path'
+import { errnoCode } from '../../lib/files/atomic-file.ts'
+import { Directory } from '../../lib/files/directory.ts'
+import { Refusal, refuse } from '../../lib/refusal.ts'
+import { type ChatPlace, chatFilesDir, type Layout } from '../layout.ts'
+import { type StoredFile, storedFileName } from './chat-files.ts'
+import { CHAT_FILE_MODE, makeChatFiles } from './chat-files-directory.ts'
+import { FileTypeDetector } from './file-type.ts'
+
+/** No folder has a name like this. */
+const UNFINISHED = '.unfinished'
+
+/** How the sender describes the file. */
+type FileLabel = Pick<StoredFile, 'id' | 'name' | 'declared_type'>
+
+export class ChatFileWriter {
+  readonly #layout: Layout
+  readonly #label: FileLabel
+  readonly #handle: FileHandle
+  readonly #detector = new FileTypeDetector()
+  #size = 0
+  #isOpen = true
+  #place: Pick<ChatPlace, 'folder' | 'jid'> | undefined
+  #stored: StoredFile | undefined
+
+  private constructor(layout: Layout, label: FileLabel, handle: FileHandle) {
+    this.#layout = layout
+    this.#label = label
+    this.#handle = handle
+  }
+
+  static open(layout: Layout, label: FileLabel): Promise<ChatFileWriter> {
+    return onDisk(async () => {
+      await using directory = await makeUnfinished(layout)
+      return new ChatFileWriter(layout, label, await directory.createOpenFile(label.id, 0o600))
+    })
+  }
+
+  get name(): string {
+    return this.#label.name
+  }
+
+  get size(): number {
+    return this.#size
+  }
+
+  async write(bytes: Buffer): Promise<void> {
+    this.#size += bytes.length
+    this.#detector.write(bytes)
+    await onDisk(async () => {
+      for (let from = 0; from < bytes.length; )
+        from += (await this.#handle.write(bytes, from, bytes.length - from)).bytesWritten
+    })
+  }
+
+  /** When it returns, the content survives a power cut. */
+  async finish(): Promise<StoredFile> {
+    await onDisk(async () => {
+      await this.#handle.chmod(CHAT_FILE_MODE)
+      await this.#handle.sync()
+      await this.#close()
+    })
+    this.#stored = { ...this.#label, ...this.#detector.end(), size: this.#size }
+    return this.#stored
+  }
+
+  /** Moves the finished file into the directory of its chat. */
+  async place(place: Pick<ChatPlace, 'folder' | 'jid'>): Promise<void> {
+    const stored = this.#stored
+    if (!stored) throw new Error('the file is not finished')
+    await onDisk(async () => {
+      await using from = await makeUnfinished(this.#layout)
+      await using to = await makeChatFiles(this.#layout, place)
+      this.#place = place
+      await from.moveEntry(stored.id, to, storedFileName(stored))
+    })
+  }
+
+  /** Removes the file, wherever it is. */
+  async remove(): Promise<void> {
+    await this.#close()
+    await using unfinished = await makeUnfinished(this.#layout)
+    await unfinished.removeFile(this.#label.id)
+    if (!this.#place || !this.#stored) return
+    await using placed = await Directory.open(chatFilesDir(this.#layout, this.#place))
+    await placed?.removeFile(storedFileName(this.#stored))
+  }
+
+  async #close(): Promise<void> {
+    if (!this.#isOpen) return
+    this.#isOpen = false
+    await this.#handle.close()
+  }
+}
+
+export async function makeUnfinished({ files }: Layout): Promise<Directory> {
+  await (await Directory.make(files, 0o700, { follow: true })).close()
+  return Directory.make(join(files, UNFINISHED), 0o700)
+}
+
+export function noSpace(): Refusal {
+  return new Refusal('storage_full', 'there is no space for files at the moment', 'send the message without the file')
+}
+
+const FULL: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
+
+/** Strangers learn that there is no space, and nothing else about the disk. */
+async function onDisk<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (FULL.has(errnoCode(error) ?? '')) throw noSpace()
+    if (error instanceof Error && (error instanceof Refusal || errnoCode(error) !== undefined))
+      return refuse('unavailable', error.message)
+    throw error
+  }
+}

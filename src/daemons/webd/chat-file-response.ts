@@ -1,0 +1,76 @@
+// Sends a file of a chat: GET /chat/<token>/files/<id>. Anyone may have uploaded it, so no browser may run anything in it.
+import type { FileHandle } from 'node:fs/promises'
+import { pipeline } from 'node:stream/promises'
+import { type ChatFile, storedFileName } from '../../core/files/chat-files.ts'
+import { contentDisposition } from '../../core/files/file-names.ts'
+import { countPixels, IMAGE_HEAD_BYTES } from '../../core/files/image-size.ts'
+import { chatFilesDir, type Layout } from '../../core/layout.ts'
+import { Directory } from '../../lib/files/directory.ts'
+import { readRange } from '../../lib/http/byte-range.ts'
+import { matchesEtag } from '../../lib/http/content-negotiation.ts'
+import { refuse } from '../../lib/refusal.ts'
+import type { LinkRequest } from './link-request.ts'
+
+const INLINE_AUDIO: ReadonlySet<string> = new Set([
+  'audio/aac',
+  'audio/flac',
+  'audio/mp4',
+  'audio/mpeg',
+  'audio/ogg',
+  'audio/wav',
+  'audio/webm',
+])
+const PIXELS_MAX = 50_000_000
+
+export async function sendChatFile(layout: Layout | undefined, request: LinkRequest, file: ChatFile): Promise<void> {
+  if (!layout) refuse('unavailable', 'this process has no access to the files')
+  await using directory = await Directory.open(chatFilesDir(layout, file))
+  await using handle = await directory?.openFile(storedFileName(file))
+  if (!handle) return refuseMissing()
+  const { method = '' } = request.incoming
+  const headers = await headersOf(file, handle)
+  const { ETag } = headers
+  if (matchesEtag(request.header('if-none-match'), ETag)) return request.sendEmpty(304, headers)
+  const { size } = await handle.stat()
+  const [range, ifRange] = [request.header('range'), request.header('if-range')]
+  const part = readRange({ method, size, range, ifRange, validators: [ETag] })
+  if (part === 'beyond') return request.sendEmpty(416, { ...headers, 'Content-Range': `bytes */${size}` })
+  const { start, end } = part ?? { start: 0, end: size - 1 }
+  const contentRange = part ? { 'Content-Range': `bytes ${start}-${end}/${size}` } : {}
+  request.startStream({ ...headers, ...contentRange, 'Content-Length': String(end - start + 1) }, part ? 206 : 200)
+  if (method === 'HEAD' || end < start) return void request.response.end()
+  // A client that disconnects ends the stream, and a file that shrank the connection.
+  await pipeline(handle.createReadStream({ start, end, autoClose: false }), request.response).catch(() =>
+    request.response.destroy(),
+  )
+}
+
+export function refuseMissing(): never {
+  return refuse('not_found', 'there is no such file')
+}
+
+async function headersOf(
+  file: ChatFile,
+  handle: FileHandle,
+): Promise<{ readonly [name: string]: string; readonly ETag: string }> {
+  const kind = (await isInline(file, handle)) ? 'inline' : 'attachment'
+  return {
+    'Content-Type': file.type === 'text/plain' ? 'text/plain; charset=utf-8' : file.type,
+    'Content-Disposition': contentDisposition(kind, file.name),
+    // A file never changes, and its id is never used again.
+    ETag: `"${file.id}"`,
+    'Cache-Control': 'private, max-age=86400, immutable',
+    'Accept-Ranges': 'bytes',
+    'Content-Security-Policy': "default-src 'none'; sandbox; frame-ancestors 'none'",
+    'Cross-Origin-Resource-Policy': 'cross-origin',
+  }
+}
+
+async function isInline({ type, size }: ChatFile, handle: FileHandle): Promise<boolean> {
+  if (INLINE_AUDIO.has(type)) return true
+  if (!type.startsWith('image/')) return false
+  const length = Math.min(size, IMAGE_HEAD_BYTES)
+  const { buffer, bytesRead } = await handle.read(Buffer.alloc(length), 0, length, 0)
+  const pixels = countPixels(type, buffer.subarray(0, bytesRead))
+  return pixels !== undefined && pixels <= PIXELS_MAX
+}
