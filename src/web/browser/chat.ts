@@ -146,8 +146,8 @@ export class ChatApp {
   // Topics.
 
   #showTopics(): void {
-    const { current } = this.#topics
-    if (current.id !== this.#topic) this.#openTopic(current.id)
+    const { current, shown } = this.#topics
+    if (shown !== this.#topic) this.#openTopic(shown)
     const list = this.#topics.list()
     const shownTopics = JSON.stringify([list, current.id])
     // Replacing an unchanged list would take the keyboard focus from it.
@@ -195,6 +195,7 @@ export class ChatApp {
     if (this.#isClosed) this.#closeInput()
     this.#updateInput()
     if (this.#isClosed) return
+    void this.#showVersions(conversation, topic)
     this.view.log.setAttribute('aria-busy', 'true')
     this.#stream = this.#link.stream(topic, {
       onFrame: (frame) => {
@@ -213,13 +214,27 @@ export class ChatApp {
     this.#stream.start()
   }
 
+  /** Without them the chat works as well: a new stream is not delayed, and errors are left to it. */
+  async #showVersions(conversation: ConversationView, topic: string): Promise<void> {
+    try {
+      conversation.showVersions(await this.#link.versions(topic))
+    } catch {
+      return
+    }
+  }
+
   #createConversation(): ConversationView {
-    return new ConversationView(this.#options.name, {
+    return new ConversationView(this.#options.name, this.#topic, {
       aroundRender: (render) => {
         const wasAtBottom = this.#isAtBottom()
         render()
         if (wasAtBottom) this.#scrollToBottom()
         else this.#showLatestButton()
+      },
+      onBranch: (message, content) => this.#sendBranch(message, content),
+      onVersion: (topic) => {
+        this.#topics.showBranch(this.#topics.current.id, topic)
+        this.view.log.focus()
       },
       onStop: (turn) => void this.#stopAnswer(turn),
       onRetry: (content) => {
@@ -316,12 +331,26 @@ export class ChatApp {
     void this.#deliver(unsent)
   }
 
+  /** Sends another version of a message. The branch is shown when the server has it. */
+  #sendBranch(of: string, content: string): void {
+    if (this.#isBlocked || this.#isClosed) return
+    const unsent = { key: randomId(), topic: randomId(), content, branch: { of, root: this.#topics.current.id } }
+    this.#outbox.add(unsent)
+    this.#conversation.hideFrom(of)
+    this.#conversation.addUnsent(unsent.key, content)
+    this.#notice.clear()
+    this.#showConnection()
+    this.#scrollToBottom()
+    void this.#deliver(unsent)
+  }
+
   async #deliver(unsent: UnsentMessage): Promise<void> {
-    const { key, topic, content } = unsent
+    const { key, topic, content, branch } = unsent
     for (let attempt = 0; ; attempt++) {
       try {
-        const posted = await this.#link.post(content, topic, key)
+        const posted = await this.#link.post(content, topic, key, branch?.of)
         this.#outbox.remove(key)
+        if (branch) return this.#topics.showBranch(branch.root, topic)
         const wasAtBottom = this.#isAtBottom()
         this.#conversationOf(topic)?.acknowledge(key, posted)
         if (wasAtBottom) this.#scrollToBottom()
@@ -358,9 +387,11 @@ export class ChatApp {
   }
 
   /** Puts a refused message back into the input, before what was typed since. */
-  #restoreDraft({ key, topic, content }: UnsentMessage, refusal: ServerRefusal): void {
+  #restoreDraft({ key, topic: sentTo, content, branch }: UnsentMessage, refusal: ServerRefusal): void {
     const { input } = this.view
+    const topic = branch ? this.#topic : sentTo
     const conversation = this.#conversationOf(topic)
+    if (branch) conversation?.showHidden()
     const draft = conversation ? input.value : this.#outbox.draft(topic)
     const text = draft ? `${content}\n${draft}` : content
     this.#outbox.saveDraft(topic, text)

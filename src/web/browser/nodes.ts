@@ -59,6 +59,8 @@ const ICON_PATHS = {
   topics: ['M4 7h16', 'M4 12h16', 'M4 17h10'],
   plus: ['M12 5v14', 'M5 12h14'],
   close: ['M6 6l12 12', 'M18 6L6 18'],
+  previous: ['M14.5 6l-6 6 6 6'],
+  next: ['M9.5 6l6 6-6 6'],
   down: ['M12 5v14', 'M6 13l6 6 6-6'],
   bubble: ['M5 4h14a2 2 0 0 1 2 2v9a2 2 0 0 1-2 2h-7l-5 4v-4H5a2 2 0 0 1-2-2V6a2 2 0 0 1 2-2z', 'M8 9h8', 'M8 12.5h5'],
 } as const

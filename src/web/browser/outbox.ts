@@ -6,6 +6,8 @@ export interface UnsentMessage {
   readonly key: string
   readonly topic: string
   readonly content: string
+  /** Set if its topic is a new branch: the message that it replaces, and the topic that the list shows. */
+  readonly branch?: { readonly of: string; readonly root: string }
 }
 
 export class BrowserOutbox {

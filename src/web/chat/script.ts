@@ -12,6 +12,8 @@ const CHAT = [
   'browser/nodes',
   'browser/prose',
   'browser/stored',
+  'browser/versions',
+  'browser/edit',
   'browser/topics',
   'browser/outbox',
   'browser/notice',
