@@ -5,6 +5,7 @@ import { pendingActions } from './access/approvals.ts'
 import { issuedBearers } from './access/issued-bearers.ts'
 import { networkDenials } from './access/network-denials.ts'
 import { chatEvents } from './chats/chat-events.ts'
+import { chatTopics } from './chats/chat-topics.ts'
 import { chats } from './chats/chats.ts'
 import { configVersion } from './config-version.ts'
 import { channelRegistrations } from './delivery/channel-registrations.ts'
@@ -130,4 +131,5 @@ export const coreTables = [
   taskRates,
   ratedTasks,
   clockChecks,
+  chatTopics,
 ]

@@ -73,6 +73,7 @@ export const SCHEMA_STEPS: Readonly<Record<string, number>> = {
   task_rates: 1,
   rated_tasks: 2,
   clock_checks: 1,
+  chat_topics: 4,
   installed_packages: 1,
   onboarding: 11,
   onboarding_gates: 1,

@@ -30,13 +30,13 @@ export class CallRateLimiter {
     this.#bucket = new TokenBucket(rate, clock.now())
   }
 
-  /** Counts one call, or refuses it. */
-  take(): void {
+  /** Counts one call, or refuses it; `what` names the calls. */
+  take(what = 'tool calls'): void {
     const now = this.#clock.now()
     const waitMs = this.#bucket.waitMs(now)
     if (waitMs > 0) {
       this.#metrics?.add(CALLS_LIMITED, {})
-      refuse('rate_limited', 'too many tool calls', `wait ${Math.ceil(waitMs / 1000)} s before the next call`)
+      refuse('rate_limited', `too many ${what}`, `wait ${Math.ceil(waitMs / 1000)} s before the next call`)
     }
     this.#bucket.take(now)
   }
@@ -65,12 +65,12 @@ export class CallRateLimiters {
     return this.#limiters.size
   }
 
-  take(key: string): void {
+  take(key: string, what?: string): void {
     if (this.#perSecond() === 0) return
     this.#sweep()
     const limiter = this.#limiters.get(key) ?? new CallRateLimiter(this.#perSecond, this.#clock, this.#metrics)
     this.#limiters.set(key, limiter)
-    limiter.take()
+    limiter.take(what)
   }
 
   /** A full bucket equals a new one. */

@@ -3,11 +3,12 @@
 import { z } from 'zod'
 import type { StoredRow, Tx, Value } from '../../store/engine.ts'
 import type { DeferredResult } from '../../store/lanes/lane.ts'
-import { execute, integer, oneOf, optional, query, queryOne, text } from '../../store/statement.ts'
+import { execute, flag, integer, oneOf, optional, query, queryOne, text } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
 import { addReceivedBytes } from '../links/storage-use.ts'
 import { batchLength, type Message, messages } from '../messages/messages.ts'
 import { ChatName } from '../values.ts'
+import { addAppendedTopic, addReceivedTopics } from './chat-topics.ts'
 
 export const chatEvents = new Table({
   name: 'chat_events',
@@ -50,14 +51,16 @@ const ADD_MESSAGES = `with fresh as materialized (
 
 /** Adds the next received messages to their chats, in order of arrival. Call `lockMessageOrder` first. */
 export async function addMessagesToChats(tx: Tx, limit = BATCH): Promise<DeferredResult> {
+  const next = `(select seq, topic from messages where seq > f.last_seq order by seq limit ${limit}) as batch`
   const [batch] = await query(
     tx,
-    { since: integer, until: optional(integer) },
-    `select f.last_seq as since, (select max(seq) from (select seq from messages where seq > f.last_seq
-       order by seq limit ${limit}) as batch) as until from filing f where f.id = 1`,
+    { since: integer, until: optional(integer), has_topics: flag },
+    `select f.last_seq as since, (select max(seq) from ${next}) as until,
+       exists (select 1 from ${next} where topic is not null) as has_topics from filing f where f.id = 1`,
   )
-  const { since = 0, until = 0 } = batch ?? {}
+  const { since = 0, until = 0, has_topics = false } = batch ?? {}
   if (until <= since) return { isMore: false, keys: [] }
+  if (has_topics) await addReceivedTopics(tx, since, until)
   await execute(tx, ADD_MESSAGES, [since, until])
   const keys = await addReceivedBytes(tx, since, until)
   await execute(tx, 'update filing set last_seq = $1 where id = 1', [until])
@@ -77,6 +80,7 @@ interface NewChatEvent {
 export async function appendChatEvent(tx: Tx, event: NewChatEvent): Promise<void> {
   const { jid, kind, message_seq = null, turn_id = null, topic = null } = event
   await execute(tx, APPEND_EVENT, [jid, kind, message_seq, turn_id, topic])
+  if (kind === 'message' && topic !== null && message_seq !== null) await addAppendedTopic(tx, jid, topic, message_seq)
 }
 
 /** The last number is found by one lookup in the primary key. */
@@ -91,12 +95,14 @@ export interface ChatEvent {
   readonly message: Message | undefined
 }
 
-interface EventsRequest {
+export interface EventsRequest {
   readonly jid: string
   readonly after: number
   readonly limit: number
   /** Only this topic; empty for the main topic. */
   readonly topic?: string | undefined
+  /** Exclusive. */
+  readonly before?: number | undefined
 }
 
 /** Contents up to this size are read at once; larger ones only after their size is known. */
@@ -112,10 +118,11 @@ const SMALL_EVENTS = eventsQuery(`case when length(m.content) <= ${SMALL_BYTES} 
 
 /** Events of a chat after `after`, oldest first; fewer than `limit` if they are large. */
 export async function eventsAfter(tx: Tx, request: EventsRequest): Promise<{ events: ChatEvent[]; isMore: boolean }> {
-  const { jid, after, limit } = request
-  const [onlyTopic, values] = topicCondition(request.topic, 4)
+  const { jid, after, limit, before = Number.MAX_SAFE_INTEGER } = request
+  const [onlyTopic, values] = topicCondition(request.topic, 5)
+  const range = `and e.seq > $2 and e.seq < $4${onlyTopic}`
   const read = (select: string, max: number) =>
-    query(tx, decodeEvent, `${select} and e.seq > $2${onlyTopic} order by e.seq limit $3`, [jid, after, max, ...values])
+    query(tx, decodeEvent, `${select} ${range} order by e.seq limit $3`, [jid, after, max, before, ...values])
   const found = await read(SMALL_EVENTS, limit)
   const sizes = found.map(({ size }) => size)
   const count = batchLength(sizes)
@@ -127,11 +134,19 @@ export async function eventsAfter(tx: Tx, request: EventsRequest): Promise<{ eve
 
 /** The number before the latest `limit` events of a chat; undefined if it has no events. */
 export async function cursorBeforeLatest(tx: Tx, request: Omit<EventsRequest, 'after'>): Promise<number | undefined> {
-  const [onlyTopic, values] = topicCondition(request.topic, 3)
-  const latest = `select e.seq from chat_events e where e.jid = $1${onlyTopic} order by e.seq desc limit $2`
-  const sql = `select min(seq) as oldest from (${latest}) as l`
-  const { oldest } = await queryOne(tx, { oldest: optional(integer) }, sql, [request.jid, request.limit, ...values])
+  const { oldest } = await oldestOfLatest(tx, request)
   return oldest === undefined ? undefined : oldest - 1
+}
+
+/** The number of the first of the latest `limit` events, and how many there are. */
+export function oldestOfLatest(
+  tx: Tx,
+  { jid, limit, topic, before = Number.MAX_SAFE_INTEGER }: Omit<EventsRequest, 'after'>,
+): Promise<{ oldest: number | undefined; count: number }> {
+  const [onlyTopic, values] = topicCondition(topic, 4)
+  const latest = `select e.seq from chat_events e where e.jid = $1 and e.seq < $3${onlyTopic} order by e.seq desc limit $2`
+  const sql = `select min(seq) as oldest, count(*) as count from (${latest}) as l`
+  return queryOne(tx, { oldest: optional(integer), count: integer }, sql, [jid, limit, before, ...values])
 }
 
 /** The latest events of a chat before `before`, oldest first. */
@@ -143,7 +158,7 @@ export async function latestEvents(
     topic,
     before = Number.MAX_SAFE_INTEGER,
     only: kind,
-  }: Omit<EventsRequest, 'after'> & { before?: number; only?: 'message' },
+  }: Omit<EventsRequest, 'after'> & { only?: 'message' },
 ): Promise<ChatEvent[]> {
   const [onlyTopic, values] = topicCondition(topic, 4)
   const onlyKind = kind === undefined ? '' : ` and e.kind = '${kind}'`

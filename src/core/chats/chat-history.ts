@@ -3,7 +3,7 @@ import type { Tx } from '../../store/engine.ts'
 import { query } from '../../store/statement.ts'
 import { decodeContent, fairShare, type Message, messages } from '../messages/messages.ts'
 import { codePoints } from '../values.ts'
-import { latestEvents } from './chat-events.ts'
+import { latestConversationEvents } from './topic-branches.ts'
 
 export interface HistoryMessage {
   readonly id: string
@@ -20,7 +20,7 @@ export interface HistoryRequest {
   /** Only messages of this folder: the chat of a removed folder may belong to another one now. */
   readonly folder: string
   readonly limit: number
-  /** Only this topic; empty for the main topic. */
+  /** Only this topic, with what it continues as a branch; empty for the main topic. */
   readonly topic?: string | undefined
 }
 
@@ -40,7 +40,7 @@ export async function readChatHistory(tx: Tx, request: HistoryRequest): Promise<
   for (const message of await listPending(tx, request)) take(message)
   let before = Number.MAX_SAFE_INTEGER
   for (let scanned = 0; found.size < limit && scanned < SCANNED_MAX; scanned += BATCH) {
-    const events = await latestEvents(tx, { jid, topic, before, only: 'message', limit: BATCH })
+    const events = await latestConversationEvents(tx, { jid, topic, before, only: 'message', limit: BATCH })
     for (const { message } of events.toReversed()) take(message)
     if (events.length < BATCH) break
     before = events[0]?.seq ?? 0

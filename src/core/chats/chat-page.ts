@@ -6,13 +6,14 @@ import { subtree, withinSubtrees } from '../../store/sql-conditions.ts'
 import { type DecodedRow, integer, query, text } from '../../store/statement.ts'
 import { lastEventNumbers } from './chat-events.ts'
 import { formatTimeCursor, isEarlierSql, type TimeCursor } from './time-cursor.ts'
+import { segmentsOf } from './topic-branches.ts'
 
 export interface ChatPageRequest {
   readonly jid: string
   readonly limit: number
   /** Exclusive. */
   readonly before?: TimeCursor | undefined
-  /** Empty for the main topic. */
+  /** With what it continues as a branch; empty for the main topic. */
   readonly topic?: string | undefined
   /** Only messages of these folders and their children, as the chat may have belonged to another folder. */
   readonly folders?: readonly string[] | undefined
@@ -45,11 +46,17 @@ export async function readChatPage(tx: Tx, request: ChatPageRequest): Promise<Ch
 }
 
 async function findEvents(tx: Tx, request: ChatPageRequest): Promise<Position[]> {
-  const values: Value[] = [request.jid, await lastEventBefore(tx, request)]
-  const only = conditions(request, values, { topic: 'e.topic' })
-  const sql = `from chat_events e join messages m on m.seq = e.message_seq
-     where e.jid = $1 and e.seq <= $2 and e.kind = 'message'${only} order by e.seq desc`
-  return findPositions(tx, sql, values, request.limit + SLACK)
+  const [last, limit] = [await lastEventBefore(tx, request), request.limit + SLACK]
+  const found: Position[] = []
+  for (const { topic, before = last + 1 } of (await segmentsOf(tx, request.jid, request.topic)).reverse()) {
+    if (found.length >= limit) break
+    const values: Value[] = [request.jid, Math.min(last, before - 1)]
+    const only = conditions({ ...request, topic }, values, { topic: 'e.topic' })
+    const sql = `from chat_events e join messages m on m.seq = e.message_seq
+       where e.jid = $1 and e.seq <= $2 and e.kind = 'message'${only} order by e.seq desc`
+    found.push(...(await findPositions(tx, sql, values, limit - found.length)))
+  }
+  return found
 }
 
 /** Acknowledged messages that are not in `chat_events` yet, so that senders see their own. */

@@ -6,6 +6,7 @@ import { MultiRowStatement } from '../../store/multi-row-statement.ts'
 import { execute, query, text } from '../../store/statement.ts'
 import type { Reach } from '../access/reach.ts'
 import { addMessagesToChats } from '../chats/chat-events.ts'
+import { createBranch, isTopicFree, type NewBranch } from '../chats/topic-branches.ts'
 import { addChatFiles, type MessageFiles } from '../files/chat-files.ts'
 import {
   deleteIdempotencyKeys,
@@ -35,6 +36,8 @@ export interface LinkPost {
   /** Event name that a verified sender gave in a header. */
   readonly event: string | null
   readonly key?: LinkPostKey | undefined
+  /** Set if its topic is a new branch. */
+  readonly branch?: NewBranch | undefined
   readonly files?: MessageFiles | undefined
 }
 
@@ -46,11 +49,15 @@ export interface LinkPostKey {
   readonly isStrict: boolean
 }
 
-/** Result of a post, returned after the commit and so safe to acknowledge. `repeated` names the existing message. */
+/**
+ * Result of a post, returned after the commit and so safe to acknowledge. `repeated` names the existing message; `taken`: there
+ * is a topic with the name of the branch.
+ */
 export type AppendResult =
   | 'appended'
   | 'unknown'
   | 'differs'
+  | 'taken'
   | { readonly repeated: { readonly id: string; readonly created_at: string } }
 
 const POST_COLUMNS = {
@@ -142,15 +149,17 @@ export async function findUsedKey(tx: Tx, post: LinkPost): Promise<IdempotencyKe
 }
 
 /** Records the first post with a key; repeats within a day get its result. See docs/decisions.md#idempotency-keys. */
-async function appendKeyed(tx: Tx, dialect: Dialect, post: LinkPost, key: LinkPostKey): Promise<AppendResult> {
-  const { id, created_at } = post
+async function appendSingly(tx: Tx, dialect: Dialect, post: LinkPost): Promise<AppendResult> {
+  const { id, created_at, key, branch } = post
   const known = await findUsedKey(tx, post)
-  if (known && Buffer.from(known.digest).equals(key.digest))
+  if (known && key && Buffer.from(known.digest).equals(key.digest))
     return { repeated: { id: known.message_id, created_at: known.created_at } }
-  if (known && key.isStrict) return 'differs'
+  if (known && key?.isStrict) return 'differs'
+  if (branch && !(await isTopicFree(tx, branch.jid, branch.topic))) return 'taken'
   const [isStored] = await append(tx, dialect, [post])
   if (!isStored) return 'unknown'
-  if (!known) {
+  if (branch) await createBranch(tx, branch, created_at)
+  if (key && !known) {
     const { text, digest } = key
     await idempotencyKeys.upsert(tx, { token_hash: tokenHashOf(post), key: text, digest, message_id: id, created_at })
   }
@@ -201,12 +210,13 @@ export function createLinkPostHandler(): LaneHandler<LinkPost, AppendResult> {
 
     run: async (tx, dialect, posts, isAlone = false) => {
       await (isAlone ? lockMessageNumbers(tx, dialect) : lockMessageOrder(tx, dialect))
-      const withoutKey = posts.filter(({ key }) => key === undefined)
-      const stored = await append(tx, dialect, withoutKey, isAlone && withoutKey.length === posts.length)
+      const isPlain = ({ key, branch }: LinkPost): boolean => key === undefined && branch === undefined
+      const plainPosts = posts.filter(isPlain)
+      const stored = await append(tx, dialect, plainPosts, isAlone && plainPosts.length === posts.length)
       const results: AppendResult[] = []
       let plain = 0
       for (const post of posts) {
-        if (post.key) results.push(await appendKeyed(tx, dialect, post, post.key))
+        if (!isPlain(post)) results.push(await appendSingly(tx, dialect, post))
         else results.push(stored[plain++] ? 'appended' : 'unknown')
       }
       return results

@@ -30,15 +30,16 @@ export interface RetentionProgress<Cursor> {
 
 const KEPT_STATES = `('waiting', 'running', 'delegated', 'onboarding')`
 
-/** The oldest messages that are routed and in their chat; `is_over`: no longer needed. */
-const OLDEST = `select m.seq, m.jid, m.target_folder as folder, m.created_at,
+/** `is_over`: no longer needed. */
+const MESSAGES = `select m.seq, m.jid, m.target_folder as folder, m.created_at,
     case when m.direction = 'in' then i.message_seq is not null and i.state not in ${KEPT_STATES}
         and (r.id is null or r.status <> 'pending')
       else o.message_seq is null or o.state not in ('pending', 'sending') end
     and not exists (select 1 from turns t where t.id = coalesce(i.turn_id, m.turn_id) and t.${IS_OPEN}) as is_over
   from messages m left join inbox i on i.message_seq = m.seq left join outbox o on o.message_seq = m.seq
-    left join rounds r on r.id = m.id and m.direction = 'in'
-  where m.seq > $1 and m.seq <= (select last_seq from filing where id = 1)
+    left join rounds r on r.id = m.id and m.direction = 'in'`
+/** The oldest messages that are routed and in their chat. */
+const OLDEST = `${MESSAGES} where m.seq > $1 and m.seq <= (select last_seq from filing where id = 1)
     and m.seq <= (select last_seq from routing where id = 1) order by m.seq limit $2`
 
 /** A visitor's chat of which nothing is left. */
@@ -61,14 +62,12 @@ export async function removeMessages(
   const { old, next } = takeOld(rows, ({ created_at }) => created_at < timestamp(before), limit)
   const over = old.filter(({ is_over }) => is_over)
   const seqs = over.map(({ seq }) => seq)
-  const files = [...(await readFilesOfMessages(tx, seqs)).values()].flat()
+  const files = await removeMessageRows(tx, seqs, now)
   if (seqs.length > 0) {
-    await subtractReceivedBytes(tx, seqs)
-    if (files.length > 0) await subtractFileBytes(tx, seqs)
-    await removeMessageRows(tx, seqs)
-    for (const jid of new Set(over.map(({ jid }) => jid))) await removeEvents(tx, jid, Math.max(...seqs))
-    for (const message_seq of seqs)
-      await messageChanges.append(tx, { message_seq, kind: 'removed', created_at: timestamp(now) })
+    for (const jid of new Set(over.map(({ jid }) => jid))) {
+      await removeEvents(tx, jid, Math.max(...seqs))
+      await removeEmptyTopics(tx, jid, limit)
+    }
   }
   const emptied = await findEmptied(tx, over)
   await forgetChatBytes(
@@ -92,8 +91,21 @@ async function findEmptied(
   return [...byJid.values()].filter(({ jid }) => !left.has(jid))
 }
 
-/** Frames that belong to another turn as well are removed with that turn. */
-async function removeMessageRows(tx: Tx, seqs: readonly number[]): Promise<void> {
+/** Whether all of these messages are answered and delivered. */
+export async function areOver(tx: Tx, seqs: readonly number[]): Promise<boolean> {
+  const rows = await query(tx, { is_over: flag }, `${MESSAGES} where m.seq in (${placeholders(seqs.length)})`, seqs)
+  return rows.every(({ is_over }) => is_over)
+}
+
+/**
+ * Frames that belong to another turn as well are removed with that turn. Returns the files of the messages, to be removed from
+ * the disk after the commit.
+ */
+export async function removeMessageRows(tx: Tx, seqs: readonly number[], now: number): Promise<readonly ChatFile[]> {
+  if (seqs.length === 0) return []
+  const files = [...(await readFilesOfMessages(tx, seqs)).values()].flat()
+  await subtractReceivedBytes(tx, seqs)
+  if (files.length > 0) await subtractFileBytes(tx, seqs)
   const marks = placeholders(seqs.length)
   const statements = [
     `delete from frames where turn_id in (select m.turn_id from messages m where m.seq in (${marks})) and message_seq in (${marks})`,
@@ -107,6 +119,9 @@ async function removeMessageRows(tx: Tx, seqs: readonly number[]): Promise<void>
     `delete from messages where seq in (${marks})`,
   ]
   for (const sql of statements) await execute(tx, sql, seqs)
+  for (const message_seq of seqs)
+    await messageChanges.append(tx, { message_seq, kind: 'removed', created_at: timestamp(now) })
+  return files
 }
 
 const EVENTS_BATCH = 500
@@ -133,6 +148,17 @@ async function removeEvents(tx: Tx, jid: string, until: number): Promise<void> {
     if (isPast || rows.length < EVENTS_BATCH) return
     after = rows.at(-1)?.seq ?? after
   }
+}
+
+/** Removes the oldest topics of a chat without events. */
+async function removeEmptyTopics(tx: Tx, jid: string, limit: number): Promise<void> {
+  await execute(
+    tx,
+    `delete from chat_topics where jid = $1 and topic in (select t.topic from (
+         select topic from chat_topics where jid = $1 and last_seq > 0 order by last_seq limit $2) as t
+       where t.topic <> '' and not exists (select 1 from chat_events e where e.jid = $1 and e.topic = t.topic))`,
+    [jid, limit],
+  )
 }
 
 /** Keeps changes as long as messages, for the search index, and always the last one, whose id is its position. */

@@ -8,10 +8,11 @@ import { type Conversation, conversations, type SessionLog, sessionLog, sessionO
 import type { ClaimedMessage, ClaimedTurn } from '../turns/turn-claim.ts'
 import type { TurnRules } from '../turns/turn-rules.ts'
 import { reachOfTurn, type Turn, turns } from '../turns/turns.ts'
+import { readBranchedPart } from './branched-messages.ts'
 import { readObservedMessages } from './observed-messages.ts'
 import type { PromptParts, PromptRow, SystemEvent } from './prompt.ts'
 import { attachChatFiles, type VisibleFile } from './prompt-files.ts'
-import { createClaimedRow, createObservedRow } from './prompt-rows.ts'
+import { createClaimedRow, createEarlierRow, createObservedRow } from './prompt-rows.ts'
 
 /** Files of the folder's workspace. */
 export interface PromptFiles {
@@ -60,12 +61,17 @@ export async function gatherPromptParts(tx: Tx, context: PromptContext, claimed:
   const newest = messages.at(-1)
   const isPane = newest?.envelope?.verb === 'pane_open'
   const platform = platformOf(turn.jid) || 'internal'
+  const session = turn.is_isolated ? undefined : await sessionOf(tx, turn, reachOfTurn(turn))
+  const lastSessionLog = await findLastLogEntry(tx, turn)
+  const lastTurnEntry = await findLastTurnEntry(tx, turn, lastSessionLog)
+  // A first turn that failed may have left no session, so the next one has the earlier part again.
+  const isFirst = session === undefined && (lastTurnEntry === undefined || lastTurnEntry.error !== undefined)
+  const branched = isFirst && newest && !turn.is_isolated && (await readBranchedPart(tx, turn.folder, newest.message))
   const plain: PromptRow[] = []
+  if (branched) for (const { message, text } of branched.rows) plain.push(await createEarlierRow(tx, message, text))
   for (const each of observed.rows) plain.push(await createObservedRow(tx, each))
   for (const each of messages) plain.push(await createClaimedRow(tx, assistantName, claimed, each))
   const { rows, filesOf } = await attachChatFiles(tx, { turn, path: context.filesPath }, plain)
-  const session = turn.is_isolated ? undefined : await sessionOf(tx, turn, reachOfTurn(turn))
-  const lastSessionLog = await findLastLogEntry(tx, turn)
   return {
     conversation,
     filesOf,
@@ -78,7 +84,10 @@ export async function gatherPromptParts(tx: Tx, context: PromptContext, claimed:
       origin: newest && (await findOrigin(tx, newest)),
       events: turn.is_isolated
         ? []
-        : createEvents(context, turn, await findLastTurnEntry(tx, turn, lastSessionLog), conversation?.note, session),
+        : [
+            ...createEvents(context, turn, lastTurnEntry, conversation?.note, session),
+            ...(branched ? [branched.event] : []),
+          ],
       now,
       instance,
       folder: turn.folder,

@@ -4,7 +4,7 @@ import type { Tx } from '../../store/engine.ts'
 import { chats } from '../chats/chats.ts'
 import { platformOf } from '../delivery/channel.ts'
 import { findOutbound } from '../delivery/outbox.ts'
-import type { Envelope } from '../messages/envelopes.ts'
+import { type Envelope, envelopes } from '../messages/envelopes.ts'
 import { findInbound } from '../messages/inbox.ts'
 import { decodeContent, type Message, messages } from '../messages/messages.ts'
 import { mayUseDirectives, stripDirective } from '../routing/message-directive.ts'
@@ -33,6 +33,12 @@ function cutPrefix(content: Uint8Array, findBody: (text: string) => string): Uin
   const prefix = text.slice(0, text.lastIndexOf(findBody(text)))
   const isValid = !prefix.includes('\ufffd')
   return isValid ? content.subarray(Buffer.byteLength(prefix)) : content
+}
+
+/** A message before the fork of a branch. */
+export async function createEarlierRow(tx: Tx, message: Message, text: string): Promise<PromptRow> {
+  const common = await createCommonRow(tx, message, await envelopes.find(tx, { message_seq: message.seq }))
+  return { ...common, content: text, thread: message.topic ?? '', observedBy: 'this conversation' }
 }
 
 export async function createObservedRow(tx: Tx, { row, message, envelope, text }: ObservedMessage): Promise<PromptRow> {

@@ -12,6 +12,8 @@ export interface MessageInput {
   readonly content: Uint8Array
   readonly topic: string | null
   readonly content_type: string | null
+  /** Message that it replaces in a new branch. If the content is empty, that of this message is used. */
+  readonly branch_of?: string | undefined
 }
 
 const TopicInput = z.object({ topic: Topic })
@@ -20,6 +22,7 @@ const PLAIN = 'text/plain; charset=utf-8'
 interface MessageFields {
   readonly content: unknown
   readonly topic: unknown
+  readonly branch_of: unknown
 }
 
 const PARSERS: Readonly<Record<string, (body: Uint8Array, header: string) => MessageFields>> = {
@@ -38,7 +41,8 @@ export function readChatBody(body: Uint8Array, header: string | undefined, isHoo
   }
   if (!isHook) mustBeUtf8(charset)
   try {
-    return readMessageInput(parseBody(body, header ?? ''))
+    const { branch_of, ...fields } = parseBody(body, header ?? '')
+    return isHook || branch_of === undefined ? readMessageInput(fields) : readBranchInput(fields, branch_of)
   } catch (error) {
     if (isHook && error instanceof Refusal && !(error instanceof FileRefusal)) return rawMessage(body, header)
     throw error
@@ -72,13 +76,14 @@ function jsonFields(body: Uint8Array): MessageFields {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     refuse('invalid', 'the body must be a JSON object with the field content')
   const own = (name: string): unknown => (Object.hasOwn(value, name) ? Reflect.get(value, name) : undefined)
-  return { content: own('content'), topic: own('topic') }
+  return { content: own('content'), topic: own('topic'), branch_of: own('branch_of') }
 }
 
 /** The first of two fields with the same name counts. */
 function formFields(body: Uint8Array): MessageFields {
   const fields = new URLSearchParams(utf8(body))
-  return { content: fields.get('content') ?? undefined, topic: fields.get('topic') ?? undefined }
+  const field = (name: string): string | undefined => fields.get(name) ?? undefined
+  return { content: field('content'), topic: field('topic'), branch_of: field('branch_of') }
 }
 
 /** A message with a file: refused to webhooks too, because the file would be lost. */
@@ -93,19 +98,21 @@ function multipartFields(body: Uint8Array, header: string): MessageFields {
   throw new Refused('wrong_type', 'this link does not accept files', 'send only text, in the field content')
 }
 
-function fieldsOfParts(parts: readonly FormPart[]): { content: string | undefined; topic: string | undefined } {
+function fieldsOfParts(parts: readonly FormPart[]): Record<keyof MessageFields, string | undefined> {
   const field = (name: string): string | undefined => {
     const part = parts.find((candidate) => candidate.name === name && !candidate.isFile)
     return part && textOfField(part)
   }
-  return { content: field('content'), topic: field('topic') }
+  return { content: field('content'), topic: field('topic'), branch_of: field('branch_of') }
 }
 
 /** The message in a form of a chat link. Beside files it may be empty. */
 export function readFormMessage(texts: readonly FormPart[], hasFiles: boolean): MessageInput {
-  const { content = hasFiles ? '' : undefined, topic } = fieldsOfParts(texts)
-  if (!hasFiles || (content !== undefined && /\S/.test(content))) return readMessageInput({ content, topic })
-  return { content: new Uint8Array(), topic: readTopic(topic), content_type: PLAIN }
+  const { content = hasFiles ? '' : undefined, topic, branch_of } = fieldsOfParts(texts)
+  if (hasFiles && (content === undefined || !/\S/.test(content)))
+    return { content: new Uint8Array(), topic: readTopic(topic), content_type: PLAIN, ...branchMember(branch_of) }
+  if (branch_of !== undefined) return readBranchInput({ content, topic }, branch_of)
+  return readMessageInput({ content, topic })
 }
 
 function textOfField({ name, content, headers }: FormPart): string {
@@ -123,6 +130,19 @@ export function readMessageInput({ content, topic }: { content: unknown; topic?:
   if (typeof content !== 'string') refuse('invalid', 'content must be a string')
   if (!/\S/.test(content)) refuse('invalid', 'content must not be empty')
   return { content: Buffer.from(content), topic: readTopic(topic), content_type: PLAIN }
+}
+
+function readBranchInput({ content, topic }: Omit<MessageFields, 'branch_of'>, branch_of: unknown): MessageInput {
+  const member = branchMember(branch_of)
+  if (content !== undefined) return { ...readMessageInput({ content, topic }), ...member }
+  return { content: new Uint8Array(), topic: readTopic(topic), content_type: null, ...member }
+}
+
+function branchMember(branch_of: unknown): Pick<MessageInput, 'branch_of'> {
+  if (branch_of === undefined) return {}
+  if (typeof branch_of !== 'string' || !/^[0-9a-f-]{36}$/.test(branch_of))
+    refuse('invalid', 'branch_of must be the id of a message')
+  return { branch_of }
 }
 
 /** Null is the main topic, as is an absent or empty one. */

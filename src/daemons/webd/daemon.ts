@@ -1,5 +1,5 @@
 // webd: serves chat and hook links, and the MCP endpoint of accounts.
-import { CALLS_LIMITED } from '../../core/access/call-rate-limit.ts'
+import { CALLS_LIMITED, CallRateLimiters } from '../../core/access/call-rate-limit.ts'
 import { createLinkPostHandler } from '../../core/messages/link-inbound.ts'
 import { readTrustedProxies, type TrustedProxyCheck } from '../../lib/http/client-address.ts'
 import { openRequestLog } from '../../lib/log/log.ts'
@@ -113,6 +113,7 @@ export const webd = defineDaemon({
       openLinkRoutes({
         ...posting,
         streams,
+        topicReads: new CallRateLimiters(() => host.limits.toolCallsPerSecond, host.clock, host.metrics),
         name: settings.ASSISTANT_NAME,
         staticFiles: linkFiles(settings.ASSISTANT_NAME, () => fileLimits(settings.ATTACHMENT_MAX)),
         isTrustedProxy,

@@ -1,5 +1,6 @@
 // The event feeds of a link: one round (its frames and its end) or a whole chat. See docs/decisions.md#event-streams.
-import { type ChatEvent, eventsAfter, lastEventNumbers } from '../../core/chats/chat-events.ts'
+import { type ChatEvent, lastEventNumbers } from '../../core/chats/chat-events.ts'
+import { conversationEventsAfter } from '../../core/chats/topic-branches.ts'
 import { filesMember, readFilesOfMessages } from '../../core/files/chat-files.ts'
 import { decodeContent, type Message } from '../../core/messages/messages.ts'
 import { findRound, type ReplyFrame, type Round, readFrames, readRoundHeads } from '../../core/turns/rounds.ts'
@@ -42,10 +43,13 @@ export function chatFeed(jid: string): EventFeed {
     kind: 'chat',
     name: jid,
     read: async (tx, after, topic) => {
-      const { events, isMore } = await eventsAfter(tx, { jid, after, limit: PAGE_SIZE, topic })
+      const { events, isMore } = await conversationEventsAfter(tx, { jid, after, limit: PAGE_SIZE, topic })
       const read = events.at(-1)?.seq ?? after
       const until = isMore || topic === undefined ? read : ((await lastEventNumbers(tx, [jid])).get(jid) ?? read)
-      return { events: await formatChatEvents(tx, events), until, isMore, isOver: false }
+      const formatted = await formatChatEvents(tx, events)
+      // A stream of a branch also gets the events of other topics that the branch continues.
+      const about = topic === undefined ? {} : { topic }
+      return { events: formatted.map((event) => ({ ...event, ...about })), until, isMore, isOver: false }
     },
   }
 }

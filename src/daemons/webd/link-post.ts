@@ -15,6 +15,7 @@ import { prefersHtml } from '../../lib/http/http.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import type { Lane } from '../../store/lanes/lane.ts'
+import { isBranch, readBranchPost, readStoredBranchPost } from './branch-post.ts'
 import { isForm, type MessageInput, rawMessage, readChatBody, readFormMessage } from './chat-body.ts'
 import { type CachedLink, type LinkCache, latin1 } from './link-cache.ts'
 import { LinkRefusal, type LinkRequest, prebuiltResponse } from './link-request.ts'
@@ -100,7 +101,7 @@ async function postBody(
     const appended = await append(context, request, link, options)
     context.links.countAccepted(link)
     if (kind === 'hook') return link.isApart ? request.sendEmpty(204, visitor.headers) : request.acknowledge()
-    respondToPost(request, visitor, message, appended)
+    await respondToPost(context, request, link, { visitor, message, appended })
   } finally {
     context.budget.release(body.byteLength)
   }
@@ -130,7 +131,7 @@ async function postForm(
     isKept = id === request.id
     context.links.countAccepted(link)
     const shown = isKept ? files?.stored : await readFilesOfRound(context.host, id)
-    respondToPost(request, visitor, message, { id, created_at, files: shown })
+    await respondToPost(context, request, link, { visitor, message, appended: { id, created_at, files: shown } })
   } finally {
     upload.close()
     // What cannot be removed now is removed later, like the files of a process that died.
@@ -138,17 +139,33 @@ async function postForm(
   }
 }
 
-function respondToPost(
+interface AcceptedPost {
+  readonly visitor: PostingVisitor
+  readonly message: MessageInput
+  readonly appended: AppendedMessage & { readonly files?: readonly ShownFile[] | undefined }
+}
+
+async function respondToPost(
+  { host }: LinkPostContext,
   request: LinkRequest,
-  { headers }: PostingVisitor,
-  message: MessageInput,
-  { id, created_at, files }: AppendedMessage & { readonly files?: readonly ShownFile[] | undefined },
-): void {
+  link: CachedLink,
+  { visitor: { headers, part }, message, appended: { id, created_at, files } }: AcceptedPost,
+): Promise<void> {
   const { token, rest } = request.path
-  const user = { id, content: decodeContent(message.content), created_at, ...filesMember(files) }
-  if (prefersHtml(request.header('accept')))
+  if (prefersHtml(request.header('accept'))) {
     request.sendEmpty(303, { ...headers, Location: rest === undefined ? `./${token}/${id}` : `./${id}` })
-  else request.sendJson(200, { user, turn_id: id, status: 'pending' }, headers)
+    return
+  }
+  const { content, ...branch } = isBranch(message)
+    ? await host.engine.read((tx) => readStoredBranchPost(tx, chatOf(link, part), id))
+    : { content: decodeContent(message.content) }
+  const user = { id, content, created_at, ...filesMember(files) }
+  request.sendJson(200, { user, turn_id: id, status: 'pending', ...branch }, headers)
+}
+
+/** The chat of a visitor. */
+function chatOf({ jid }: CachedLink, visitor: string | null): string {
+  return jid + (visitor ?? '')
 }
 
 /** Of the first post, when a post is repeated. */
@@ -283,7 +300,7 @@ async function append(
 ): Promise<AppendedMessage> {
   const sender = link.source ?? (await senderOf(host, request, link))
   const now = host.clock.now()
-  const post: LinkPost = {
+  const given: LinkPost = {
     ...createHookPost(link, id, message, now),
     sender,
     visitor,
@@ -294,6 +311,15 @@ async function append(
     event: bodyHash ? eventOf(request, link) : null,
     key: bodyHash && ofVisitorOnly(visitor, keyOfPost(request, link, bodyHash)),
     files,
+  }
+  let post = given
+  if (isBranch(message)) {
+    const repeated = await findRepeated(host, given)
+    if (repeated) return repeated
+    mustBeInRate(link, now)
+    const chat = { hash: link.hash, jid: chatOf(link, visitor), hasFiles: files !== undefined }
+    const { message: replacing, branch } = await host.engine.read((tx) => readBranchPost(tx, chat, message, id))
+    post = { ...given, ...replacing, branch }
   }
   const byteLength = post.content.byteLength + fileBytes(files)
   try {
@@ -315,6 +341,7 @@ async function append(
     return post
   }
   if (typeof result === 'object') return result.repeated
+  if (result === 'taken') refuse('conflict', 'there is a topic with this name', 'a branch is a new topic')
   if (result === 'differs')
     refuse('unprocessable', 'this Idempotency-Key was used with another body', 'use a new key for a new message')
   throw NO_LINK

@@ -1,6 +1,8 @@
 // Routes of links: /chat/<token>/… and /hook/<token>.
 import type { IncomingMessage } from 'node:http'
-import { cursorBeforeLatest, lastEventNumbers } from '../../core/chats/chat-events.ts'
+import type { CallRateLimiters } from '../../core/access/call-rate-limit.ts'
+import { lastEventNumbers } from '../../core/chats/chat-events.ts'
+import { conversationCursorBeforeLatest } from '../../core/chats/topic-branches.ts'
 import { chatFiles } from '../../core/files/chat-files.ts'
 import { routeTokens } from '../../core/links/route-tokens.ts'
 import { lockMessageOrder } from '../../core/messages/messages.ts'
@@ -41,6 +43,7 @@ import type { LinkMcp } from './mcp/link-endpoint.ts'
 import { mustBeOwnPage } from './mcp/origin-check.ts'
 import { pollRound, readFlag, readSequence, readUniqueQuery, renderRoundPage } from './round-view.ts'
 import type { StreamGuard, Streams } from './streams.ts'
+import { handleTopics, parseTopicPath, type TopicPath } from './topic-routes.ts'
 import { fileLimits } from './upload-slots.ts'
 import { ofVisitor } from './visitor-key.ts'
 
@@ -54,6 +57,8 @@ export interface LinkRoutesOptions extends LinkPostContext {
   readonly name: string
   /** Files that are the same at every chat link, by their path below it. */
   readonly staticFiles: ReadonlyMap<string, ScriptHandler>
+  /** Limits listings of topics, by link. */
+  readonly topicReads: CallRateLimiters
   /** Called for unexpected errors; the response contains the request id. */
   readonly onIncident: (error: unknown, request: LinkRequest) => void
   /** Called for errors after which the connection is closed. */
@@ -206,6 +211,8 @@ function viewOf({ staticFiles }: LinkRoutesOptions, rest: string): LinkView {
     case 'mcp':
       return { allow: 'GET, POST, OPTIONS', isForOwnPages: true, handle: (context, request) => context.mcp(request) }
   }
+  const topics = parseTopicPath(rest)
+  if (topics) return { allow: topics.allow, handle: (context, request) => sendTopicView(context, request, topics) }
   if (rest.startsWith('files/')) return { allow: READ, handle: sendFile }
   const file = staticFiles.get(rest)
   if (file) return { allow: READ, handle: (context, request) => sendStatic(context, request, file) }
@@ -224,6 +231,14 @@ function viewOf({ staticFiles }: LinkRoutesOptions, rest: string): LinkView {
     handle: (context, request) =>
       view === 'sse' ? streamRound(context, request, id) : sendRound(context, request, id),
   }
+}
+
+function sendTopicView(context: LinkRoutesOptions, request: LinkRequest, path: TopicPath): Promise<void> {
+  const { engine } = context.host
+  return handleTopics(context, request, path, {
+    read: (work) => withLink(context, request, work),
+    write: (work) => useLink(context, request, work, (run) => engine.transaction(run)),
+  })
 }
 
 async function sendWidgetPage(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
@@ -317,7 +332,7 @@ async function streamChat(context: LinkRoutesOptions, request: LinkRequest): Pro
     const query = readUniqueQuery(request.path.query, ['after', 'topic', 'last', 'deltas'])
     const topic = query.topic === undefined ? undefined : (readTopic(query.topic) ?? '')
     const limit = Math.min(readSequence(query.last, 'last') ?? LATEST.initial, LATEST.max)
-    const seen = lastSeen(request, query) ?? (await cursorBeforeLatest(tx, { jid, topic, limit }))
+    const seen = lastSeen(request, query) ?? (await conversationCursorBeforeLatest(tx, { jid, topic, limit }))
     const head = (await lastEventNumbers(tx, [jid])).get(jid) ?? 0
     return {
       ...linkOf(row),

@@ -177,8 +177,8 @@ export class ChatApp {
   // Topics.
 
   #showTopics(): void {
-    const { current } = this.#topics
-    if (current.id !== this.#topic) this.#openTopic(current.id)
+    const { current, shown } = this.#topics
+    if (shown !== this.#topic) this.#openTopic(shown)
     const list = this.#topics.list()
     const shownTopics = JSON.stringify([list, current.id])
     // Replacing an unchanged list would take the keyboard focus from it.
@@ -234,6 +234,7 @@ export class ChatApp {
     if (this.#isClosed) this.#closeInput()
     this.#updateInput()
     if (this.#isClosed) return
+    void this.#showVersions(conversation, topic)
     this.view.log.setAttribute('aria-busy', 'true')
     this.#stream = this.#link.stream(topic, {
       onFrame: (frame) => {
@@ -252,14 +253,28 @@ export class ChatApp {
     this.#stream.start()
   }
 
+  /** Without them the chat works as well: a new stream is not delayed, and errors are left to it. */
+  async #showVersions(conversation: ConversationView, topic: string): Promise<void> {
+    try {
+      conversation.showVersions(await this.#link.versions(topic))
+    } catch {
+      return
+    }
+  }
+
   #createConversation(): ConversationView {
-    return new ConversationView(this.#options.name, {
+    return new ConversationView(this.#options.name, this.#topic, {
       files: this.#files,
       aroundRender: (render) => {
         const wasAtBottom = this.#isAtBottom()
         render()
         if (wasAtBottom) this.#scrollToBottom()
         else this.#showLatestButton()
+      },
+      onBranch: (message, content) => this.#sendBranch(message, content),
+      onVersion: (topic) => {
+        this.#topics.showBranch(this.#topics.current.id, topic)
+        this.view.log.focus()
       },
       onStop: (turn) => void this.#stopAnswer(turn),
       onRetry: (content) => {
@@ -368,6 +383,19 @@ export class ChatApp {
     void this.#deliver(unsent)
   }
 
+  /** Sends another version of a message. The branch is shown when the server has it. */
+  #sendBranch(of: string, content: string): void {
+    if (this.#isBlocked || this.#isClosed) return
+    const unsent = { key: randomId(), topic: randomId(), content, branch: { of, root: this.#topics.current.id } }
+    this.#outbox.add(unsent)
+    this.#conversation.hideFrom(of)
+    this.#conversation.addUnsent(unsent.key, content)
+    this.#notice.clear()
+    this.#showConnection()
+    this.#scrollToBottom()
+    void this.#deliver(unsent)
+  }
+
   async #deliver(unsent: UnsentMessage): Promise<void> {
     const progress = new UploadProgress()
     if (unsent.files?.length) this.#uploads.set(unsent.key, progress)
@@ -376,11 +404,12 @@ export class ChatApp {
   }
 
   async #deliverWith(unsent: UnsentMessage, progress: UploadProgress): Promise<void> {
-    const { key, topic } = unsent
+    const { key, topic, branch } = unsent
     for (let attempt = 0; ; attempt++) {
       try {
         const posted = await this.#post(unsent, progress)
         this.#outbox.remove(key)
+        if (branch) return this.#topics.showBranch(branch.root, topic)
         const wasAtBottom = this.#isAtBottom()
         this.#conversationOf(topic)?.acknowledge(key, posted)
         if (wasAtBottom) this.#scrollToBottom()
@@ -404,8 +433,8 @@ export class ChatApp {
   }
 
   #post(unsent: UnsentMessage, progress: UploadProgress): Promise<PostedChatMessage> {
-    const { key, topic, content, files = [] } = unsent
-    if (files.length === 0) return this.#link.post(content, topic, key)
+    const { key, topic, content, branch, files = [] } = unsent
+    if (files.length === 0) return this.#link.post(content, topic, key, branch?.of)
     this.#conversationOf(topic)?.showDelivery(key, ...progress.nodes)
     return this.#link.upload({ key, topic, content, files }, progress)
   }
@@ -433,9 +462,11 @@ export class ChatApp {
   }
 
   /** Puts a message that was not sent back into the composer, before what was typed and added since. */
-  #restoreDraft({ key, topic, content, files = [] }: UnsentMessage): void {
+  #restoreDraft({ key, topic: sentTo, content, branch, files = [] }: UnsentMessage): void {
     const { input } = this.view
+    const topic = branch ? this.#topic : sentTo
     const conversation = this.#conversationOf(topic)
+    if (branch) conversation?.showHidden()
     const draft = conversation ? input.value : this.#outbox.draft(topic)
     const text = [content, draft].filter(Boolean).join('\n')
     this.#outbox.saveDraft(topic, text)

@@ -5,9 +5,18 @@ import { DraftNode } from './draft.ts'
 import type { FileNodes, FrameFile } from './files.ts'
 import type { ChatFrame, DraftDelta, PostedChatMessage, RoundEnd } from './link.ts'
 import { messageNode } from './message.ts'
+import { editMessage } from './edit.ts'
 import { type Child, element } from './nodes.ts'
+import { type TopicVersion, versionSwitch, versionsOf } from './versions.ts'
 
 interface LogEntry {
+  readonly seq: number
+  readonly node: HTMLElement
+}
+
+/** A message that is not a note. */
+interface ShownMessage {
+  readonly topic: string
   readonly seq: number
   readonly node: HTMLElement
 }
@@ -20,6 +29,8 @@ interface UnsentEntry {
 }
 
 interface RoundState {
+  /** In a topic that this branch continues. It may have ended after the fork. */
+  readonly isEarlier: boolean
   isOver: boolean
   isAnswered: boolean
   /** The answer has an end that says so. */
@@ -42,6 +53,9 @@ interface ConversationHandlers {
   onStop(turn: string): void
   /** Called with the text of a message that has no answer. */
   onRetry(content: string): void
+  /** Called with another text for a message, or the same one for another answer. */
+  onBranch(message: string, content: string): void
+  onVersion(topic: string): void
 }
 
 /** A draft that has ended stays this long, because a message may replace it. */
@@ -62,9 +76,15 @@ export class ConversationView {
   readonly #unsent = new Map<string, UnsentEntry>()
   readonly #rounds = new Map<string, RoundState>()
   readonly #questions = new Map<string, string>()
+  readonly #messages = new Map<string, ShownMessage>()
+  /** Buttons of a round, hidden while it is pending. */
+  readonly #actions = new Map<string, HTMLElement[]>()
+  readonly #topic: string
+  #versions: readonly TopicVersion[] = []
 
-  constructor(name: string, handlers: ConversationHandlers) {
+  constructor(name: string, topic: string, handlers: ConversationHandlers) {
     this.#name = name
+    this.#topic = topic
     this.#handlers = handlers
     this.node = element('div', { class: 'conversation' }, this.#list, this.#working)
   }
@@ -78,12 +98,12 @@ export class ConversationView {
   }
 
   get pendingRounds(): readonly string[] {
-    return [...this.#rounds].flatMap(([turn, { isOver }]) => (isOver ? [] : [turn]))
+    return [...this.#rounds].flatMap(([turn, { isOver, isEarlier }]) => (isOver || isEarlier ? [] : [turn]))
   }
 
   /** Whether the frame is a new message of the agent. */
   addFrame(frame: ChatFrame): boolean {
-    const round = frame.turn_id ? this.#round(frame.turn_id) : undefined
+    const round = frame.turn_id ? this.#round(frame.turn_id, frame.topic !== this.#topic) : undefined
     if (frame.kind === 'status') {
       if (round && !round.isOver) this.#showStatus(round, frame.content)
       return false
@@ -139,10 +159,11 @@ export class ConversationView {
     for (const round of this.#rounds.values()) if (round.draft) this.#breakOffLater(round, RESUME_MS)
   }
 
-  endRound({ turn_id, status, error, seq }: RoundEnd): void {
-    const round = this.#round(turn_id)
+  endRound({ turn_id, topic, status, error, seq }: RoundEnd): void {
+    const round = this.#round(turn_id, topic !== this.#topic)
     if (round.isOver) return
     round.isOver = true
+    for (const action of this.#actions.get(turn_id) ?? []) action.hidden = false
     round.statusNode?.remove()
     round.calls?.node.remove()
     round.activity.remove()
@@ -190,6 +211,7 @@ export class ConversationView {
       role: 'user',
       turn_id: posted.id,
       isPartial: false,
+      topic: this.#topic,
       seq: Number.POSITIVE_INFINITY,
     })
   }
@@ -199,10 +221,51 @@ export class ConversationView {
     this.#unsent.delete(key)
   }
 
-  #round(turn: string): RoundState {
+  showVersions(versions: readonly TopicVersion[]): void {
+    this.#versions = versions
+    for (const message of this.#messages.values()) this.#showVersion(message)
+  }
+
+  /** Hides a message and what follows it, while another version of it is sent. */
+  hideFrom(id: string): void {
+    const from = this.#entries.findIndex((entry) => entry === this.#byId.get(id))
+    if (from >= 0) for (const { node } of this.#entries.slice(from)) node.hidden = true
+  }
+
+  showHidden(): void {
+    for (const { node } of this.#entries) node.hidden = false
+  }
+
+  #showVersion({ topic, seq, node }: ShownMessage): void {
+    node.querySelector('.versions')?.remove()
+    const versions = versionsOf(this.#versions, topic, seq)
+    if (versions) node.querySelector('.foot')?.prepend(versionSwitch(versions, (to) => this.#handlers.onVersion(to)))
+  }
+
+  #addActions({ id, role, turn_id, content, topic, seq }: ChatFrame, node: HTMLElement): void {
+    if (turn_id === '') return
+    if (role === 'user') {
+      const message = { topic, seq, node }
+      this.#messages.set(id, message)
+      this.#showVersion(message)
+    }
+    const button = element('button', { type: 'button', class: 'quiet act' }, role === 'user' ? 'Edit' : 'Answer again')
+    const branch = (text: string): void => this.#handlers.onBranch(turn_id, text)
+    button.addEventListener('click', () => {
+      if (role === 'user') editMessage(node, { content, onSend: branch })
+      else branch(this.#questions.get(turn_id) ?? '')
+    })
+    const round = this.#rounds.get(turn_id)
+    button.hidden = round !== undefined && !round.isOver && !round.isEarlier
+    this.#actions.set(turn_id, [...(this.#actions.get(turn_id) ?? []), button])
+    node.querySelector('.foot')?.append(button)
+  }
+
+  #round(turn: string, isEarlier = false): RoundState {
     const known = this.#rounds.get(turn)
     if (known) return known
     const round: RoundState = {
+      isEarlier,
       isOver: false,
       isAnswered: false,
       isCut: false,
@@ -222,6 +285,7 @@ export class ConversationView {
   }
 
   #showStatus(round: RoundState, text: string): void {
+    if (round.isEarlier) return
     const dots = element('span', { class: 'dots', 'aria-hidden': 'true' }, element('i'), element('i'), element('i'))
     if (round.isStopping) text = 'Stopping …'
     const status = text ? [element('span', { dir: 'auto' }, text)] : round.activity.nodes
@@ -264,6 +328,11 @@ export class ConversationView {
   #addMessage(frame: ChatFrame, isWhole = false): boolean {
     const { id, role, content, created_at: createdAt, seq, isPartial, files } = frame
     const known = this.#byId.get(id)
+    const message = this.#messages.get(id)
+    if (message && message.seq > seq) {
+      this.#messages.set(id, { ...message, seq })
+      this.#showVersion({ ...message, seq })
+    }
     // A posted message has no position until the stream delivers it.
     if (known && !(known.seq > seq)) return false
     if (known) this.#entries.splice(this.#entries.indexOf(known), 1)
@@ -280,6 +349,7 @@ export class ConversationView {
       })
     // A message is not sent once more without its files.
     if (role === 'user' && files.length === 0) this.#questions.set(id, content)
+    if (!known) this.#addActions(frame, node)
     this.#insert({ seq, node }, id)
     return !known && role === 'assistant'
   }

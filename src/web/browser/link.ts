@@ -1,5 +1,6 @@
 // The HTTP client of a link: posts messages and streams events.
 import { SseDecoder } from '../../lib/http/sse-reader.ts'
+import type { TopicVersion } from './versions.ts'
 import type { Activity, ToolCall } from './activity.ts'
 import type { FileSource, FrameFile } from './files.ts'
 import { visitorKeyFor } from './stored.ts'
@@ -18,10 +19,13 @@ export interface ChatFrame {
   readonly isPartial: boolean
   /** Its position on the link. */
   readonly seq: number
+  /** Another one than that of the stream if it is in the earlier part of a branch. */
+  readonly topic: string
 }
 
 export interface RoundEnd {
   readonly turn_id: string
+  readonly topic: string
   readonly status: string
   readonly error?: string
   readonly seq: number
@@ -116,11 +120,11 @@ export class BrowserLinkClient implements FileSource {
   }
 
   /** The server saves a message once per key, however often it is sent. */
-  async post(content: string, topic: string, key: string): Promise<PostedChatMessage> {
+  async post(content: string, topic: string, key: string, branchOf?: string): Promise<PostedChatMessage> {
     const response = await this.#fetch('./', {
       method: 'POST',
       headers: { 'Content-Type': 'application/json', Accept: 'application/json', 'Idempotency-Key': key },
-      body: JSON.stringify({ content, topic }),
+      body: JSON.stringify({ content, topic, ...(branchOf === undefined ? {} : { branch_of: branchOf }) }),
       signal: AbortSignal.timeout(POST_TIMEOUT_MS),
     })
     return readPosted(await response.json(), content)
@@ -154,6 +158,21 @@ export class BrowserLinkClient implements FileSource {
   async stop(turn: string): Promise<void> {
     const signal = AbortSignal.timeout(POST_TIMEOUT_MS)
     await this.#fetch(`./${turn}/stop`, { method: 'POST', headers: { Accept: 'application/json' }, signal })
+  }
+
+  /** The topic with all branches of its conversation; empty if it is new. */
+  async versions(topic: string): Promise<TopicVersion[]> {
+    const headers = { Accept: 'application/json' }
+    const response = await this.#fetch(`./topics/${encodeURIComponent(topic)}/branches`, { headers })
+    const branches = member(await response.json(), 'branches')
+    const numberOf = (value: unknown, name: string): number => Number(member(value, name) ?? -1)
+    return (Array.isArray(branches) ? branches : []).map((branch: unknown) => ({
+      topic: stringMember(branch, 'topic'),
+      parent: stringMember(branch, 'parent') || undefined,
+      fork: numberOf(branch, 'fork_seq'),
+      first: numberOf(branch, 'first_seq'),
+      last: numberOf(branch, 'last_seq'),
+    }))
   }
 
   stream(topic: string, listener: StreamListener): LinkStream {
@@ -341,6 +360,7 @@ function readFrame(value: unknown, event: 'message' | 'status'): Omit<ChatFrame,
     role: stringMember(value, 'role') === 'user' ? 'user' : 'assistant',
     turn_id: stringMember(value, 'turn_id'),
     files: readFiles(value),
+    topic: stringMember(value, 'topic'),
     isPartial: member(value, 'partial') === true,
   }
 }
@@ -376,6 +396,7 @@ function readEnd(value: unknown, seq: number): RoundEnd {
   const error = stringMember(value, 'error')
   return {
     turn_id: stringMember(value, 'turn_id'),
+    topic: stringMember(value, 'topic'),
     status: stringMember(value, 'status'),
     ...(error ? { error } : {}),
     seq,

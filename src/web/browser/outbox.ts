@@ -9,6 +9,8 @@ export interface UnsentMessage {
   readonly content: string
   /** Their contents are only in the memory of this page. */
   readonly files?: readonly FrameFile[]
+  /** Set if its topic is a new branch: the message that it replaces, and the topic that the list shows. */
+  readonly branch?: { readonly of: string; readonly root: string }
 }
 
 export class BrowserOutbox {

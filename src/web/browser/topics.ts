@@ -5,6 +5,8 @@ import { hashLinkUrl, randomId, readStored, writeStored } from './stored.ts'
 interface ChatTopic {
   readonly id: string
   readonly title: string
+  /** The branch that is shown in place of the topic. */
+  readonly branch?: string
 }
 
 const TOPICS_MAX = 50
@@ -37,6 +39,11 @@ export class TopicList {
     }
   }
 
+  /** The topic that messages are read from and sent to. */
+  get shown(): string {
+    return this.#current.branch ?? this.#current.id
+  }
+
   get current(): ChatTopic {
     return this.#current
   }
@@ -58,6 +65,16 @@ export class TopicList {
     this.#current = { ...this.#current, title }
     const others = this.list().filter(({ id }) => id !== this.#current.id)
     this.#save([this.#current, ...others].slice(0, TOPICS_MAX))
+  }
+
+  /** Shows a branch of a topic, or the topic itself. */
+  showBranch(id: string, branch: string): void {
+    const listed = this.list()
+    const known = listed.find((topic) => topic.id === id) ?? (this.#current.id === id ? this.#current : undefined)
+    if (!known) return
+    const topic = { id, title: known.title, ...(branch === id ? {} : { branch }) }
+    if (this.#current.id === id) this.#current = topic
+    this.#save(listed.map((each) => (each.id === id ? topic : each)))
   }
 
   /** Removes it from this list only; the server keeps its messages. */

@@ -14,6 +14,8 @@ const CHAT = [
   'browser/highlight',
   'browser/prose',
   'browser/stored',
+  'browser/versions',
+  'browser/edit',
   'browser/topics',
   'browser/outbox',
   'browser/notice',

@@ -111,6 +111,19 @@ li:hover .topic { padding-inline-end: 38px }
 }
 .agent > .foot .quiet { margin-inline-start: -7px }
 .quiet svg { width: 14px; height: 14px }
+.versions { display: inline-flex; align-items: center; gap: 2px }
+.versions .quiet { padding: 2px 4px }
+.versions .quiet:disabled { opacity: .4 }
+.user .foot { flex-wrap: wrap; justify-content: flex-end }
+@media (hover: hover) {
+  .user .act { opacity: 0 }
+  .user:hover .act, .user:focus-within .act { opacity: 1 }
+}
+.editing { align-self: stretch; max-width: 100% }
+.editing > .text, .editing > .foot, .editing > .more { display: none }
+.edit { width: 100%; padding: 10px; border: 1px solid var(--line); border-radius: 16px; background: var(--bubble) }
+.edit textarea { display: block; width: 100%; padding: 4px 6px; border: 0; background: none; font-size: inherit; resize: vertical; field-sizing: content; max-height: 50vh }
+.edit-buttons { display: flex; justify-content: flex-end; gap: 8px }
 .quiet:hover, .more:hover { background: var(--raised); color: var(--text) }
 .more { border: 1px solid var(--line); color: var(--text); padding: 3px 12px; font-size: 13.5px; margin-top: 6px }
 .cut > .prose, .cut > .text { mask-image: linear-gradient(#000 calc(100% - 70px), #0003) }

@@ -1,0 +1,258 @@
+// Topics of a link: /chat/<token>/topics, topics/<topic> and topics/<topic>/branches. See docs/decisions.md#topics-and-branches.
+import { setImmediate as pause } from 'node:timers/promises'
+import { z } from 'zod'
+import type { CallRateLimiters } from '../../core/access/call-rate-limit.ts'
+import { type Caller, claimsOf } from '../../core/access/caller.ts'
+import { checkAccess } from '../../core/access/policy.ts'
+import { chatTopics, TopicTitle } from '../../core/chats/chat-topics.ts'
+import { type FoundTopic, findListedTopic, listTopics, listVersions } from '../../core/chats/topic-list.ts'
+import { mustBeIdle, mustFindConversation, removeTopicStep } from '../../core/chats/topic-removal.ts'
+import { findOutbound } from '../../core/delivery/outbox.ts'
+import { isTokenProof } from '../../core/links/link-token.ts'
+import { findInbound } from '../../core/messages/inbox.ts'
+import { anonymousSender } from '../../core/messages/link-deliveries.ts'
+import { messages } from '../../core/messages/messages.ts'
+import { Refusal, refuse } from '../../lib/refusal.ts'
+import { parse } from '../../lib/text/schema-parser.ts'
+import { type AuditedVerb, writeAudit } from '../../registry/audit.ts'
+import type { InstanceHost } from '../../registry/context.ts'
+import type { Tx } from '../../store/engine.ts'
+import { readTopic } from './chat-body.ts'
+import { latin1, linkFolder, type TokenRow } from './link-cache.ts'
+import type { LinkPostContext } from './link-post.ts'
+import type { LinkRequest } from './link-request.ts'
+import { findVisitor, type LinkVisitor } from './link-visitor.ts'
+import { mustBeWithinLimit, parseLinkJson, readBody } from './request-body.ts'
+import { readSequence, readUniqueQuery } from './round-view.ts'
+
+export interface TopicPath {
+  /** Undefined for the list of all topics. */
+  readonly topic: string | undefined
+  readonly isBranches: boolean
+  readonly allow: string
+}
+
+/** Access to the store after the check of the link. */
+export interface LinkStore {
+  read<T>(work: (tx: Tx, row: TokenRow) => Promise<T>): Promise<T>
+  write<T>(work: (tx: Tx, row: TokenRow) => Promise<T>): Promise<T>
+}
+
+interface TopicContext extends LinkPostContext {
+  readonly topicReads: CallRateLimiters
+}
+
+const LIST = { default: 30, max: 100 }
+const QUERY_MAX = 200
+/** Titles that a search compares: those of the latest topics. */
+const TITLES_MAX = 500
+const HITS_MAX = 50
+const TITLE_BODY_MAX = 16 * 1024
+
+export function parseTopicPath(rest: string): TopicPath | undefined {
+  const [name, encoded, view, more] = rest.split('/')
+  if (name !== 'topics' || more !== undefined || (view !== undefined && view !== 'branches')) return undefined
+  if (encoded === undefined) return { topic: undefined, isBranches: false, allow: 'GET, HEAD, OPTIONS' }
+  const isBranches = view !== undefined
+  const allow = isBranches ? 'GET, HEAD, OPTIONS' : 'PATCH, DELETE, OPTIONS'
+  return { topic: encoded, isBranches, allow }
+}
+
+export async function handleTopics(
+  context: TopicContext,
+  request: LinkRequest,
+  { topic, isBranches }: TopicPath,
+  store: LinkStore,
+): Promise<void> {
+  const { method } = request.incoming
+  if (topic === undefined) return sendTopics(context, request, store)
+  if (isBranches) return sendBranches(context, request, topic, store)
+  return method === 'DELETE' ? deleteTopic(context, request, topic, store) : renameTopic(context, request, topic, store)
+}
+
+/** People who administer the folder, the operator, the person of a chat, and visitors whose chat is their own. */
+export async function mayEditTopics(
+  { policies }: InstanceHost,
+  tx: Tx,
+  row: TokenRow,
+  request: LinkRequest,
+  visitor: LinkVisitor | undefined,
+): Promise<boolean> {
+  if (row.person !== undefined || row.jid.includes('~')) return true
+  if (isTokenProof(request.path.token) && !row.jid.startsWith('hook:')) return true
+  if (!visitor) return false
+  const subject = { principal: visitor.caller.sub, claims: claimsOf(visitor.caller) }
+  return checkAccess(await policies.read(tx), subject, { action: 'admin', scope: linkFolder(row) ?? '' }).allow
+}
+
+async function mustEditTopics(...args: Parameters<typeof mayEditTopics>): Promise<void> {
+  if (!(await mayEditTopics(...args)))
+    refuse('forbidden', 'only administrators of the folder may change topics of this link', 'sign in, or send a bearer')
+}
+
+function decodeTopic(encoded: string): string {
+  try {
+    return readTopic(decodeURIComponent(encoded)) ?? ''
+  } catch (error) {
+    if (error instanceof Refusal) throw error
+    return refuse('invalid', 'the topic in the path is not valid UTF-8')
+  }
+}
+
+async function sendTopics(context: TopicContext, request: LinkRequest, { read }: LinkStore): Promise<void> {
+  const { host, topicReads } = context
+  const visitor = await findVisitor(host, request)
+  const { q = '', before, limit } = readUniqueQuery(request.path.query, ['q', 'before', 'limit'])
+  const words = q.trim()
+  if ([...words].length > QUERY_MAX) refuse('invalid', `q is longer than ${QUERY_MAX} characters`)
+  const count = Math.min(Math.max(readSequence(limit, 'limit') ?? LIST.default, 1), LIST.max)
+  const page = { before: readSequence(before, 'before'), limit: count + 1 }
+  const { row, found, may_edit } = await read(async (tx, row) => {
+    // After the check of the link: a guessed token uses up no other link's calls.
+    topicReads.take(latin1(row.token_hash), 'requests for topics')
+    const chat = { jid: row.jid, folder: linkFolder(row) ?? '' }
+    const found = await listTopics(tx, words === '' ? { ...chat, ...page } : { ...chat, limit: TITLES_MAX })
+    return { row, found, may_edit: await mayEditTopics(host, tx, row, request, visitor) }
+  })
+  const listed = words === '' ? found : await searchTopics(context, request, row, { words, found, ...page })
+  const topics = listed
+    .slice(0, count)
+    .map(({ last_seq: _, ...topic }) => ({ ...topic, may_edit: may_edit && topic.topic !== '' }))
+  const next = listed.length > count ? listed[count - 1]?.last_seq : undefined
+  request.sendJson(200, { topics, ...(next === undefined ? {} : { next: String(next) }) })
+}
+
+interface TopicSearch {
+  readonly words: string
+  /** The latest topics. */
+  readonly found: readonly FoundTopic[]
+  readonly before: number | undefined
+  readonly limit: number
+}
+
+/** By title among the latest topics, and by the text of messages. */
+async function searchTopics(
+  { host }: TopicContext,
+  request: LinkRequest,
+  row: TokenRow,
+  { words, found, before = Number.MAX_SAFE_INTEGER, limit }: TopicSearch,
+): Promise<FoundTopic[]> {
+  const { jid } = row
+  const wanted = words.toLowerCase()
+  const byTopic = new Map<string, FoundTopic>()
+  for (const each of found) if (each.title.toLowerCase().includes(wanted)) byTopic.set(each.topic, each)
+  const ids = await searchMessages(host, jid, words, anonymousSender(latin1(row.token_hash), request.client ?? ''))
+  await host.engine.read(async (tx) => {
+    for (const id of ids) {
+      const known = (await findInbound(tx, id, jid)) ?? (await findOutbound(tx, id, jid))
+      const message = known && (await messages.find(tx, { seq: known.message_seq }))
+      if (message?.jid !== jid || message.topic === undefined) continue
+      for (const each of await findListedTopic(tx, jid, linkFolder(row) ?? '', message.topic))
+        byTopic.set(each.topic, each)
+    }
+  })
+  const all = [...byTopic.values()].filter(({ last_seq }) => last_seq < before)
+  return all.sort((a, b) => b.last_seq - a.last_seq).slice(0, limit)
+}
+
+/** Ids of messages with all of the words; none while there is no index. */
+async function searchMessages(host: InstanceHost, jid: string, words: string, requester: string): Promise<string[]> {
+  const query = words
+    .split(/\s+/)
+    .map((word) => `"${word.replaceAll('"', '""')}"*`)
+    .join(' ')
+  try {
+    return ((await host.search?.search({ query, jid, limit: HITS_MAX, requester })) ?? []).map(({ id }) => id)
+  } catch (error) {
+    if (error instanceof Refusal) return []
+    throw error
+  }
+}
+
+async function sendBranches(
+  { topicReads }: TopicContext,
+  request: LinkRequest,
+  encoded: string,
+  { read }: LinkStore,
+): Promise<void> {
+  const branches = await read((tx, row) => {
+    topicReads.take(latin1(row.token_hash), 'requests for topics')
+    return listVersions(tx, row.jid, decodeTopic(encoded))
+  })
+  request.sendJson(200, { branches })
+}
+
+const Rename = z.object({ title: TopicTitle })
+const TopicKey = z.object({ jid: z.string(), topic: z.string() })
+
+async function renameTopic(
+  context: TopicContext,
+  request: LinkRequest,
+  encoded: string,
+  { write }: LinkStore,
+): Promise<void> {
+  const { host, budget } = context
+  const visitor = await findVisitor(host, request)
+  mustBeWithinLimit(request.incoming, TITLE_BODY_MAX)
+  const body = await readBody(request, TITLE_BODY_MAX, budget)
+  try {
+    const { title } = parse(Rename, parseLinkJson(body))
+    const topic = await write(async (tx, row) => {
+      await mustEditTopics(host, tx, row, request, visitor)
+      const { jid } = row
+      const found = await mustFindConversation(tx, { jid, folder: linkFolder(row) ?? '' }, decodeTopic(encoded))
+      await chatTopics.update(tx, { jid, topic: found.topic }, { title })
+      await audit(tx, { host, request, row, visitor }, 'rename', { jid, topic: found.topic, title })
+      return found.topic
+    })
+    request.sendJson(200, { topic, title })
+  } finally {
+    budget.release(body.byteLength)
+  }
+}
+
+async function deleteTopic(
+  { host }: TopicContext,
+  request: LinkRequest,
+  encoded: string,
+  { write }: LinkStore,
+): Promise<void> {
+  const { engine, clock } = host
+  const visitor = await findVisitor(host, request)
+  const { chat, topics } = await write(async (tx, row) => {
+    await mustEditTopics(host, tx, row, request, visitor)
+    const chat = { jid: row.jid, folder: linkFolder(row) ?? '' }
+    const conversation = await mustFindConversation(tx, chat, decodeTopic(encoded))
+    const topics = await mustBeIdle(tx, engine.dialect, conversation)
+    await audit(tx, { host, request, row, visitor }, 'delete', { jid: chat.jid, topic: conversation.root })
+    return { chat, topics }
+  })
+  for (const topic of topics) {
+    const step = (tx: Tx): Promise<boolean> => removeTopicStep(tx, engine.dialect, { ...chat, topic, now: clock.now() })
+    while (await engine.transaction(step)) await pause()
+  }
+  request.sendEmpty(204)
+}
+
+interface TopicChange {
+  readonly host: InstanceHost
+  readonly request: LinkRequest
+  readonly row: TokenRow
+  readonly visitor: LinkVisitor | undefined
+}
+
+async function audit(
+  tx: Tx,
+  { host, request, row, visitor }: TopicChange,
+  verb: 'rename' | 'delete',
+  input: { readonly jid: string; readonly topic: string; readonly title?: string },
+): Promise<void> {
+  const folder = linkFolder(row)
+  const sub = anonymousSender(latin1(row.token_hash), request.client ?? '')
+  const caller: Caller = visitor?.caller ?? { kind: 'person', sub }
+  const verbInfo: AuditedVerb = { id: `topics.${verb}`, resource: 'topics', key: ['jid', 'topic'], input: TopicKey }
+  const { id: requestId, client: sourceIp, started } = request
+  const origin = { host, caller, face: 'rest', requestId, ...(sourceIp === undefined ? {} : { sourceIp }) } as const
+  const durationMs = Math.round(performance.now() - started)
+  await writeAudit(tx, origin, verbInfo, { input, folder }, { result: 'ok', durationMs })
+}
