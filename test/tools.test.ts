@@ -18,7 +18,7 @@ import { tempDir } from './support/temp.ts'
 import { PRODUCT_TOOLS } from './support/tools.ts'
 
 /** Shown as `Working`. */
-const VAGUE = new Set(['quote', 'repost', 'unpin_all'])
+const VAGUE = new Set(['quote', 'repost'])
 
 test('no phrase that readers of a chat see names a tool or a host, and each is short', () => {
   const { tools } = PRODUCT_TOOLS

@@ -59,6 +59,7 @@ export function defineChatAction<I extends z.ZodObject<{ chatJid: z.ZodType<stri
     name,
     when,
     reach: 'chat',
+    activity: 'Changing the chat',
     tiers,
     input,
     authorize: requireSendAccess,
