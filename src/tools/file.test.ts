@@ -10,7 +10,6 @@ import { ChannelError } from '../core/delivery/channel.ts'
 import { chatFilePath, chatFiles } from '../core/files/chat-files.ts'
 import { chatDir } from '../core/layout.ts'
 import { storedBytes } from '../core/links/storage-use.ts'
-import { routeTokensResource } from '../resources/route-tokens.ts'
 import { fileTools } from './file.ts'
 
 const UNSENDABLE = /does not exist, or is not a file that you can send$/
@@ -50,7 +49,7 @@ onEveryEngine('sending files', (engine) => {
 
   test('stores a copy for the visitors of a link, with the message', async (t) => {
     const here = await chatTools(t, engine, fileTools)
-    const { jid } = await here.cli.call(routeTokensResource.verbs.issue_chat, { target_folder: 'team' })
+    const jid = await here.mintChat()
     writeFileSync(join(here.home, 'report.pdf'), '%PDF-1.7 first words')
     const tools = await here.tools()
     const args = { chatJid: jid, filepath: '/home/node/report.pdf' }
@@ -81,7 +80,7 @@ onEveryEngine('sending files', (engine) => {
 
   test('refuses a file of a link that is too large or exceeds the quota of the folder, and leaves nothing', async (t) => {
     const here = await chatTools(t, engine, fileTools)
-    const { jid } = await here.cli.call(routeTokensResource.verbs.issue_chat, { target_folder: 'team' })
+    const jid = await here.mintChat()
     writeFileSync(join(here.home, 'a'), 'x')
     truncateSync(join(here.home, 'a'), 50 * 1024 * 1024 + 1)
     const tools = await here.tools()

@@ -9,7 +9,6 @@ import { startTurn } from '../../test/support/turns.ts'
 import type { SpeechSynthesizer } from '../core/delivery/speech.ts'
 import { chatFiles } from '../core/files/chat-files.ts'
 import { refuse } from '../lib/refusal.ts'
-import { routeTokensResource } from '../resources/route-tokens.ts'
 import { voiceTools } from './voice.ts'
 
 function fakeSpeech(t: TestContext) {
@@ -53,7 +52,7 @@ onEveryEngine('send_voice', (engine) => {
   test('stores the voice message for the visitors of a link, by its content', async (t) => {
     const { speech } = fakeSpeech(t)
     const here = await chatTools(t, engine, voiceTools, { speech })
-    const { jid } = await here.cli.call(routeTokensResource.verbs.issue_chat, { target_folder: 'team' })
+    const jid = await here.mintChat()
     await (await here.tools()).call('send_voice', { chatJid: jid, text: 'good morning' })
     const [file] = await here.host.engine.read((tx) => chatFiles.list(tx))
     assert.deepEqual([file?.name, file?.type, file?.size], ['voice.ogg', 'text/plain', 5])

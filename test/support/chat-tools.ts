@@ -8,6 +8,7 @@ import { decodeContent, messages } from '../../src/core/messages/messages.ts'
 import type { OpenHost } from '../../src/daemons/process/host.ts'
 import { createToolList, standaloneTools } from '../../src/faces/tool-list.ts'
 import type { NamedVerb } from '../../src/registry/resource.ts'
+import { routeTokensResource } from '../../src/resources/route-tokens.ts'
 import { routesResource } from '../../src/resources/routes.ts'
 import { type FakeChannel, type FakeOptions, fakeChannel, withChannel } from './fake-channel.ts'
 import { agent, type EngineName, type TestHost, testHost } from './host.ts'
@@ -25,6 +26,8 @@ export interface ChatTools extends TestHost {
   readonly home: string
   /** The tools of the agent of `team`, or of another folder. */
   tools(folder?: string, options?: Pick<SessionOptions, 'turn' | 'reach'>): Promise<ToolSession>
+  /** Mints a chat link of `team` and returns its chat. */
+  mintChat(): Promise<string>
   /** All outgoing messages, oldest first. */
   said(): Promise<(OutboxRow & { readonly content: string })[]>
 }
@@ -63,6 +66,7 @@ export async function chatTools(
     fake,
     home: `${places.groups}/team`,
     tools: (folder = 'team', options = {}) => openTools(t, host, agent(folder), { list, ...options }),
+    mintChat: async () => (await here.cli.call(routeTokensResource.verbs.issue_chat, { target_folder: 'team' })).jid,
     said: () =>
       host.engine.read(async (tx) => {
         const rows = await outbox.list(tx)

@@ -26,7 +26,7 @@ export async function sendChatFile(layout: Layout | undefined, request: LinkRequ
   if (!layout) refuse('unavailable', 'this process has no access to the files')
   await using directory = await Directory.open(chatFilesDir(layout, file))
   await using handle = await directory?.openFile(storedFileName(file))
-  if (!handle) return refuseMissing()
+  if (!handle) return refuseMissingFile()
   const { method = '' } = request.incoming
   const headers = await headersOf(file, handle)
   const { ETag } = headers
@@ -45,7 +45,7 @@ export async function sendChatFile(layout: Layout | undefined, request: LinkRequ
   )
 }
 
-export function refuseMissing(): never {
+export function refuseMissingFile(): never {
   return refuse('not_found', 'there is no such file')
 }
 

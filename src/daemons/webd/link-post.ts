@@ -20,22 +20,14 @@ import { isForm, type MessageInput, rawMessage, readChatBody, readFormMessage } 
 import { type CachedLink, type LinkCache, latin1 } from './link-cache.ts'
 import { LinkRefusal, type LinkRequest, prebuiltResponse } from './link-request.ts'
 import { findVisitor, mustBeOwner, NO_LINK, type PersonChatOwner } from './link-visitor.ts'
-import { type BodyBudget, mustBeWithinLimit, readBody } from './request-body.ts'
-import { Upload } from './upload.ts'
-import type { UploadSlots } from './upload-slots.ts'
+import { mustBeWithinLimit, readBody } from './request-body.ts'
+import { Upload, type UploadContext } from './upload.ts'
 import { type PostingVisitor, postingVisitor, readVisitorKey, VISITOR_HINT } from './visitor-key.ts'
 
-export interface LinkPostContext {
-  readonly host: InstanceHost
+export interface LinkPostContext extends UploadContext {
   readonly links: LinkCache
   readonly lane: Lane<LinkPost, AppendResult>
   readonly quotas: StorageQuotas
-  readonly budget: BodyBudget
-  readonly uploads: UploadSlots
-  /** The largest body, without files. */
-  bodyMax(): number
-  /** The largest file. */
-  attachmentMax(): number
 }
 
 export class RateLimitRefusal extends Refusal {

@@ -21,7 +21,7 @@ import { chatPage } from '../../web/chat/page.ts'
 import type { ScriptHandler } from '../../web/chat/script-response.ts'
 import type { ConnectionOrigin, RawHandler } from '../http/raw-request.ts'
 import { readTopic } from './chat-body.ts'
-import { refuseMissing, sendChatFile } from './chat-file-response.ts'
+import { refuseMissingFile, sendChatFile } from './chat-file-response.ts'
 import { chatFeed, roundFeed } from './event-feeds.ts'
 import { openHookFastPath } from './hook-fast-path.ts'
 import { latin1, linkFolder, type TokenRow } from './link-cache.ts'
@@ -286,7 +286,7 @@ async function sendFile(context: LinkRoutesOptions, request: LinkRequest): Promi
   const file = await withLink(context, request, (tx, row) =>
     chatFiles.find(tx, { id, jid: row.jid, folder: linkFolder(row) ?? '' }),
   )
-  await sendChatFile(context.host.layout, request, file ?? refuseMissing())
+  await sendChatFile(context.host.layout, request, file ?? refuseMissingFile())
 }
 
 /** The page without script sends a form, and shows the round again. */

@@ -37,7 +37,7 @@ export class UploadSlots {
 }
 
 /** Refuses files that would fill the disk. */
-export async function mustHaveDiskSpace(path: string, bytes: number): Promise<void> {
+export async function mustHaveRoomOnDisk(path: string, bytes: number): Promise<void> {
   const disk = await statfs(path).catch(() => undefined)
   if (disk && disk.bavail * disk.bsize < bytes + FREE_BYTES_MIN) throw noSpace()
 }

@@ -8,12 +8,22 @@ import { uuidv7 } from '../../lib/clock.ts'
 import { errnoCode } from '../../lib/files/atomic-file.ts'
 import { type FormPart, type MultipartEvent, MultipartReader, type PartHead } from '../../lib/http/multipart.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
+import type { InstanceHost } from '../../registry/context.ts'
 import { storableContentType } from './chat-body.ts'
 import type { CachedLink } from './link-cache.ts'
-import type { LinkPostContext } from './link-post.ts'
 import type { LinkRequest } from './link-request.ts'
-import { LINK_JSON_VALUES_MAX, mustBeWithinLimit, overBudget, tooLarge } from './request-body.ts'
-import { mustHaveDiskSpace } from './upload-slots.ts'
+import { type BodyBudget, LINK_JSON_VALUES_MAX, mustBeWithinLimit, overBudget, tooLarge } from './request-body.ts'
+import { mustHaveRoomOnDisk, type UploadSlots } from './upload-slots.ts'
+
+export interface UploadContext {
+  readonly host: InstanceHost
+  readonly budget: BodyBudget
+  readonly uploads: UploadSlots
+  /** The largest body, without files. */
+  bodyMax(): number
+  /** The largest file. */
+  attachmentMax(): number
+}
 
 interface OpenText {
   readonly kind: 'text'
@@ -30,7 +40,7 @@ interface OpenFile {
 
 /** A form that is being received, and then its parts. */
 export class Upload {
-  readonly #context: LinkPostContext
+  readonly #context: UploadContext
   readonly #link: CachedLink
   readonly #request: LinkRequest
   readonly #hash: Hash | undefined
@@ -44,7 +54,7 @@ export class Upload {
   #releaseSlot: (() => void) | undefined
 
   /** `isHashed`: whether `digest` is needed. */
-  constructor(context: LinkPostContext, request: LinkRequest, link: CachedLink, isHashed: boolean) {
+  constructor(context: UploadContext, request: LinkRequest, link: CachedLink, isHashed: boolean) {
     this.#context = context
     this.#request = request
     this.#link = link
@@ -143,7 +153,7 @@ export class Upload {
     this.#releaseSlot ??= uploads.take(this.#link.key)
     const expected = Math.max(0, Number(this.#request.incoming.headers['content-length'] ?? 0) - this.#bytes)
     this.#link.storage.mustHaveSpace(this.#fileBytes + expected)
-    await mustHaveDiskSpace(host.layout.root, expected)
+    await mustHaveRoomOnDisk(host.layout.root, expected)
     const declared_type = storableContentType(headers.get('content-type')) ?? undefined
     const label = { id: uuidv7(host.clock, host.random), name: fileNameOfPart(filename), declared_type }
     const writer = await ChatFileWriter.open(host.layout, label)
