@@ -182,8 +182,11 @@ test('the key of a visitor', async (t) => {
   await t.test('is refused when malformed, and ignored where visitors are together', async () => {
     for (const key of ['', 'x', 'A'.repeat(42), 'A'.repeat(44), `${'A'.repeat(42)}B`, `${KEY.ann}, ${KEY.bob}`]) {
       for (const path of [`POST ${link.chat}`, `GET ${link.chat}events`]) {
-        const init = path.startsWith('POST') ? json({ content: 'x' }) : {}
-        const answer = await s.to(path, { ...init, headers: { ...init.headers, ...as(key) } })
+        const init = path.startsWith('POST') ? { body: JSON.stringify({ content: 'x' }) } : {}
+        const answer = await s.to(path, {
+          ...init,
+          headers: new Headers({ 'Content-Type': 'application/json', ...as(key) }),
+        })
         assert.deepEqual([answer.status, answer.body.code], [400, 'invalid'], `${path} ${key}`)
         assert.match(String(answer.body.detail), /X-Visitor must be 32 random bytes as 43 characters of base64url/)
       }
