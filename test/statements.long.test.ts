@@ -15,7 +15,7 @@ import { postInRoom } from '../src/core/delivery/sandbox-rooms.ts'
 import { hasDueSuspect, noteDueSuspect } from '../src/core/delivery/suspect-deliveries.ts'
 import { childNames, countDescendants, groups } from '../src/core/groups/groups.ts'
 import { deleteIdempotencyKeys } from '../src/core/links/idempotency-keys.ts'
-import { findNearlyFull, subtractMovedBytes } from '../src/core/links/storage-use.ts'
+import { findNearlyFull, forgetChatBytes, subtractMovedBytes } from '../src/core/links/storage-use.ts'
 import { storeFetchedMessages } from '../src/core/messages/fetched-messages.ts'
 import { recordInbound } from '../src/core/messages/inbound.ts'
 import { findReceivedMessage, listLinkDeliveries } from '../src/core/messages/link-deliveries.ts'
@@ -335,6 +335,7 @@ async function openPages(t: TestContext, on: TestHost): Promise<void> {
   await host.engine.read((tx) => listTurnIdsWithPrefix(tx, '0', 5))
   for (const visitors of ['together', 'apart'] as const)
     await host.engine.read((tx) => listLinkDeliveries(tx, { jid: 'web:main', folder: 'main', visitors, limit: 5 }))
+  await host.engine.transaction((tx) => forgetChatBytes(tx, ['web:none']))
   await host.engine.read((tx) => findReceivedMessage(tx, 'none'))
 }
 
