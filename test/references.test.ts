@@ -9,7 +9,17 @@ const ROOT = dirname(import.meta.dirname)
 /** A file name with one of our extensions. URLs and longer paths are matched as a whole. */
 const FILE_NAME = /(?<![\w./:@<>*$-])[\w.-]*[\w-](?:\/[\w.-]+)*\.(?:ts|js|md)\b(#[\w-]+)?/g
 /** Files that users or agents write or that exist only as a URL, and a library whose name ends in `.js`. */
-const FOREIGN = new Set(['AGENTS.md', 'CLAUDE.md', 'MEMORY.md', 'SYSTEM.md', 'work.md', 'widget.js', 'ipaddr.js'])
+const FOREIGN = new Set([
+  'AGENTS.md',
+  'CLAUDE.md',
+  'MEMORY.md',
+  'SYSTEM.md',
+  'work.md',
+  'widget.js',
+  'highlight.js',
+  'sw.js',
+  'ipaddr.js',
+])
 /** The history of older versions, files for agents, and this file. */
 const NOT_READ = /^(CHANGELOG\.md|products\/.*|test\/references\.test\.ts)$/
 const COMMENT = /^[ \t]*(?:\/\/|\/?\*).*$|\s\/\/ .*$/gm
