@@ -1,16 +1,15 @@
 // Entry of `widget.js`: the chat in the page of another site, as a button that opens a panel. A shadow tree separates its styles
 // from the site's, and an adopted style sheet needs no permission in the site's content security policy.
 
-import { readAttachmentLimits } from '../text/file-names.ts'
 import { ChatApp } from './chat.ts'
 import { element, iconButton, iconNode } from './nodes.ts'
 
 /** Parameters of the function around the script; see `wrapInFunction`. */
 declare const NAME: string
 declare const STYLE: string
-declare const ATTACHMENT_MAX: string | number
-declare const ATTACHMENTS_MAX: string | number
-declare const ATTACHMENTS_TOTAL: string | number
+declare const ATTACHMENT_MAX: number
+declare const ATTACHMENTS_MAX: number
+declare const ATTACHMENTS_TOTAL: number
 
 // `currentScript` is set only while the script is evaluated.
 const script = document.currentScript
@@ -83,11 +82,7 @@ function startEmbed({ src, dataset }: HTMLScriptElement): void {
       name: dataset.title || NAME,
       folder: '',
       credentials: 'omit',
-      limits: readAttachmentLimits({
-        attachmentMax: ATTACHMENT_MAX,
-        attachmentsMax: ATTACHMENTS_MAX,
-        attachmentsTotal: ATTACHMENTS_TOTAL,
-      }),
+      limits: { each: ATTACHMENT_MAX, count: ATTACHMENTS_MAX, total: ATTACHMENTS_TOTAL },
       onUnread: () => setUnread(true),
       scriptUrl: (name) => base + name,
     })

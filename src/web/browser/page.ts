@@ -1,6 +1,5 @@
 // Entry of the chat page.
 
-import { readAttachmentLimits } from '../text/file-names.ts'
 import { ChatApp } from './chat.ts'
 import { element, iconNode } from './nodes.ts'
 import { themeButton } from './theme.ts'
@@ -22,7 +21,11 @@ function startPage(root: HTMLElement): void {
     name,
     folder,
     credentials: 'same-origin',
-    limits: readAttachmentLimits(root.dataset),
+    limits: {
+      each: Number(root.dataset.attachmentMax),
+      count: Number(root.dataset.attachmentsMax),
+      total: Number(root.dataset.attachmentsTotal),
+    },
     onUnread: () => setUnread(unread + 1),
     scriptUrl,
   })

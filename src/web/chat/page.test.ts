@@ -73,6 +73,8 @@ for (const [name, page] of Object.entries(pages)) {
 test('lets the chat reach only its own server, and forbids turning text into markup', () => {
   const policy = policyOf(chatPage({ name: 'a', folder: 'b', limits: LIMITS }))
   assert.deepEqual(policy.get('connect-src'), ["'self'"])
+  assert.deepEqual(policy.get('img-src'), ["'self'", 'blob:', 'data:'])
+  assert.deepEqual(policy.get('media-src'), ["'self'", 'blob:'])
   assert.deepEqual(policy.get('require-trusted-types-for'), ["'script'"])
   assert.deepEqual(policy.get('trusted-types'), ['svc-chat'])
 })

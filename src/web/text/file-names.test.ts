@@ -1,15 +1,7 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import fc from 'fast-check'
-import {
-  admitFiles,
-  DEFAULT_LIMITS,
-  displayName,
-  extensionLabel,
-  fileKind,
-  formatSize,
-  readAttachmentLimits,
-} from './file-names.ts'
+import { admitFiles, displayName, extensionLabel, fileKind, formatSize } from './file-names.ts'
 
 const file = (size: number, name = 'a.txt') => ({ name, size })
 
@@ -44,12 +36,6 @@ suite('the files of a message', () => {
         assert.equal(problems.length > 0, admitted.length < incoming.length)
       }),
     )
-  })
-
-  test('have the limits that the server wrote, or the defaults', () => {
-    const written = { attachmentMax: '1', attachmentsMax: '2', attachmentsTotal: '3' }
-    assert.deepEqual(readAttachmentLimits(written), { each: 1, count: 2, total: 3 })
-    assert.deepEqual(readAttachmentLimits({ attachmentMax: 'x', attachmentsMax: '-1' }), DEFAULT_LIMITS)
   })
 })
 

@@ -13,19 +13,6 @@ export interface AttachmentLimits {
   readonly total: number
 }
 
-export const DEFAULT_LIMITS: AttachmentLimits = { each: 25 * 1024 ** 2, count: 10, total: 100 * 1024 ** 2 }
-
-/** What the server wrote into the page or the script. */
-export function readAttachmentLimits(written: Readonly<Record<string, string | number | undefined>>): AttachmentLimits {
-  const read = (value: string | number | undefined, otherwise: number): number =>
-    Number(value) > 0 ? Number(value) : otherwise
-  return {
-    each: read(written.attachmentMax, DEFAULT_LIMITS.each),
-    count: read(written.attachmentsMax, DEFAULT_LIMITS.count),
-    total: read(written.attachmentsTotal, DEFAULT_LIMITS.total),
-  }
-}
-
 /** The files that may be added to those of the message, and a sentence for each limit that keeps others out. */
 export function admitFiles<F extends NamedFile>(
   present: readonly NamedFile[],
