@@ -32,7 +32,8 @@ async function open(t: TestContext, engine: EngineName = 'sqlite', settings: Rec
   return { s, link: await s.mintChat() }
 }
 
-const rowsOf = (s: LinkHost): Promise<ChatFile[]> => s.host.engine.read((tx) => chatFiles.list(tx, {}, [['position', 'asc']]))
+const rowsOf = (s: LinkHost): Promise<ChatFile[]> =>
+  s.host.engine.read((tx) => chatFiles.list(tx, {}, [['position', 'asc']]))
 
 /** Names of all files below the directory of files. */
 function onDisk(s: LinkHost): string[] {
