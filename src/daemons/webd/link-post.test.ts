@@ -96,9 +96,6 @@ onEveryStore('a POST at a link', {
     assert.deepEqual([Buffer.from(first?.content ?? []).toString(), first?.topic], ['a b', 't'])
     assert.deepEqual([Buffer.from(second?.content ?? []).toString('hex'), second?.topic], ['00ff', undefined])
     assert.deepEqual([Buffer.from(third?.content ?? []).toString(), third?.topic], ['hi', 'm'])
-    data.set('upload', new File(['x'], 'x.txt'))
-    const upload = await s.to(`POST ${link.chat}`, { body: data })
-    assert.deepEqual([upload.status, upload.body.detail], [415, 'this link does not accept files'])
     const { status, body } = await s.to(`POST ${link.chat}`, json({ topic: 'x' }))
     assert.deepEqual([status, body.code, body.detail], [400, 'invalid', 'content is required'])
   },
