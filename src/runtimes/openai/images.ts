@@ -3,6 +3,7 @@
 import { readFile } from 'node:fs/promises'
 import type { TurnMessage } from '../runtime.ts'
 import type { ContentPart } from './completion.ts'
+import type { TaskImage } from './task.ts'
 
 const IMAGES_MAX = 10
 const IMAGE_BYTES_MAX = 5 * 1024 * 1024
@@ -11,11 +12,6 @@ const TYPES: ReadonlySet<string> = new Set(['image/png', 'image/jpeg', 'image/gi
 
 /** What endpoints count for an image is of this order, and has nothing to do with its bytes. */
 export const TOKENS_PER_IMAGE = 1500
-
-export interface TaskImage {
-  readonly path: string
-  readonly type: string
-}
 
 /** The newest images within the limits, oldest first. The others stay paths in the prompt. */
 export function chooseImages(messages: readonly TurnMessage[]): TaskImage[] {

@@ -53,7 +53,7 @@ const BLIND_TEXTS = [
   // OpenAI, Mistral, Ollama, LM Studio, llama.cpp: "image_url is only supported by certain models", "image input is not supported".
   /\b(?:images?|image_url|vision|image inputs?)\b.{0,40}\b(?:not (?:supported|enabled|available)|only supported|unsupported)\b/i,
   // OpenRouter: "No endpoints found that support image input"; others: "the model does not support images".
-  /(?:\bnot|n't|\bno endpoints found that) support\b.{0,60}\b(?:images?|image_url|vision|multi-?modal)\b/i,
+  /\b(?:not|doesn't|don't|no endpoints found that) support\b.{0,60}\b(?:images?|image_url|vision|multi-?modal)\b/i,
   // vLLM, and llama.cpp without a projector.
   /\bnot a multi-?modal model\b|\bmmproj\b/i,
   // Servers that know only texts: "unknown variant `image_url`", "messages[1].content must be a string".

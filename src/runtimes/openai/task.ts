@@ -1,6 +1,5 @@
 // The task of a process of the runtime openai, sent as JSON on its stdin.
 import type { ModelPrice } from '../settings.ts'
-import type { TaskImage } from './images.ts'
 
 export interface OpenaiTask {
   readonly turn: { readonly id: string; readonly fence: number }
@@ -17,6 +16,11 @@ export interface OpenaiTask {
   readonly parentSessionId?: string | undefined
   readonly endpoint: OpenaiEndpoint
   readonly moneyCents?: number | undefined
+}
+
+export interface TaskImage {
+  readonly path: string
+  readonly type: string
 }
 
 /** Printed when the model cannot see images. */
