@@ -197,7 +197,11 @@ export const LINK_SETTINGS = live({
     '10GiB',
     'bytes of received messages and files stored for the chat of one link; 0 means no limit',
   ),
-  FOLDER_QUOTA: setting(QuotaSetting, '20GiB', 'bytes of received messages and files stored for one folder; 0 means no limit'),
+  FOLDER_QUOTA: setting(
+    QuotaSetting,
+    '20GiB',
+    'bytes of received messages and files stored for one folder; 0 means no limit',
+  ),
   STREAMS_MAX: setting(CountSetting, '20000', 'open event streams; 0 means no limit'),
   STREAMS_PER_LINK: setting(CountSetting, '1000', 'open event streams of one link; 0 means no limit'),
 })
