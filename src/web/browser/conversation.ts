@@ -2,9 +2,9 @@
 import { BROKEN_OFF, describeFailure, isStopped, NO_ANSWER, STOPPED } from '../text/wording.ts'
 import { type Activity, ActivityText, ToolCallList } from './activity.ts'
 import { DraftNode } from './draft.ts'
+import { editMessage } from './edit.ts'
 import type { ChatFrame, DraftDelta, PostedChatMessage, RoundEnd } from './link.ts'
 import { messageNode } from './message.ts'
-import { editMessage } from './edit.ts'
 import { type Child, element } from './nodes.ts'
 import { type TopicVersion, versionSwitch, versionsOf } from './versions.ts'
 
@@ -224,7 +224,8 @@ export class ConversationView {
 
   /** Hides a message and what follows it, while another version of it is sent. */
   hideFrom(id: string): void {
-    const from = this.#entries.findIndex((entry) => entry === this.#byId.get(id))
+    const first = this.#byId.get(id)
+    const from = first ? this.#entries.indexOf(first) : -1
     if (from >= 0) for (const { node } of this.#entries.slice(from)) node.hidden = true
   }
 

@@ -1,8 +1,8 @@
 // The HTTP client of a link: posts messages and streams events.
 import { SseDecoder } from '../../lib/http/sse-reader.ts'
+import type { Activity, ToolCall } from './activity.ts'
 import { visitorKeyFor } from './stored.ts'
 import type { TopicVersion } from './versions.ts'
-import type { Activity, ToolCall } from './activity.ts'
 
 /** A message or a status of the stream. */
 export interface ChatFrame {
