@@ -1,5 +1,6 @@
 // The chat of one link: connects the topics of the visitor, the stream of the current topic, and the view.
 import { toSentence } from '../text/wording.ts'
+import { AllTopics } from './all-topics.ts'
 import { ConversationView } from './conversation.ts'
 import { BrowserLinkClient, backoffMs, type LinkStream, ServerRefusal, type StreamConnectionState } from './link.ts'
 import { element, iconButton, iconNode } from './nodes.ts'
@@ -32,6 +33,7 @@ export class ChatApp {
   readonly #options: ChatOptions
   readonly #link: BrowserLinkClient
   readonly #topics: TopicList
+  readonly #allTopics: AllTopics
   readonly #outbox: BrowserOutbox
   readonly #notice: Notice
   #conversation: ConversationView
@@ -58,12 +60,27 @@ export class ChatApp {
     this.#notice = new Notice(this.view.notice)
     this.#conversation = this.#createConversation()
     this.#topics = new TopicList(base, () => this.#showTopics())
+    this.#allTopics = new AllTopics(this.#link, {
+      onOpen: ({ topic, title, latest }) => {
+        this.#topics.open({ id: topic, title, ...(latest ? { branch: latest } : {}) })
+        this.#setTopicsOpen(false)
+        this.focus()
+      },
+      onRename: (topic, title) => this.#topics.rename(topic, title),
+      onDelete: (topic) => this.#topics.remove(topic),
+      onError: (error) => {
+        if (error instanceof ServerRefusal) this.#handleRefusal(error)
+        else this.#notice.showRefusal('The server cannot be reached, so the topic was not changed.')
+      },
+    })
+    this.view.nav.append(this.#allTopics.node)
     this.#addListeners()
   }
 
   /** Connects, and sends messages that an earlier page left unsent. */
   open(): void {
     this.#showTopics()
+    void this.#allTopics.refresh()
     this.setVisible(document.visibilityState === 'visible')
     for (const unsent of this.#outbox.list()) void this.#deliver(unsent)
   }
@@ -178,6 +195,7 @@ export class ChatApp {
     app.classList.toggle('with-topics', isOpen)
     topicsToggle.setAttribute('aria-expanded', String(isOpen))
     column.inert = isOpen
+    if (isOpen) void this.#allTopics.refresh()
     if (isOpen) nav.querySelector('button')?.focus()
     else topicsToggle.focus()
   }

@@ -59,6 +59,8 @@ const ICON_PATHS = {
   topics: ['M4 7h16', 'M4 12h16', 'M4 17h10'],
   plus: ['M12 5v14', 'M5 12h14'],
   close: ['M6 6l12 12', 'M18 6L6 18'],
+  edit: ['M4 20l1-4L16 5l3 3L8 19z'],
+  bin: ['M5 7h14', 'M10 7V4h4v3', 'M7 7l1 13h8l1-13'],
   previous: ['M14.5 6l-6 6 6 6'],
   next: ['M9.5 6l6 6-6 6'],
   down: ['M12 5v14', 'M6 13l6 6 6-6'],

@@ -23,6 +23,7 @@ const CHAT = [
   'browser/draft',
   'browser/conversation',
   'browser/view',
+  'browser/all-topics',
   'browser/chat',
 ]
 const ENTRIES = {
