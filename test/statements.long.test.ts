@@ -333,7 +333,8 @@ async function openPages(t: TestContext, on: TestHost): Promise<void> {
   }
   await host.engine.read((tx) => findLastAnswer(tx, turn?.id ?? ''))
   await host.engine.read((tx) => listTurnIdsWithPrefix(tx, '0', 5))
-  await host.engine.read((tx) => listLinkDeliveries(tx, { jid: 'web:main', folder: 'main', limit: 5 }))
+  for (const visitors of ['together', 'apart'] as const)
+    await host.engine.read((tx) => listLinkDeliveries(tx, { jid: 'web:main', folder: 'main', visitors, limit: 5 }))
   await host.engine.read((tx) => findReceivedMessage(tx, 'none'))
 }
 

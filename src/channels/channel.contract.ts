@@ -147,7 +147,9 @@ export function testChannelContract(open: (t: TestContext) => Promise<ChannelUnd
   })
 
   test('fails permanently for a missing file', async (t) => {
-    const { abilities, perform } = await setUp(t)
+    const { channel, abilities, perform } = await setUp(t)
+    // Its files are stored when the message is recorded.
+    if (channel.isInternal) return
     for (const action of (['send_file', 'send_voice'] as const).filter((name) => abilities.includes(name)))
       await assert.rejects(perform(action, { path: '/nowhere/at/all' }), isChannelError('permanent'))
   })

@@ -195,9 +195,9 @@ export const LINK_SETTINGS = live({
   LINK_QUOTA: setting(
     QuotaSetting,
     '10GiB',
-    'bytes of received messages stored for the chat of one link; 0 means no limit',
+    'bytes of received messages and files stored for the chat of one link; 0 means no limit',
   ),
-  FOLDER_QUOTA: setting(QuotaSetting, '20GiB', 'bytes of received messages stored for one folder; 0 means no limit'),
+  FOLDER_QUOTA: setting(QuotaSetting, '20GiB', 'bytes of received messages and files stored for one folder; 0 means no limit'),
   STREAMS_MAX: setting(CountSetting, '20000', 'open event streams; 0 means no limit'),
   STREAMS_PER_LINK: setting(CountSetting, '1000', 'open event streams of one link; 0 means no limit'),
 })
@@ -355,6 +355,16 @@ export const SPEECH_SETTINGS = {
   TTS_KEY: setting(TextSetting, undefined, 'bearer token for the speech service, if it needs one'),
 } satisfies SettingDeclarations
 
+export const TRANSCRIPTION_SETTINGS = {
+  STT_URL: setting(
+    UrlSetting,
+    undefined,
+    'speech-to-text service with the OpenAI API; with it agents get transcripts of voice messages',
+  ),
+  STT_MODEL: setting(TextSetting, 'whisper-1', 'model of the speech-to-text service'),
+  STT_KEY: setting(TextSetting, undefined, 'bearer token for the speech-to-text service, if it needs one'),
+} satisfies SettingDeclarations
+
 export function readTurnRules(sources: readonly SettingSource[]): TurnRules {
   const read = readSettings(TURN_SETTINGS, sources)
   return {
@@ -367,7 +377,8 @@ export function readTurnRules(sources: readonly SettingSource[]): TurnRules {
 }
 
 export function readAgentLimits(sources: readonly SettingSource[]): AgentLimits {
-  const read = readSettings({ ...AGENT_LIMIT_SETTINGS, ...SEARCH_SETTINGS }, sources)
+  const { FOLDER_QUOTA } = LINK_SETTINGS
+  const read = readSettings({ ...AGENT_LIMIT_SETTINGS, ...SEARCH_SETTINGS, FOLDER_QUOTA }, sources)
   return {
     tasksPerFolder: read.TASKS_PER_FOLDER,
     activeTasksPerFolder: read.ACTIVE_TASKS_PER_FOLDER,
@@ -375,6 +386,7 @@ export function readAgentLimits(sources: readonly SettingSource[]): AgentLimits 
     groupsPerFolder: read.GROUPS_PER_FOLDER,
     toolCallsPerSecond: read.TOOL_CALLS_PER_SECOND,
     externalCostMaxUsd: read.EXTERNAL_COST_MAX,
+    folderQuotaBytes: read.FOLDER_QUOTA,
     searchMs: read.SEARCH_DEADLINE,
   }
 }
@@ -395,6 +407,7 @@ export const ALL_SETTINGS: SettingDeclarations = {
   ...RETENTION_SETTINGS,
   ...SEARCH_SETTINGS,
   ...SPEECH_SETTINGS,
+  ...TRANSCRIPTION_SETTINGS,
   ...TRACE_SETTINGS,
   ...TIMED_SETTINGS,
   ...RUNTIME_SETTINGS,

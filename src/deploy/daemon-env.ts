@@ -86,7 +86,7 @@ export function setKeys(entries: ReadonlyMap<string, string>): string {
 
 /** Settings whose URL names this machine, which inside a container is the container itself. */
 export function unreachableUrls(entries: ReadonlyMap<string, string>): readonly string[] {
-  const urls = ['TTS_URL', 'OPENAI_BASE_URL', 'ANTHROPIC_BASE_URL', 'DATABASE_URL']
+  const urls = ['TTS_URL', 'STT_URL', 'OPENAI_BASE_URL', 'ANTHROPIC_BASE_URL', 'DATABASE_URL']
   return urls.filter((key) => isLoopbackUrl(entries.get(key) ?? ''))
 }
 

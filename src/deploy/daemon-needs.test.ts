@@ -44,6 +44,8 @@ suite('the needs of a daemon', () => {
       DISCORD_SECRET: 'authd',
       TTS_URL: 'gated runed',
       TTS_KEY: 'gated runed',
+      STT_URL: 'runed',
+      STT_KEY: 'runed',
       OTEL_EXPORTER_OTLP_HEADERS: 'routd webd gated runed timed',
       ANTHROPIC_API_KEY: 'runed',
       CLAUDE_CODE_OAUTH_TOKEN: 'runed',

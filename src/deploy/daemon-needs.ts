@@ -17,6 +17,7 @@ import {
   SIGN_IN_SETTINGS,
   SPEECH_SETTINGS,
   TRACE_SETTINGS,
+  TRANSCRIPTION_SETTINGS,
   TURN_SETTINGS,
 } from '../daemons/settings.ts'
 import type { SettingDeclarations } from '../lib/settings.ts'
@@ -28,6 +29,7 @@ export const MOUNTED_DIRECTORIES = [
   'groups',
   'skills',
   'chats',
+  'files',
   'logs',
   'ipc',
   'cells',
@@ -81,6 +83,7 @@ const TOOL_KEYS = keysOf(
   SPEECH_SETTINGS,
   TRACE_SETTINGS,
   {
+    FOLDER_QUOTA: LINK_SETTINGS.FOLDER_QUOTA,
     CHANNEL_REGISTER_ALLOW_PUBLIC: CHANNEL_SETTINGS.CHANNEL_REGISTER_ALLOW_PUBLIC,
   },
 )
@@ -122,22 +125,36 @@ export const DAEMON_NEEDS: Readonly<Record<DaemonName, DaemonNeeds>> = {
   },
   webd: {
     settings: keysOf({ ASSISTANT_NAME, SECRETS_KEY }, LINK_SETTINGS, AGENT_LIMIT_SETTINGS, TRACE_SETTINGS),
-    directories: STORE,
+    directories: { ...STORE, files: 'rw' },
     peers: ['proxyd'],
     isOutbound: false,
     hasPackages: false,
   },
   gated: {
     settings: TOOL_KEYS,
-    directories: { ...STORE, ...FOLDERS, chats: 'ro', ipc: 'rw', outbox: 'rw', speech: 'rw' },
+    directories: { ...STORE, ...FOLDERS, chats: 'ro', files: 'rw', ipc: 'rw', outbox: 'rw', speech: 'rw' },
     hasSearch: true,
     peers: [],
     isOutbound: true,
     hasPackages: true,
   },
   runed: {
-    settings: [...new Set([...keysOf({ ASSISTANT_NAME }, RUNTIME_SETTINGS, RETENTION_SETTINGS), ...TOOL_KEYS])],
-    directories: { ...STORE, ...FOLDERS, chats: 'rw', cells: 'rw', logs: 'rw', outbox: 'rw', speech: 'rw' },
+    settings: [
+      ...new Set([
+        ...keysOf({ ASSISTANT_NAME }, RUNTIME_SETTINGS, RETENTION_SETTINGS, TRANSCRIPTION_SETTINGS),
+        ...TOOL_KEYS,
+      ]),
+    ],
+    directories: {
+      ...STORE,
+      ...FOLDERS,
+      chats: 'rw',
+      files: 'rw',
+      cells: 'rw',
+      logs: 'rw',
+      outbox: 'rw',
+      speech: 'rw',
+    },
     hasSearch: true,
     peers: [],
     isOutbound: true,

@@ -258,8 +258,8 @@ suite('the manifest', () => {
     assert.deepEqual(Object.fromEntries(mounted), {
       proxyd: ['web:ro'],
       routd: ['outbox'],
-      gated: ['store', 'groups', 'skills:ro', 'chats:ro', 'ipc', 'web', 'outbox', 'speech'],
-      runed: ['store', 'groups', 'skills:ro', 'chats', 'logs', 'cells', 'web', 'outbox', 'speech'],
+      gated: ['store', 'groups', 'skills:ro', 'chats:ro', 'files', 'ipc', 'web', 'outbox', 'speech'],
+      runed: ['store', 'groups', 'skills:ro', 'chats', 'files', 'logs', 'cells', 'web', 'outbox', 'speech'],
       onbod: ['groups', 'skills:ro', 'web'],
       dashd: ['store', 'groups', 'skills:ro', 'chats:ro', 'logs:ro', 'web'],
     })

@@ -11,7 +11,7 @@ export const POSTGRES_DIRECTORY = 'postgres'
 export const POSTGRES_SOCKET_DIRECTORY = 'postgres-socket'
 
 /** Workspaces can have millions of files; of the others, commands of root may have created some. */
-const LARGE_DIRECTORIES: readonly string[] = ['groups', 'chats', 'logs', POSTGRES_DIRECTORY]
+const LARGE_DIRECTORIES: readonly string[] = ['groups', 'chats', 'files', 'logs', POSTGRES_DIRECTORY]
 
 /**
  * Directories that containers mount: an engine would create a missing one for root. If root calls it, they are given to `owner`

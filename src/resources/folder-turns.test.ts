@@ -7,11 +7,15 @@ import type { Caller } from '../core/access/caller.ts'
 import { recordDenials } from '../core/access/network-denials.ts'
 import { channelRegistrations } from '../core/delivery/channel-registrations.ts'
 import { outbox } from '../core/delivery/outbox.ts'
+import { lockMessageOrder } from '../core/messages/messages.ts'
 import { onboarding } from '../core/people/onboarding.ts'
 import { scheduledTasks, taskRunLogs } from '../core/schedule/tasks.ts'
 import { folderTurns } from '../core/turns/conversations.ts'
 import { costLog } from '../core/turns/costs.ts'
 import { percentile } from '../core/turns/day-activity.ts'
+import { findRound, writeContextOf } from '../core/turns/rounds.ts'
+import { stopRound } from '../core/turns/stop-round.ts'
+import { STOPPED_REASON } from '../core/turns/turn-failures.ts'
 import { timestamp } from '../lib/clock.ts'
 import { folderTurnsResource } from './folder-turns.ts'
 import { groupsResource } from './groups.ts'
@@ -35,6 +39,26 @@ onEveryEngine('what needs attention', (engine) => {
     const on = await testHost(t, engine)
     const found = await on.cli.call(attention, {})
     assert.deepEqual(Object.values(found).flat(), [])
+  })
+
+  test('is not an answer that a person has stopped', async (t) => {
+    const on = await openConversationHost(t, engine)
+    const { dialect } = on.host.engine
+    const waiting = await on.ask('stopped while it waits')
+    await on.write(async (tx) => {
+      await lockMessageOrder(tx, dialect)
+      await stopRound(tx, writeContextOf(on.host), (await findRound(tx, waiting)) ?? assert.fail('no round'))
+    })
+    for (const reason of [STOPPED_REASON, 'the model is gone']) {
+      await on.ask(reason)
+      const { turn } = await on.mustClaim()
+      await on.end(turn, { outcome: 'failed', reason, publicReason: 'no', failure: 'stopped' })
+    }
+    const { failed_messages } = await on.cli.call(attention, {})
+    assert.deepEqual(
+      failed_messages.map(({ text }) => text),
+      ['the model is gone'],
+    )
   })
 
   test('is listed for operators, and for administrators only of their folders', async (t) => {

@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { type ChatTools, chatTools, OTHER_ROOM, ROOM } from '../../test/support/chat-tools.ts'
 import { onEveryEngine } from '../../test/support/host.ts'
 import { startTurn } from '../../test/support/turns.ts'
 import { ChannelError } from '../core/delivery/channel.ts'
+import { chatFilePath, chatFiles } from '../core/files/chat-files.ts'
 import { chatDir } from '../core/layout.ts'
+import { storedBytes } from '../core/links/storage-use.ts'
+import { routeTokensResource } from '../resources/route-tokens.ts'
 import { fileTools } from './file.ts'
 
 const UNSENDABLE = /does not exist, or is not a file that you can send$/
@@ -43,6 +46,51 @@ onEveryEngine('sending files', (engine) => {
       [['as requested', 'send_file', 'sent', 'fake-1']],
     )
     assert.deepEqual(stagedCopies(here), [])
+  })
+
+  test('stores a copy for the visitors of a link, with the message', async (t) => {
+    const here = await chatTools(t, engine, fileTools)
+    const { jid } = await here.cli.call(routeTokensResource.verbs.issue_chat, { target_folder: 'team' })
+    writeFileSync(join(here.home, 'report.pdf'), '%PDF-1.7 first words')
+    const tools = await here.tools()
+    const args = { chatJid: jid, filepath: '/home/node/report.pdf' }
+    assert.equal(await tools.call('send_file', { ...args, caption: 'as requested' }), 'ok')
+    writeFileSync(join(here.home, 'report.pdf'), 'something else')
+    assert.equal(await tools.call('send_file', { ...args, filename: 'b.txt' }), 'ok')
+    assert.deepEqual(
+      (await here.said()).map(({ content, state }) => [content, state]),
+      [
+        ['as requested', 'sent'],
+        ['', 'sent'],
+      ],
+    )
+    const files = await here.host.engine.read((tx) => chatFiles.list(tx, {}, [['message_seq', 'asc']]))
+    assert.deepEqual(
+      files.map(({ name, type, size, folder }) => [name, type, size, folder]),
+      [
+        ['report.pdf', 'application/pdf', 20, 'team'],
+        ['b.txt', 'text/plain', 14, 'team'],
+      ],
+    )
+    const { layout } = here.host
+    assert.ok(layout && files[0])
+    assert.equal(readFileSync(chatFilePath(layout, files[0]), 'utf8'), '%PDF-1.7 first words')
+    assert.equal(await here.host.engine.read((tx) => storedBytes(tx, 'folder', 'team')), 34)
+    assert.deepEqual(stagedCopies(here), [])
+  })
+
+  test('refuses a file of a link that is too large or exceeds the quota of the folder, and leaves nothing', async (t) => {
+    const here = await chatTools(t, engine, fileTools)
+    const { jid } = await here.cli.call(routeTokensResource.verbs.issue_chat, { target_folder: 'team' })
+    writeFileSync(join(here.home, 'a'), 'x')
+    truncateSync(join(here.home, 'a'), 50 * 1024 * 1024 + 1)
+    const tools = await here.tools()
+    const args = { chatJid: jid, filepath: '/home/node/a' }
+    assert.match(await tools.refusal('send_file', args), /the file is larger than 50 MiB/)
+    truncateSync(join(here.home, 'a'), 1000)
+    Object.assign(here.host.limits, { folderQuotaBytes: 999 })
+    assert.match(await tools.refusal('send_file', args), /team accepts no more messages: its storage is full/)
+    assert.deepEqual([await here.said(), existsSync(here.host.layout?.files ?? '')], [[], false])
   })
 
   test('records the file name if there is no caption, and sends empty files', async (t) => {
@@ -219,17 +267,16 @@ onEveryEngine('sending files', (engine) => {
     )
   })
 
-  test('refuses a chat without file support with a hint, and records nothing', async (t) => {
+  test('refuses a chat without support for posts with a hint, and records nothing', async (t) => {
     const here = await chatTools(t, engine, fileTools, { lacks: ['post'] })
-    writeFileSync(join(here.home, 'a'), 'x')
     const tools = await here.tools()
     assert.equal(
       await tools.refusal('post', { chatJid: ROOM, content: 'x' }),
       'unsupported: post on fake\nhint: instead of post, use send(chatJid, text)',
     )
     assert.match(
-      await tools.refusal('send_file', { chatJid: 'web:team', filepath: '/home/node/a' }),
-      /^unsupported: send_file on web\nhint: .*send\(chatJid, text\)/,
+      await tools.refusal('post', { chatJid: 'web:team', content: 'x' }),
+      /^unsupported: post on web\nhint: .*send_file\(chatJid, filepath\)/,
     )
     assert.deepEqual([(await here.said()).length, stagedCopies(here).length], [0, 0])
   })

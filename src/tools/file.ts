@@ -1,8 +1,11 @@
 // Sends files of the workspace or of a visitors' chat, and posts with media. The file is copied before the message is
 // recorded, so that a bad path leaves no record.
+import type { FileHandle } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { z } from 'zod'
+import { isLinkChat } from '../core/delivery/channel.ts'
 import { stageFile } from '../core/delivery/staged-files.ts'
+import type { MessageFiles } from '../core/files/chat-files.ts'
 import { FileName, openChatFile, openWorkspaceFile, SendablePath } from '../core/groups/workspace-files.ts'
 import type { ChatPlace } from '../core/layout.ts'
 import { findTurnOfConnection } from '../core/turns/turns.ts'
@@ -11,9 +14,17 @@ import { refuse } from '../lib/refusal.ts'
 import type { RequestContext } from '../registry/context.ts'
 import { defineTool } from '../registry/tool.ts'
 import { resolveChatTarget } from './chat/channel-action.ts'
+import { addLinkFiles, storeLinkFile } from './chat/link-files.ts'
 import { deliverMessage, recordMessage, requireSendAccess } from './chat/outgoing-message.ts'
 
 const MEDIA_MAX = 10
+
+/** `path`: a staged copy for a platform; `files`: the file in the chat of a link. */
+interface PreparedFile {
+  readonly jid: string
+  readonly path?: string
+  readonly files?: MessageFiles
+}
 
 const sendFile = defineTool({
   name: 'send_file',
@@ -29,12 +40,20 @@ const sendFile = defineTool({
   }),
   authorize: requireSendAccess,
   appendsMessages: true,
-  prepare: async (request, { chatJid, filepath }) => {
+  prepare: async (request, { chatJid, filepath, filename = basename(filepath) }): Promise<PreparedFile> => {
     const { jid } = await resolveChatTarget(request.host, chatJid, 'send_file')
-    return { jid, path: await stageCopy(request, filepath) }
+    if (!isLinkChat(jid)) return { jid, path: await stageCopy(request, filepath) }
+    await using file = await openSendable(request, filepath)
+    return { jid, files: await storeLinkFile(request, file, { jid, name: filename }) }
   },
-  run: async (ctx, { filepath, filename = basename(filepath), caption: given }, { jid, path }) => {
+  run: async (ctx, { filepath, filename = basename(filepath), caption: given }, { jid, path, files }) => {
     const caption = given?.trim() ? given : undefined
+    if (files) {
+      const message = { jid, content: caption ?? '', action: 'send_file' as const, isThreaded: true }
+      const recorded = await recordMessage(ctx, message)
+      await addLinkFiles(ctx, recorded, files)
+      return recorded
+    }
     return recordMessage(ctx, {
       jid,
       content: caption ?? `[file: ${filename}]`,
@@ -75,15 +94,21 @@ const post = defineTool({
 })
 
 async function stageCopy(request: RequestContext, path: string): Promise<string> {
+  await using file = await openSendable(request, path)
+  const { layout } = request.host
+  if (!layout) return refuse('unavailable', 'this process has no access to the workspace files')
+  // Awaited, because the file is closed when this function returns.
+  return await stageFile(layout, request.host, file, basename(path))
+}
+
+async function openSendable(request: RequestContext, path: string): Promise<FileHandle> {
   const { host, caller } = request
   const { layout } = host
   if (!layout) return refuse('unavailable', 'this process has no access to the workspace files')
   if (caller.kind !== 'agent') return refuse('forbidden', 'only an agent has a workspace to send files from')
   const { folder } = caller
   const place = await chatOfTurn(request, folder)
-  await using file = await (place ? openChatFile(layout, place, path) : openWorkspaceFile(layout, folder, path))
-  // Awaited, because the file is closed when this function returns.
-  return await stageFile(layout, host, file, basename(path))
+  return place ? openChatFile(layout, place, path) : openWorkspaceFile(layout, folder, path)
 }
 
 /** The chat whose directory is the HOME of the turn; undefined at reach `all`. */

@@ -285,6 +285,19 @@ onEveryEngine('history tools', (engine) => {
     assert.equal(contents(await page(tools, 'get_thread', { chat_jid: 'web:team' })), 'hello')
   })
 
+  test('mark the start of an answer that was stopped', async (t) => {
+    const here = await openSearchHost(t, engine)
+    for (const is_partial of [true, false]) {
+      const { seq } = await here.receive('half')
+      await here.host.engine.transaction((tx) => messages.update(tx, { seq }, { is_partial }))
+    }
+    const { messages: shown } = await page(await here.open(), 'inspect_messages')
+    assert.deepEqual(
+      shown.map(({ partial }) => partial),
+      [true, undefined],
+    )
+  })
+
   test('mark invalid UTF-8 and deleted messages', async (t) => {
     const here = await openSearchHost(t, engine)
     await here.receive(Uint8Array.from([0x61, 0xff, 0xfe, 0x00, 0x62]))

@@ -7,7 +7,9 @@ import { onEveryEngine } from '../../test/support/host.ts'
 import { tempDir } from '../../test/support/temp.ts'
 import { startTurn } from '../../test/support/turns.ts'
 import type { SpeechSynthesizer } from '../core/delivery/speech.ts'
+import { chatFiles } from '../core/files/chat-files.ts'
 import { refuse } from '../lib/refusal.ts'
+import { routeTokensResource } from '../resources/route-tokens.ts'
 import { voiceTools } from './voice.ts'
 
 function fakeSpeech(t: TestContext) {
@@ -48,6 +50,19 @@ onEveryEngine('send_voice', (engine) => {
     )
   })
 
+  test('stores the voice message for the visitors of a link, by its content', async (t) => {
+    const { speech } = fakeSpeech(t)
+    const here = await chatTools(t, engine, voiceTools, { speech })
+    const { jid } = await here.cli.call(routeTokensResource.verbs.issue_chat, { target_folder: 'team' })
+    await (await here.tools()).call('send_voice', { chatJid: jid, text: 'good morning' })
+    const [file] = await here.host.engine.read((tx) => chatFiles.list(tx))
+    assert.deepEqual([file?.name, file?.type, file?.size], ['voice.ogg', 'text/plain', 5])
+    assert.deepEqual(
+      (await here.said()).map(({ content, action, state }) => [content, action, state]),
+      [['good morning', 'send_voice', 'sent']],
+    )
+  })
+
   test('uses the given voice, else that of the persona, else the default', async (t) => {
     const { requests, speech } = fakeSpeech(t)
     const here = await chatTools(t, engine, voiceTools, { speech })
@@ -81,10 +96,6 @@ onEveryEngine('send_voice', (engine) => {
     const here = await chatTools(t, engine, voiceTools, { speech })
     const tools = await here.tools()
     assert.match(await tools.refusal('send_voice', { chatJid: OTHER_ROOM, text: 'x' }), /outside team/)
-    assert.match(
-      await tools.refusal('send_voice', { chatJid: 'web:team', text: 'x' }),
-      /^unsupported: send_voice on web\n/,
-    )
     await here.grant('folder:team', 'mcp:send_voice', 'team', 'deny', `jid=${ROOM}`)
     assert.match(await tools.refusal('send_voice', { chatJid: ROOM, text: 'x' }), /not permitted/)
     assert.deepEqual([requests, await here.said()], [[], []])

@@ -1,13 +1,26 @@
 // Sends voice messages.
 import { z } from 'zod'
-import { stageTrustedFile } from '../core/delivery/staged-files.ts'
+import { isLinkChat } from '../core/delivery/channel.ts'
+import { openTrustedFile, stageTrustedFile } from '../core/delivery/staged-files.ts'
+import type { MessageFiles } from '../core/files/chat-files.ts'
 import { personaVoice } from '../core/groups/workspace-files.ts'
 import { ChatName, line, multilineText } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import type { InstanceHost } from '../registry/context.ts'
 import { defineTool } from '../registry/tool.ts'
 import { resolveChatTarget } from './chat/channel-action.ts'
+import { addLinkFiles, storeLinkFile } from './chat/link-files.ts'
 import { deliverMessage, recordMessage, requireSendAccess } from './chat/outgoing-message.ts'
+
+const VOICE_NAME = 'voice.ogg'
+
+/** `path`: a staged copy for a platform; `files`: the file in the chat of a link. */
+interface PreparedVoice {
+  readonly jid: string
+  readonly mime: string
+  readonly path?: string
+  readonly files?: MessageFiles
+}
 
 const sendVoice = defineTool({
   name: 'send_voice',
@@ -27,7 +40,8 @@ const sendVoice = defineTool({
   }),
   authorize: requireSendAccess,
   appendsMessages: true,
-  prepare: async ({ host, caller }, { chatJid, text, voice }) => {
+  prepare: async (request, { chatJid, text, voice }): Promise<PreparedVoice> => {
+    const { host, caller } = request
     const { jid, channel } = await resolveChatTarget(host, chatJid, 'send_voice')
     if (!host.speech)
       return refuse(
@@ -37,16 +51,16 @@ const sendVoice = defineTool({
       )
     const own = host.layout && caller.kind === 'agent' ? await personaVoice(host.layout, caller.folder) : undefined
     const { path, mime } = await host.speech.synthesize(text, voice ?? own)
-    return { jid, mime, path: await stageCopy(host, path) }
+    if (!isLinkChat(jid)) return { jid, mime, path: await stageCopy(host, path) }
+    await using file = await openTrustedFile(path)
+    return { jid, mime, files: await storeLinkFile(request, file, { jid, name: VOICE_NAME }) }
   },
-  run: (ctx, { text }, { jid, path, mime }) =>
-    recordMessage(ctx, {
-      jid,
-      content: text,
-      action: 'send_voice',
-      isThreaded: true,
-      payload: { path, filename: 'voice.ogg', mime },
-    }),
+  run: async (ctx, { text }, { jid, path, mime, files }) => {
+    const payload = files ? undefined : { path, filename: VOICE_NAME, mime }
+    const recorded = await recordMessage(ctx, { jid, content: text, action: 'send_voice', isThreaded: true, payload })
+    if (files) await addLinkFiles(ctx, recorded, files)
+    return recorded
+  },
   finish: async ({ host }, recorded) => ({ ok: true, id: await deliverMessage(host, recorded) }),
 })
 

@@ -7,6 +7,7 @@ import { after, before, suite, type TestContext, test } from 'node:test'
 import { canRefuseDescriptors } from '../../src/agent-socket/socket-options.ts'
 import { openCell } from '../../src/cell/open-cell.ts'
 import { CELL_SETTINGS } from '../../src/cell/settings.ts'
+import { layout } from '../../src/core/layout.ts'
 import { Directory } from '../../src/lib/files/directory.ts'
 import { readSettings, sourceOf } from '../../src/lib/settings.ts'
 import type { Job } from '../../src/runtimes/runtime.ts'
@@ -23,6 +24,7 @@ import {
 } from '../support/attack.ts'
 import { type AttackInstance, attackInstance, type ServedInstance } from '../support/attack-instance.ts'
 import { perl, perlCall } from '../support/attack-programs.ts'
+import { writeChatFile } from '../support/chat-files.ts'
 import { FLOODS, healthDuring } from '../support/floods.ts'
 import { isRefusal } from '../support/host.ts'
 import { needs } from '../support/needs.ts'
@@ -37,6 +39,8 @@ function sendDescriptor(socket: string): string {
     my $message = pack 'QLx4PQPQlx4', 0, 0, $vector, 1, $control, 24, 0;
     ${perlCall('sendmsg', `fileno ${socket}`, '$message', 0)} }`
 }
+
+const NOTE = { id: 'f1', extension: 'txt' }
 
 suite('agents in containers', needs('root', 'kernel', 'engine'), () => {
   const endings: (() => void | Promise<void>)[] = []
@@ -72,6 +76,23 @@ suite('agents in containers', needs('root', 'kernel', 'engine'), () => {
         '/home/node\n/home/node\n/run/ipc/gated.sock\n60000\nagent\n/tmp\n/var/tmp\n/dev/shm',
       )
       assert.equal(readFileSync(join(home(), 'note'), 'utf8'), 'text\n')
+    })
+
+    test('sees the files of its chat read-only, and those of no other', async () => {
+      const { attack, root } = host
+      const path = await writeChatFile(layout(root), { ...NOTE, folder: 'team', jid: 'web:files' }, 'hello')
+      await writeChatFile(layout(root), { ...NOTE, folder: 'team', jid: 'web:other' }, 'of another')
+      const trying =
+        'cd /home/files; echo x > f1.txt; rm -f f1.txt; touch new; chmod 777 .; mv f1.txt f2; ls; cat f1.txt'
+      for (const reach of ['chat', 'all'] as const) {
+        const at = { reach, jid: 'web:files', silent: true }
+        assert.equal(await attack(trying, at), 'f1.txt\nhello')
+        assert.equal(await attack('ls -d /home/files', { ...at, jid: 'web:none' }), '')
+        // The next turn finds what came meanwhile, in the same container.
+        writeFileSync(join(dirname(path), `${reach}.txt`), 'later', { mode: 0o444 })
+        assert.equal(await attack(`cat /home/files/${reach}.txt`, at), 'later')
+        rmSync(join(dirname(path), `${reach}.txt`))
+      }
     })
 
     test('sees no files of the machine, of other folders, of svc or of the engine', async () => {

@@ -1,7 +1,9 @@
 // The chat page and the widget of a link in a real browser, with a served instance.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
+import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { suite, type TestContext, test } from 'node:test'
 import fc from 'fast-check'
@@ -13,9 +15,12 @@ import { agent } from '../support/host.ts'
 import { openLinkedInstance } from '../support/linked-instance.ts'
 import { needs } from '../support/needs.ts'
 import { type ServedHost, type ServedHostOptions, serveHost } from '../support/served-host.ts'
+import { signIn } from '../support/sign-in.ts'
+import { until } from '../support/until.ts'
 
 const { issue_apart, issue_chat, revoke } = routeTokensResource.verbs
 const HOUR_MS = 3_600_000
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
 interface Link {
   readonly url: string
@@ -533,7 +538,7 @@ suite('what the chat shows', needs('browser'), () => {
       fc.array(fc.constantFrom(...pieces), { maxLength: 40 }).map((all) => all.join('')),
       500,
     )
-    const code = joinModules(['text/markdown', 'text/wording', 'browser/nodes', 'browser/prose'])
+    const code = joinModules(['text/markdown', 'text/wording', 'browser/nodes', 'browser/highlight', 'browser/prose'])
     // Evaluated through the debugger, because the content security policy of the page forbids it.
     const faults = await page.evaluate(
       `(() => { ${code}
@@ -549,6 +554,121 @@ suite('what the chat shows', needs('browser'), () => {
       })()`,
     )
     assert.deepEqual(faults, [])
+  })
+})
+
+suite('the page around the chat', needs('browser'), () => {
+  test('loads the highlighter with the first code, colours it with enough contrast, and keeps the chosen theme', async (t) => {
+    const { link, who, page } = await open(t)
+    const violations: string[] = []
+    page.on(
+      'console',
+      (line) => /Content Security Policy|TrustedScript/.test(line.text()) && violations.push(line.text()),
+    )
+    const isLoaded = (): boolean => who.asked.includes(`${link.url}highlight.js`)
+    await post(
+      link,
+      '- [x] done[^1]\n- [ ] not\n\n|a|b|\n|-:|-|\n|1|2|\n\n```nonsense\nif (a)\n```\n\n[^1]: note',
+      await topicOf(page),
+    )
+    await waitForAnswers(page, 1)
+    assert.equal(isLoaded(), false)
+    const tree = page.locator('.prose')
+    assert.deepEqual(
+      await tree
+        .getByRole('checkbox')
+        .evaluateAll((nodes) => nodes.map((node) => `${node.ariaLabel} ${node.matches(':checked')}`)),
+      ['Done true', 'Not done false'],
+    )
+    assert.equal(
+      await tree
+        .locator('td')
+        .first()
+        .evaluate((node) => getComputedStyle(node).textAlign),
+      'right',
+    )
+    const code = 'const a: string = `b` // c\nreturn new Map(1)'
+    await post(link, `\`\`\`ts\n${code}\n\`\`\``, await topicOf(page))
+    await page.locator('.token-keyword', { hasText: 'const' }).waitFor()
+    assert.ok(isLoaded())
+    assert.equal(await page.locator('.prose pre').last().innerText(), code)
+    const background = (): Promise<string> => page.evaluate(() => getComputedStyle(document.body).backgroundColor)
+    for (const [theme, colour] of [
+      ['light', 'rgb(255, 255, 255)'],
+      ['dark', 'rgb(21, 23, 29)'],
+    ] as const) {
+      await page.getByRole('button', { name: /^Theme:/ }).click()
+      assert.equal(await page.getByRole('button', { name: /^Theme:/ }).getAttribute('aria-label'), `Theme: ${theme}`)
+      assert.equal(await background(), colour)
+      assert.deepEqual(await page.evaluate(findPoorContrasts), [], theme)
+    }
+    await page.emulateMedia({ colorScheme: 'light' })
+    await page.reload()
+    assert.equal(await background(), 'rgb(21, 23, 29)')
+    assert.equal(await page.locator('meta[name=theme-color]').first().getAttribute('content'), '#15171d')
+    await page.getByRole('button', { name: 'Theme: dark' }).click()
+    await page.getByRole('button', { name: 'Theme: system' }).waitFor()
+    assert.equal(await background(), 'rgb(255, 255, 255)')
+    assert.deepEqual(violations, [])
+  })
+
+  test('can be installed, opens offline with its draft, and is forgotten when the link is revoked', async (t) => {
+    const { at, link, who, page } = await open(t)
+    const cdp = await who.context.newCDPSession(page)
+    const { url, errors } = await cdp.send('Page.getAppManifest')
+    assert.deepEqual([url, errors], [`${link.url}manifest.webmanifest`, []])
+    const caches = (): Promise<string[]> => page.evaluate(() => globalThis.caches.keys())
+    const scopes = (): Promise<string[]> =>
+      page.evaluate(async () => (await navigator.serviceWorker.getRegistrations()).map(({ scope }) => scope))
+    await page.evaluate(() => navigator.serviceWorker.ready.then(() => undefined))
+    assert.deepEqual(await scopes(), [link.url])
+    assert.ok(!(await caches()).join().includes(link.token))
+    await page.locator('.composer textarea').fill('a draft')
+    await who.context.setOffline(true)
+    await page.reload()
+    // After a reload the emulation does not say that the browser is offline.
+    await page.locator('.notice', { hasText: /You are offline|cannot be reached/ }).waitFor()
+    assert.equal(await inputOf(page), 'a draft')
+    await who.context.setOffline(false)
+    await page.locator('.notice').waitFor({ state: 'hidden' })
+    await page.locator('.composer textarea').press('Enter')
+    await waitForAnswers(page, 1)
+    await at.as(agent('main')).call(revoke, { jid: link.jid })
+    await page.reload()
+    await page.locator('.problem').waitFor()
+    await until(async () => (await scopes()).length === 0 && (await caches()).length === 0)
+  })
+
+  test('links to the folder in the dashboard for its administrators only', async (t) => {
+    const { at, link, page } = await open(t)
+    await page.locator('.composer').waitFor()
+    const dashboard = (of: Page): Locator => of.getByRole('link', { name: 'Dashboard' })
+    assert.equal(await dashboard(page).count(), 0)
+    await at.grant('local:ada', 'admin', 'main')
+    await at.grant('local:bob', 'interact', 'main')
+    for (const [sub, count] of [
+      ['local:ada', 1],
+      ['local:bob', 0],
+    ] as const) {
+      const { cookie } = await signIn(at, sub)
+      const who = await visitor(t)
+      const [name = '', value = ''] = cookie.split('=')
+      await who.context.addCookies([{ name, value, url: at.url() }])
+      const own = await who.open(link.url)
+      await own.locator('.composer').waitFor()
+      assert.equal(await dashboard(own).count(), count, sub)
+      if (count === 1) {
+        assert.equal(await dashboard(own).getAttribute('href'), '/dash/folders/main')
+        // The copy for times without network is that of a stranger.
+        await own.evaluate(() => navigator.serviceWorker.ready.then(() => undefined))
+        await own.reload()
+        await dashboard(own).waitFor()
+        await who.context.setOffline(true)
+        await own.reload()
+        await own.locator('.composer').waitFor()
+        assert.equal(await dashboard(own).count(), 0)
+      }
+    }
   })
 })
 
@@ -920,13 +1040,276 @@ test('a closed panel closes its stream and catches up when it is opened', needs(
   assert.deepEqual(await answers(page), ['one', 'two'])
 })
 
+/** A file whose name would be markup, and whose real extension would be hidden. */
+const HOSTILE_NAME = `<img src=x onerror="window.ran=1">\u202efdp.exe`
+const PNG = Buffer.from(
+  'iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAIAAACQkWg2AAAAFklEQVR42mNwCz5PEmIY1TCqYfhqAADaSmgQCOcybQAAAABJRU5ErkJggg==',
+  'base64',
+)
+const textFile = (name: string, size: number) => ({ name, mimeType: 'text/plain', buffer: Buffer.alloc(size, 'a') })
+
+const chips = (page: Page): Locator => page.locator('.chip')
+const sentFiles = (page: Page): Locator => page.locator('.message.user:not(.unsent) .files')
+
+async function chooseFiles(page: Page, ...files: { name: string; mimeType: string; buffer: Buffer }[]): Promise<void> {
+  const chooser = page.waitForEvent('filechooser')
+  await page.getByRole('button', { name: 'Add files' }).click()
+  await (await chooser).setFiles(files)
+}
+
+/** Pastes or drops a picture or a text as a program of the visitor would. */
+function transfer(page: Page, kind: 'paste' | 'drop', name: string, type: string): Promise<void> {
+  return page.evaluate(
+    async ([event, fileName, mime, picture]) => {
+      const bytes = mime === 'image/png' ? new Uint8Array(picture) : 'dropped'
+      const data = new DataTransfer()
+      data.items.add(new File([bytes], fileName, { type: mime }))
+      const init = { bubbles: true, composed: true, cancelable: true }
+      const input = document.querySelector('.composer textarea')
+      if (event === 'paste') input?.dispatchEvent(new ClipboardEvent('paste', { ...init, clipboardData: data }))
+      else
+        for (const step of ['dragenter', 'dragover', 'drop'])
+          document.querySelector('.log')?.dispatchEvent(new DragEvent(step, { ...init, dataTransfer: data }))
+    },
+    [kind, name, type, [...PNG]] as const,
+  )
+}
+
+/** Whether the images of the log are loaded, once they are. */
+async function waitForImages(page: Page, count: number): Promise<void> {
+  await page.waitForFunction((expected) => {
+    const root = document.querySelector('svc-chat')?.shadowRoot ?? document
+    const images = [...root.querySelectorAll<HTMLImageElement>('.message:not(.unsent) .picture img')]
+    return images.filter(({ complete, naturalWidth }) => complete && naturalWidth === 16).length === expected
+  }, count)
+}
+
+const PHONE = { viewport: { width: 390, height: 780 }, isMobile: true, hasTouch: true }
+
+suite('files in the chat', needs('browser'), () => {
+  test('are chosen, pasted, dropped, removed, sent without a text, and shown again after a reload', async (t) => {
+    const { page, who } = await open(t, PHONE)
+    await chooseFiles(page, { name: 'photo.png', mimeType: 'image/png', buffer: PNG }, textFile(HOSTILE_NAME, 1536))
+    await transfer(page, 'paste', 'image.png', 'image/png')
+    await transfer(page, 'drop', 'notes.txt', 'text/plain')
+    await transfer(page, 'drop', 'wrong.txt', 'text/plain')
+    await chips(page).nth(4).waitFor()
+    assert.equal(await chips(page).locator('img').count(), 2)
+    await page.getByRole('button', { name: 'Remove wrong.txt' }).press('Enter')
+    assert.equal(await page.evaluate(() => document.activeElement?.getAttribute('aria-label')), 'Remove notes.txt')
+    assert.equal(await page.getByRole('button', { name: 'Take a photo' }).count(), 1)
+    assert.ok(!(await scrollsSideways(page)))
+    assert.deepEqual(await findViolations(page), [])
+    await page.getByRole('button', { name: 'Send' }).click()
+    await waitForAnswers(page, 1)
+    assert.equal(await chips(page).count(), 0)
+    for (const round of ['sent', 'reloaded']) {
+      await waitForImages(page, 2)
+      assert.equal(await page.locator('.message.user').count(), 1, round)
+      assert.equal(await page.locator('.message.user .text').count(), 0)
+      const cards = page.locator('.message.user .file')
+      assert.deepEqual(
+        (await cards.allInnerTexts()).map((text) => text.split('\n').filter(Boolean)),
+        [
+          [`<img src=x onerror="window.ran=1">\ufffdfdp.exe`, '1.5 KB'],
+          ['TXT', 'notes.txt', '7 bytes'],
+        ].map((lines) => (lines.length === 2 ? ['EXE', ...lines] : lines)),
+      )
+      assert.equal(await page.evaluate(() => 'ran' in window), false)
+      if (round === 'sent') await page.reload()
+    }
+    assert.deepEqual(await findViolations(page), [])
+    const downloaded = page.waitForEvent('download')
+    await page.getByRole('link', { name: 'Download notes.txt, 7 bytes' }).click()
+    assert.equal(readFileSync(await (await downloaded).path(), 'utf8'), 'dropped')
+    const opened = who.context.waitForEvent('page')
+    await page.locator('.picture').first().click()
+    assert.equal(await (await opened).locator('img').count(), 1)
+  })
+
+  test('do not move a reader while images load', async (t) => {
+    const { page } = await open(t, PHONE)
+    const held = Promise.withResolvers<void>()
+    await chooseFiles(page, { name: 'photo.png', mimeType: 'image/png', buffer: PNG })
+    await say(page, '/count 20')
+    await waitForAnswers(page, 20)
+    await page.route('**/files/*', async (route) => {
+      await held.promise
+      await route.continue()
+    })
+    await page.reload()
+    await waitForAnswers(page, 20)
+    const top = (): Promise<number> =>
+      page
+        .locator('.message.agent')
+        .nth(3)
+        .evaluate((node) => node.getBoundingClientRect().top)
+    await page.locator('.log').evaluate((log) => {
+      log.scrollTop = 100
+    })
+    const before = await top()
+    held.resolve()
+    await waitForImages(page, 1)
+    assert.equal(await top(), before)
+  })
+
+  test('above a limit are not added, and a sentence says why', async (t) => {
+    const { page } = await open(t, {}, { settings: { ATTACHMENT_MAX: '2KiB' } })
+    await chooseFiles(page, textFile('fits.txt', 2048), textFile('large.txt', 2049))
+    await page
+      .locator('.notice', { hasText: 'large.txt has more than 2 KB, the most for one file. One file was not added.' })
+      .waitFor()
+    await chooseFiles(page, ...Array.from({ length: 10 }, (_, at) => textFile(`${at}.txt`, 1)))
+    await page.locator('.notice', { hasText: 'A message may have at most 10 files. One file was not added.' }).waitFor()
+    assert.equal(await chips(page).count(), 10)
+    await say(page, '/say all')
+    await waitForAnswers(page, 1)
+    await page.locator('.notice').waitFor({ state: 'hidden' })
+    assert.equal(await sentFiles(page).locator('.file').count(), 10)
+  })
+
+  test('show progress, can be cancelled, and come back into the composer with the text', async (t) => {
+    const { page, who } = await open(t, PHONE)
+    const cdp = await who.context.newCDPSession(page)
+    const limitUpload = (uploadThroughput: number): Promise<unknown> =>
+      cdp.send('Network.emulateNetworkConditions', {
+        offline: false,
+        latency: 0,
+        downloadThroughput: -1,
+        uploadThroughput,
+      })
+    await limitUpload(100_000)
+    await chooseFiles(page, textFile('long.txt', 1_000_000))
+    await say(page, '/say it is here')
+    const bar = page.getByRole('progressbar', { name: 'Upload' })
+    await page.waitForFunction(() => {
+      const value = document.querySelector('progress')?.value ?? 0
+      return value > 0.05 && value < 1
+    })
+    assert.equal(await chips(page).count(), 0)
+    await page.getByRole('button', { name: 'Cancel' }).click()
+    await bar.waitFor({ state: 'detached' })
+    assert.equal(await inputOf(page), '/say it is here')
+    assert.equal(await chips(page).count(), 1)
+    await limitUpload(-1)
+    await page.getByRole('button', { name: 'Send' }).click()
+    await waitForAnswers(page, 1)
+    assert.equal(await page.locator('.message.user').count(), 1)
+  })
+
+  test('are sent again with the same key after a lost connection, and stored once', async (t) => {
+    const { link, page } = await open(t)
+    const keys = new Set<string | undefined>()
+    let posts = 0
+    await page.route(link.url, async (route) => {
+      if (route.request().method() !== 'POST') return route.continue()
+      posts++
+      keys.add(route.request().headers()['idempotency-key'])
+      if (posts === 1) return route.abort('connectionreset')
+      if (posts > 2) return route.continue()
+      await route.fetch()
+      return route.abort('connectionreset')
+    })
+    await chooseFiles(page, textFile('a.txt', 5))
+    await say(page, '/say once')
+    await waitForAnswers(page, 1)
+    await page.waitForFunction(() => !Object.keys(sessionStorage).some((key) => key.endsWith(':unsent')))
+    assert.deepEqual([posts, keys.size], [3, 1])
+    await page.reload()
+    await waitForAnswers(page, 1)
+    assert.equal(await sentFiles(page).count(), 1)
+  })
+
+  test('that the server refuses come back into the composer, with its sentence', async (t) => {
+    const { link, page } = await open(t)
+    const detail = 'there is no space for files'
+    for (const status of [413, 415, 507]) {
+      await page.route(link.url, (route) => route.fulfill({ status, json: { detail } }), { times: 1 })
+      if (status === 413) await chooseFiles(page, textFile('a.txt', 5))
+      if (status === 413) await page.locator('.composer textarea').fill('/say later')
+      await page.getByRole('button', { name: 'Send' }).click()
+      await page.locator('.notice', { hasText: 'There is no space for files.' }).waitFor()
+      assert.deepEqual([await inputOf(page), await chips(page).count()], ['/say later', 1])
+      assert.equal(await page.locator('.message').count(), 0)
+    }
+    await page.getByRole('button', { name: 'Send' }).click()
+    await waitForAnswers(page, 1)
+    assert.equal(await sentFiles(page).count(), 1)
+  })
+
+  test('of an upload that a reload ended are named, and the text is in the input again', async (t) => {
+    const { link, page } = await open(t)
+    await page.route(link.url, (route) =>
+      route.request().method() === 'POST' ? route.abort('connectionreset') : route.continue(),
+    )
+    await chooseFiles(page, textFile('lost.txt', 5))
+    await say(page, '/say again')
+    await page.locator('.unsent', { hasText: 'Not sent yet' }).waitFor()
+    await page.reload()
+    await page.locator('.notice', { hasText: 'Add the files again and send your message: lost.txt.' }).waitFor()
+    assert.equal(await inputOf(page), '/say again')
+    assert.equal(await page.locator('.unsent').count(), 0)
+  })
+
+  test('are kept with the topic in which they were added', async (t) => {
+    const { page } = await open(t)
+    await say(page, '/say one')
+    await waitForAnswers(page, 1)
+    await chooseFiles(page, textFile('a.txt', 5))
+    await page.getByRole('navigation', { name: 'Topics' }).getByRole('button', { name: 'New topic' }).click()
+    assert.equal(await chips(page).count(), 0)
+    await page.locator('.topic').click()
+    await chips(page).waitFor()
+  })
+
+  test('are voice messages that a visitor records, hears and sends', async (t) => {
+    const { page, who } = await open(t, PHONE)
+    const record = page.getByRole('button', { name: 'Record a voice message' })
+    await record.click()
+    await page.locator('.notice', { hasText: 'does not allow this page to use the microphone' }).waitFor()
+    await who.context.grantPermissions(['microphone'])
+    await record.click()
+    await page.getByRole('timer').getByText('0:01').waitFor()
+    await page.getByRole('button', { name: 'Discard the recording' }).click()
+    await page.getByRole('timer').waitFor({ state: 'hidden' })
+    assert.equal(await chips(page).count(), 0)
+    await record.click()
+    await page.getByRole('timer').getByText('0:01').waitFor()
+    await page.getByRole('button', { name: 'Finish the recording' }).click()
+    const plays = (where: string): Promise<boolean> =>
+      page.locator(`${where} audio`).evaluate(async (audio: HTMLAudioElement) => {
+        audio.muted = true
+        await audio.play()
+        return audio.currentSrc !== '' && audio.error === null
+      })
+    assert.ok(await plays('.chip'))
+    await page.getByRole('button', { name: 'Send' }).click()
+    await waitForAnswers(page, 1)
+    await page.reload()
+    await waitForAnswers(page, 1)
+    assert.ok(await plays('.message.user'))
+  })
+
+  test('are sent and shown by the widget of another site', async (t) => {
+    const [at, who] = [await serveMain(t), await visitor(t)]
+    const link = await mint(at)
+    const page = await who.open(await serveOtherSite(t, at, [`<script src="${link.url}widget.js" async></script>`]))
+    await page.getByRole('button', { name: 'Chat' }).click()
+    await chooseFiles(page, { name: 'photo.png', mimeType: 'image/png', buffer: PNG })
+    await page.locator('.chip img').waitFor()
+    await page.getByRole('button', { name: 'Send' }).click()
+    await waitForAnswers(page, 1)
+    await waitForImages(page, 1)
+  })
+})
+
 /** Serves a page on another origin, with a strict policy and with styles that could break an embedded widget. */
 async function serveOtherSite(t: TestContext, at: ServedHost, scripts: readonly string[]): Promise<string> {
   const style = '* { font-family: fantasy !important } button { font-size: 40px; position: static !important }'
   const site = createServer((_, response) => {
     response.writeHead(200, {
       'Content-Type': 'text/html',
-      'Content-Security-Policy': `default-src 'none'; style-src 'unsafe-inline'; script-src ${at.url()}; connect-src ${at.url()}`,
+      'Content-Security-Policy': `default-src 'none'; style-src 'unsafe-inline'; script-src ${at.url()}; connect-src ${at.url()}; img-src ${at.url()} blob:; media-src ${at.url()} blob:`,
     })
     response.end(`<!doctype html><html lang="en"><head><title>A site</title><link rel="icon" href="data:,">
       <style>${style}</style>${scripts.join('')}</head><body><h1>A site</h1></body></html>`)
@@ -971,4 +1354,11 @@ function findPoorContrasts(): string[] {
       return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05) < 4.5
     })
     .map((node) => `${node.className}: ${node.textContent?.slice(0, 40)}`)
+}
+
+/** Rules of WCAG 2.2, levels A and AA, that the page breaks. */
+async function findViolations(page: Page): Promise<string[]> {
+  await page.evaluate(AXE)
+  return page.evaluate(`axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa'] }).then(({ violations }) =>
+    violations.map(({ id, nodes }) => id + ' at ' + nodes[0].html.slice(0, 200)))`)
 }

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chownSync, readFileSync, writeFileSync } from 'node:fs'
+import { chownSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { DatabaseSync } from 'node:sqlite'
@@ -96,6 +96,13 @@ async function createLinked(user: SvcUser, directory: string): Promise<void> {
     tokens.work[folder] = tokenOf(await run('token', 'demo', 'issue', 'webhook', folder, 'work'))
     tokens.chat[folder] = tokenOf(await run('token', 'demo', 'issue', 'chat', folder, 'test'))
   }
+  // Fills the compile cache of this home directory with the modules of a server.
+  await run('create', 'other')
+  const child = spawn(process.execPath, [BIN, 'serve', 'other'], { ...identityOf(user), env: environmentOf(directory) })
+  collect(child.stderr)
+  await frontDoorOf(child.stdout)
+  await stop(child)
+  rmSync(join(directory, 'svc_other'), { recursive: true })
   writeFileSync(`${directory}.tokens`, JSON.stringify(tokens), { mode: 0o600 })
 }
 

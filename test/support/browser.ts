@@ -13,6 +13,8 @@ const FLAGS = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
+  // A microphone that beeps, for pages that are allowed to use it.
+  '--use-fake-device-for-media-stream',
 ]
 /** A busy machine is slow, and a long timeout costs nothing. */
 const PATIENCE_MS = 5 * 60_000

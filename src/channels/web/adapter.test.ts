@@ -6,7 +6,7 @@ suite('the chats of links', () => {
   testChannelContract(async () => ({
     channel: openChannel(),
     jid: 'web:main',
-    abilities: ['send'],
+    abilities: ['send', 'send_file', 'send_voice'],
     delivered: async () => [],
   }))
 })

@@ -8,7 +8,7 @@ export function openChannel(): Channel {
     platform: 'web',
     isInternal: true,
     isIdempotent: true,
-    actions: { send: async () => ({}) },
+    actions: { send: async () => ({}), send_file: async () => ({}), send_voice: async () => ({}) },
     hint: (action) => hintFor('web', action),
   }
 }

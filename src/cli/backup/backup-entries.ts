@@ -22,7 +22,7 @@ const DEPTH_MAX = 128
 const PATH_MAX = 3500
 
 /** Directories of the data directory that contain files of agents and visitors, and skills of packages. */
-const DIRECTORIES = ['groups', 'web', 'chats', 'outbox', 'skills'] as const
+const DIRECTORIES = ['groups', 'web', 'chats', 'files', 'outbox', 'skills'] as const
 /** Settings files that may contain secrets anywhere, so they are backed up only with --with-keys. */
 const FREE_FORM = ['docker-compose.yml', 'services'] as const
 

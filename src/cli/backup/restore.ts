@@ -106,7 +106,7 @@ async function verify(archive: ArchiveFile, onProgress: (bytes: number) => void)
 
 const TOP_DIRECTORIES = /^(store|settings|files)($|\/)/
 const IN_SETTINGS = /^settings(\/\.env|\/env|\/env\/[^/]+\.env)?$/
-const IN_FILES = /^files(\/(groups|web|chats|outbox|skills|services|docker-compose\.yml)($|\/.*))?$/s
+const IN_FILES = /^files(\/(groups|web|chats|files|outbox|skills|services|docker-compose\.yml)($|\/.*))?$/s
 
 function checkLocation({ path, kind }: TarEntry, { tables }: ArchiveHeader): void {
   const named = JSON.stringify(path.slice(0, 80))

@@ -105,6 +105,7 @@ function showSent({ print }: SvcContext, story: Story<'out'>): void {
       'platform id': story.platform_id,
       turn: story.turn_id,
       answers: story.answered.map(({ id }) => id).join(' ') || undefined,
+      files: fileNames(story),
       text: story.text,
     }),
     story,
@@ -135,6 +136,7 @@ function showReceived(svc: SvcContext, message: Story<'in'>): void {
       'waits for': message.waits_for,
       round: round && `${round.status}, ${round.last_seq} frames`,
       'round error': round?.error,
+      files: fileNames(message),
       text: message.text,
       turn: turn?.id,
       'turn state': turn?.outcome ?? turn?.state,
@@ -165,6 +167,10 @@ function showReceived(svc: SvcContext, message: Story<'in'>): void {
       },
       empty: '',
     })
+}
+
+function fileNames({ files }: { readonly files?: readonly { readonly name: string }[] }): string | undefined {
+  return files?.map(({ name }) => name).join(', ')
 }
 
 /** Prints the delivery state and the whole text, indented. */

@@ -80,6 +80,49 @@ suite('on a terminal', () => {
     })
   }
 
+  const activity = (text: string, detail?: unknown) => ({
+    ...{ event: 'activity', id: '', data: JSON.stringify({ turn_id: 't', text, detail }) },
+  })
+
+  test('shows what the agent does as one line that is overwritten, and not behind a draft', async () => {
+    const { svc, printed } = openContext(true)
+    const events = async function* () {
+      yield* [
+        activity('Reading \u001b[2J'),
+        activity('Searching'),
+        activity('Searching'),
+        activity(''),
+        delta(0, 'one'),
+      ]
+      yield* [activity('Searching'), ...ending]
+    }
+    await streamAndPrint(svc, { events }, SENT)
+    assert.equal(printed.stderr, '\r\u001b[KReading \\u001b[2J …\r\u001b[KSearching …\r\u001b[K')
+    assert.equal(printed.stdout, 'one 👍 two\n')
+  })
+
+  test('leaves no line of the agent behind when the stream breaks', async () => {
+    const { svc, printed } = openContext(true)
+    const events = async function* () {
+      yield activity('Searching')
+      throw new TransportError('gone')
+    }
+    await assert.rejects(streamAndPrint(svc, { events }, SENT), /gone/)
+    assert.equal(printed.stderr, '\r\u001b[KSearching …\r\u001b[K')
+  })
+
+  test('prints what the agent does with --json as lines', async () => {
+    const { svc, printed } = openContext(true, true)
+    const events = async function* () {
+      yield* [activity('Searching', [{ n: 1 }]), activity(''), ...ending]
+    }
+    await streamAndPrint(svc, { events }, SENT)
+    const [first, second] = printed.stdout.split('\n').map((line) => line && JSON.parse(line))
+    assert.deepEqual(first, { event: 'activity', turn_id: 't', text: 'Searching', detail: [{ n: 1 }] })
+    assert.deepEqual(second, { event: 'activity', turn_id: 't', text: '' })
+    assert.equal(printed.stderr, '')
+  })
+
   test('prints deltas with --json as lines, and no draft', async () => {
     const { svc, printed } = openContext(true, true)
     const events = async function* () {
@@ -111,6 +154,16 @@ suite('in a pipe', () => {
     const { svc } = openContext(false)
     const failed: LinkRound = { ...ENDED, status: 'failed', error: 'no' }
     assert.deepEqual(await pollAndPrint(svc, pollClient(failed), SENT, never), { status: 'failed', error: 'no' })
+  })
+
+  test('prints nothing of what the agent does', async () => {
+    const { svc, printed } = openContext(false)
+    const events = async function* () {
+      yield { event: 'activity', data: '{"turn_id":"t","text":"Searching"}', id: '' }
+      yield { event: 'round_done', data: '{"turn_id":"t","status":"success"}', id: '1' }
+    }
+    await streamAndPrint(svc, { events }, SENT)
+    assert.deepEqual(printed, { stdout: '', stderr: '' })
   })
 
   test('prints no draft', async () => {

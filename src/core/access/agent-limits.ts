@@ -11,6 +11,8 @@ export interface AgentLimits {
   readonly toolCallsPerSecond: number
   /** The highest cost in dollars that one call of an agent may report. */
   readonly externalCostMaxUsd: number
+  /** Stored bytes of one folder. */
+  readonly folderQuotaBytes: number
   /** Of one search for messages. */
   readonly searchMs: number
 }
@@ -22,5 +24,6 @@ export const AGENT_LIMITS: AgentLimits = {
   groupsPerFolder: 200,
   toolCallsPerSecond: 100,
   externalCostMaxUsd: 100,
+  folderQuotaBytes: 20 * 1024 ** 3,
   searchMs: 5000,
 }

@@ -4,7 +4,7 @@ import { basename, dirname } from 'node:path'
 import { Directory } from '../../lib/files/directory.ts'
 import { chownTree, removeTree } from '../../lib/files/directory-tree.ts'
 import { openWorld } from '../groups/workspace-home.ts'
-import { type ChatPlace, chatDir, type Layout } from '../layout.ts'
+import { type ChatPlace, chatDir, chatFilesDir, type Layout } from '../layout.ts'
 
 /** Its path inside the cell, and the HOME of such a run. */
 export const CHAT_HOME = '/home/chat'
@@ -31,13 +31,22 @@ export async function makeChatHome(layout: Layout, place: ChatPlace): Promise<Di
   }
 }
 
-/** Removes the directories of a chat that nobody can continue. */
-export async function removeChatHomes(layout: Layout, chat: Omit<ChatPlace, 'reach'>): Promise<void> {
+/** Removes the directories of a chat that has no messages any more. */
+export async function removeChatDirectories(layout: Layout, chat: Omit<ChatPlace, 'reach'>): Promise<void> {
   for (const reach of ['chat', 'work'] as const) {
     const path = chatDir(layout, { ...chat, reach })
     await using parent = await Directory.open(dirname(path))
     if (parent) await removeTree(parent, basename(path))
   }
+  const files = chatFilesDir(layout, chat)
+  await using parent = await Directory.open(dirname(files))
+  // It is not empty if a file has just arrived.
+  if (parent && (await isEmpty(parent, basename(files)))) await parent.removeDirectory(basename(files))
+}
+
+async function isEmpty(parent: Directory, name: string): Promise<boolean> {
+  await using directory = await parent.openDirectory(name)
+  return directory !== undefined && (await directory.entries()).length === 0
 }
 
 /** Undefined if it does not exist yet. */

@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { timestamp, uuidv7 } from '../../lib/clock.ts'
 import type { Tx } from '../../store/engine.ts'
-import { execute, flag, integer, query, queryOne, text } from '../../store/statement.ts'
+import { execute, flag, integer, optional, query, queryOne, text } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
 import { appendChatEvent } from '../chats/chat-events.ts'
 import { chats } from '../chats/chats.ts'
@@ -102,14 +102,28 @@ export interface RecordedOutbound {
 /** Sender of messages of the instance itself. */
 export const INSTANCE_SENDER = 'svc'
 
+/** The folder of the agent's message in a chat, by these parameters of a statement. */
+const targetFolder = ({ jid, turn, link, sender }: Readonly<Record<'jid' | 'turn' | 'link' | 'sender', string>>) =>
+  `coalesce(
+    (select m.target_folder from turns t join messages m on m.seq = t.last_seq and m.jid = ${jid} where t.id = ${turn}),
+    (select target_folder from route_tokens where jid = ${link} limit 1), ${sender})`
+
+/** The folder that a message will have which `recordOutbound` adds. */
+export async function findTargetFolder(
+  tx: Tx,
+  { jid, turn_id, folder }: Pick<OutboundMessage, 'jid' | 'turn_id' | 'folder'>,
+): Promise<string | undefined> {
+  const sql = `select ${targetFolder({ jid: '$1', turn: '$2', link: '$3', sender: 'cast($4 as text)' })} as folder`
+  const values = [jid, turn_id ?? null, linkJidOf(jid), folder ?? null]
+  return (await queryOne(tx, { folder: optional(text) }, sql, values)).folder
+}
+
 /**
  * `target_folder` is the folder of the question that the turn answers, as the chat may have moved to another folder since;
  * else the folder of the link; else the sender.
  */
 const INSERT_MESSAGE = `insert into messages (id, jid, target_folder, direction, kind, sender, topic, turn_id, content, created_at, is_partial)
-  values ($1, $2, coalesce(
-    (select m.target_folder from turns t join messages m on m.seq = t.last_seq and m.jid = $2 where t.id = $7),
-    (select target_folder from route_tokens where jid = $11 limit 1), $3), 'out', $4, $5, $6, $7, $8, $9, $10)
+  values ($1, $2, ${targetFolder({ jid: '$2', turn: '$7', link: '$11', sender: '$3' })}, 'out', $4, $5, $6, $7, $8, $9, $10)
   returning seq`
 
 /** Records a message, which in a link's chat also delivers it. */

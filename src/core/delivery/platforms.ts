@@ -30,9 +30,8 @@ const PLATFORMS: Readonly<Record<string, Platform>> = {
     outputStyle: 'Markdown, as on a web page: short paragraphs, lists and code blocks are shown as such.',
     // No message in the chat of a link can be referred to, so all hints suggest plain text.
     hints: {
-      send_file: 'describe its content with send(chatJid, text)',
       ...{
-        post: SEND_TEXT_HINT,
+        post: 'use send_file(chatJid, filepath) for each file',
         forward: SEND_TEXT_HINT,
         quote: SEND_TEXT_HINT,
         repost: SEND_TEXT_HINT,

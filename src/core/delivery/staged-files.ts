@@ -51,8 +51,13 @@ export async function stageFile(
 
 /** Stages a file that no agent can write to. */
 export async function stageTrustedFile(layout: Layout, context: StagingContext, path: string): Promise<string> {
-  await using file = await open(path).catch((error) => refuseDisk(error, 'read', basename(path)))
+  await using file = await openTrustedFile(path)
   return await stageFile(layout, context, file, path)
+}
+
+/** Opens a file that no agent can write to. */
+export function openTrustedFile(path: string): Promise<FileHandle> {
+  return open(path).catch((error) => refuseDisk(error, 'read', basename(path)))
 }
 
 /** The absolute path of a copy. Old rows have absolute paths, possibly below a data directory from before a restore. */

@@ -11,7 +11,7 @@ import { CHAT_FILE_MODE, makeChatFiles } from './chat-files-directory.ts'
 import { FileTypeDetector } from './file-type.ts'
 
 /** No folder has a name like this. */
-const UNFINISHED = '.unfinished'
+export const UNFINISHED = '.unfinished'
 
 /** How the sender describes the file. */
 type FileLabel = Pick<StoredFile, 'id' | 'name' | 'declared_type'>
@@ -32,7 +32,8 @@ export class ChatFileWriter {
     this.#handle = handle
   }
 
-  static open(layout: Layout, label: FileLabel): Promise<ChatFileWriter> {
+  static async open(layout: Layout, label: FileLabel): Promise<ChatFileWriter> {
+    await mustShareFiles(layout)
     return onDisk(async () => {
       await using directory = await makeUnfinished(layout)
       return new ChatFileWriter(layout, label, await directory.createOpenFile(label.id, 0o600))
@@ -94,6 +95,15 @@ export class ChatFileWriter {
     this.#isOpen = false
     await this.#handle.close()
   }
+}
+
+/** Refuses where the process has a directory of its own, in a pod without the files of the instance: they would be lost with it. */
+async function mustShareFiles({ files, groups }: Layout): Promise<void> {
+  for (const path of [files, groups]) {
+    await using directory = await Directory.open(path, { follow: true })
+    if (directory) return
+  }
+  refuse('unsupported', 'files are not accepted here', 'send the message without the file')
 }
 
 export async function makeUnfinished({ files }: Layout): Promise<Directory> {

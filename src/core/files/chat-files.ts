@@ -72,10 +72,10 @@ export async function addChatFiles(
 }
 
 /** A file as clients see it. */
-export type ShownFile = Pick<ChatFile, 'id' | 'name' | 'type' | 'size'>
+export type ShownFile = Pick<ChatFile, 'id' | 'name' | 'type' | 'size' | 'transcript'>
 
-export function showFile({ id, name, type, size }: ShownFile): ShownFile {
-  return { id, name, type, size }
+export function showFile({ id, name, type, size, transcript }: ShownFile): ShownFile {
+  return { id, name, type, size, ...(transcript === undefined ? {} : { transcript }) }
 }
 
 /** A member `files` for a message that has some. */

@@ -15,12 +15,12 @@ export const MESSAGE_OVERHEAD_BYTES = 512
 
 /** Chats with the bytes that they received. A visitor's chat counts for its link too. */
 const PER_CHAT = "select 'chat', jid, cast(sum(bytes) as bigint) from received group by jid"
-const PER_CHAT_AND_LINK = `select 'chat', name, cast(sum(bytes) as bigint) from (
-    select jid as name, bytes from received
-    union all select ${LINK_JID_SQL('jid')}, bytes from received where ${VISITOR_CHAT_SQL('jid')}) as c group by name`
+const perChatAndLink = (table: 'received' | 'stored'): string => `select 'chat', name, cast(sum(bytes) as bigint) from (
+    select jid as name, bytes from ${table}
+    union all select ${LINK_JID_SQL('jid')}, bytes from ${table} where ${VISITOR_CHAT_SQL('jid')}) as c group by name`
 
 /** Sums the messages of a range. The link's context is copied into each message, so it counts for each. */
-const addSql = (range: string, perChat = PER_CHAT_AND_LINK): string => `
+const addSql = (range: string, perChat = perChatAndLink('received')): string => `
   with received as materialized (
     select m.jid, m.target_folder, sum(octet_length(m.content) + coalesce(octet_length(m.link_context), 0)
       + coalesce(octet_length(e.attachments), 0) + ${MESSAGE_OVERHEAD_BYTES}) as bytes
@@ -58,12 +58,13 @@ const ON_CONFLICT_SUBTRACT = `on conflict (scope, name) do update set bytes = ca
 
 /** Call before deleting the messages. */
 export async function subtractReceivedBytes(tx: Tx, seqs: readonly number[]): Promise<void> {
-  const marks = placeholders(seqs.length)
-  await execute(tx, `${addSql(`m.seq in (${marks})`)} ${ON_CONFLICT_SUBTRACT}`, seqs)
-  // Strangers create these rows, so they must not stay.
-  const emptyChats = `delete from storage_use where scope = 'chat' and bytes = 0 and ${VISITOR_CHAT_SQL('name')}
-    and name in (select jid from messages where seq in (${marks}))`
-  await execute(tx, emptyChats, seqs)
+  await execute(tx, `${addSql(`m.seq in (${placeholders(seqs.length)})`)} ${ON_CONFLICT_SUBTRACT}`, seqs)
+}
+
+/** For chats that are gone: strangers create these rows, so they must not stay. */
+export async function forgetChatBytes(tx: Tx, jids: readonly string[]): Promise<void> {
+  if (jids.length === 0) return
+  await execute(tx, `delete from storage_use where scope = 'chat' and name in (${placeholders(jids.length)})`, jids)
 }
 
 /** Bytes of the files of these messages, which also the agent may have sent. */
@@ -71,7 +72,7 @@ const filesSql = (count: number): string => `
   with stored as materialized (
     select jid, folder, sum(size) as bytes from chat_files where message_seq in (${placeholders(count)}) group by jid, folder)
   insert into storage_use (scope, name, bytes)
-  select 'chat', jid, cast(sum(bytes) as bigint) from stored group by jid
+  ${perChatAndLink('stored')}
   union all
   select 'folder', folder, cast(sum(bytes) as bigint) from stored where true group by folder`
 

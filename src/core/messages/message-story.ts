@@ -4,6 +4,7 @@ import type { Tx } from '../../store/engine.ts'
 import { integer, optional, query, text } from '../../store/statement.ts'
 import { isLinkChat, platformOf } from '../delivery/channel.ts'
 import { outbox } from '../delivery/outbox.ts'
+import { filesMember, readFilesOfMessages, type ShownFile } from '../files/chat-files.ts'
 import { routeTokens } from '../links/route-tokens.ts'
 import { linkJidOf } from '../links/visitor-chats.ts'
 import type { RouteTable } from '../routing/route-table.ts'
@@ -45,6 +46,7 @@ export async function readReceivedStory(tx: Tx, routes: () => Promise<RouteTable
     ...details,
     direction: 'in' as const,
     ...cutText(details.text),
+    ...(await readFiles(tx, seq)),
     entry: message && (await describeEntry(tx, message, envelope)),
     routing: message && (await explainRouting(routes, message, details)),
     retries: await messageRetries.list(tx, { message_seq: seq }),
@@ -67,6 +69,7 @@ export async function readSentStory(tx: Tx, id: string) {
     sender: message.sender,
     kind: message.kind,
     ...cutText(decodeContent(message.content)),
+    ...(await readFiles(tx, message.seq)),
     next_at: row.state === 'pending' ? next_at : undefined,
     turn: turn_id === undefined ? undefined : await turns.find(tx, { id: turn_id }),
     turn_id,
@@ -79,6 +82,10 @@ export type SentStory = NonNullable<Awaited<ReturnType<typeof readSentStory>>>
 export async function findFolderOfMessage(tx: Tx, id: string): Promise<string | undefined> {
   const row = (await inbox.find(tx, { id })) ?? (await outbox.find(tx, { id }))
   return row ? row.folder : (await readMessageDetails(tx, id))?.folder
+}
+
+async function readFiles(tx: Tx, seq: number): Promise<{ readonly files?: readonly ShownFile[] }> {
+  return filesMember((await readFilesOfMessages(tx, [seq])).get(seq))
 }
 
 function cutText(whole: string): { text: string; text_length: number } {

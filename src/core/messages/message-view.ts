@@ -1,7 +1,8 @@
 // Messages of a chat as tools show them, with contents shortened to fit into one response.
 import { isUtf8 } from 'node:buffer'
 import type { Tx } from '../../store/engine.ts'
-import { bytes, type DecodedRow, integer, optional, placeholders, query, text } from '../../store/statement.ts'
+import { bytes, type DecodedRow, flag, integer, optional, placeholders, query, text } from '../../store/statement.ts'
+import { readFilesOfMessages } from '../files/chat-files.ts'
 import { contentStart, decodeContent, fairShare } from './messages.ts'
 
 export interface MessageView {
@@ -15,6 +16,8 @@ export interface MessageView {
   /** Set if the content is not UTF-8: invalid bytes are shown as U+FFFD. */
   readonly invalid_utf8?: true
   readonly deleted?: true
+  /** The start of an answer that was stopped. */
+  readonly partial?: true
   readonly timestamp: string
   readonly topic?: string
   readonly verb?: string
@@ -23,6 +26,8 @@ export interface MessageView {
   /** State of the inbox row, or of the outbox row for a sent message. */
   readonly status: string
   readonly error?: string
+  /** Names of its files. */
+  readonly files?: readonly string[]
 }
 
 /** Bytes of all contents together, as JSON. A tool's response contains them twice, once within a text. */
@@ -49,14 +54,18 @@ export async function viewMessages(tx: Tx, seqs: readonly number[]): Promise<Mes
     CONTENTS_MAX,
     found.map(({ content }) => jsonBytes(content.text)),
   )
-  return found.map(({ row, content }) => toView(row, content, jsonMax))
+  const files = await readFilesOfMessages(tx, seqs)
+  return found.map(({ row, content }) => {
+    const names = files.get(row.seq)?.map(({ name }) => name)
+    return { ...toView(row, content, jsonMax), ...(names ? { files: names } : {}) }
+  })
 }
 
 /** Reads no more of a content than can be shown. */
 const viewSql = (
   bytesMax: number,
   seqs: string,
-): string => `select m.seq, m.id, m.jid, m.direction, m.sender, m.topic, m.turn_id, m.created_at,
+): string => `select m.seq, m.id, m.jid, m.direction, m.sender, m.topic, m.turn_id, m.created_at, m.is_partial,
     ${contentStart(`cast($${bytesMax} as integer)`)} as head, length(m.content) as size,
     e.platform_id, e.sender_name, e.reply_to_id, coalesce(i.verb, e.verb) as verb,
     i.state as inbox_state, i.reason, i.turn_id as inbox_turn, o.state as outbox_state, o.error, o.platform_id as sent_id,
@@ -74,6 +83,7 @@ const VIEW = {
   topic: optional(text),
   turn_id: optional(text),
   created_at: text,
+  is_partial: optional(flag),
   head: bytes,
   size: integer,
   platform_id: optional(text),
@@ -127,6 +137,7 @@ function toView(row: Row, head: ContentHead, jsonMax: number): MessageView {
     content: truncate(head, jsonMax),
     ...(head.isUtf8 ? {} : { invalid_utf8: true }),
     ...(row.deleted === undefined ? {} : { deleted: true }),
+    ...(row.is_partial ? { partial: true } : {}),
     timestamp: row.created_at,
     ...ifDefined('topic', row.topic),
     ...ifDefined('verb', row.verb),

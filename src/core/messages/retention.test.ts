@@ -37,9 +37,11 @@ async function open(t: TestContext, engine: EngineName): Promise<RetentionHost> 
         await run(tx, 'update routing set last_seq = (select last_seq from filing where id = 1) where id = 1')
       })
     },
-    sweep: (after = 0, limit = 100) => {
+    sweep: async (after = 0, limit = 100) => {
       const now = clock.now()
-      return on.write((tx) => removeMessages(tx, host.engine.dialect, { before: now - KEEP_MS, now, after, limit }))
+      const step = { before: now - KEEP_MS, now, after, limit }
+      const { removed, next } = await on.write((tx) => removeMessages(tx, host.engine.dialect, step))
+      return { removed, ...(next === undefined ? {} : { next }) }
     },
     sweepTurns: (after = '', limit = 100) =>
       on.write((tx) => removeTurns(tx, { before: clock.now() - KEEP_MS, after, limit })),

@@ -4,7 +4,8 @@ import { timestamp } from '../../lib/clock.ts'
 import type { Dialect, Tx } from '../../store/engine.ts'
 import { execute, flag, integer, optional, placeholders, query, text } from '../../store/statement.ts'
 import { lastEventNumbers } from '../chats/chat-events.ts'
-import { subtractReceivedBytes } from '../links/storage-use.ts'
+import { type ChatFile, readFilesOfMessages } from '../files/chat-files.ts'
+import { forgetChatBytes, subtractFileBytes, subtractReceivedBytes } from '../links/storage-use.ts'
 import { isVisitorChat } from '../links/visitor-chats.ts'
 import { IS_OPEN } from '../turns/turn-rules.ts'
 import { firstIdAt } from './id-times.ts'
@@ -52,13 +53,16 @@ export async function removeMessages(
   tx: Tx,
   dialect: Dialect,
   { before, now, after, limit }: RetentionStep<number>,
-): Promise<RetentionProgress<number> & { readonly emptied: readonly EmptiedChat[] }> {
+): Promise<
+  RetentionProgress<number> & { readonly emptied: readonly EmptiedChat[]; readonly files: readonly ChatFile[] }
+> {
   await lockMessageOrder(tx, dialect)
   const schema = { seq: integer, jid: text, folder: optional(text), created_at: text, is_over: flag }
   const rows = await query(tx, schema, OLDEST, [after, limit])
   const { old, next } = takeOld(rows, ({ created_at }) => created_at < timestamp(before), limit)
   const over = old.filter(({ is_over }) => is_over)
   const seqs = over.map(({ seq }) => seq)
+  const files = [...(await readFilesOfMessages(tx, seqs)).values()].flat()
   if (seqs.length > 0) {
     await removeMessageRows(tx, seqs, now)
     for (const jid of new Set(over.map(({ jid }) => jid))) {
@@ -66,8 +70,13 @@ export async function removeMessages(
       await removeEmptyTopics(tx, jid, limit)
     }
   }
+  const emptied = await findEmptied(tx, over)
+  await forgetChatBytes(
+    tx,
+    emptied.map(({ jid }) => jid),
+  )
   await removeChanges(tx, before, limit)
-  return { removed: seqs.length, emptied: await findEmptied(tx, over), ...(next ? { next: next.seq } : {}) }
+  return { removed: seqs.length, files, emptied, ...(next ? { next: next.seq } : {}) }
 }
 
 async function findEmptied(
@@ -92,6 +101,7 @@ export async function areOver(tx: Tx, seqs: readonly number[]): Promise<boolean>
 /** Frames that belong to another turn as well are removed with that turn. */
 export async function removeMessageRows(tx: Tx, seqs: readonly number[], now: number): Promise<void> {
   await subtractReceivedBytes(tx, seqs)
+  await subtractFileBytes(tx, seqs)
   const marks = placeholders(seqs.length)
   const statements = [
     `delete from frames where turn_id in (select m.turn_id from messages m where m.seq in (${marks})) and message_seq in (${marks})`,
@@ -99,7 +109,7 @@ export async function removeMessageRows(tx: Tx, seqs: readonly number[], now: nu
     `delete from frames where turn_id in (select r.turn_id from rounds r join messages m on m.id = r.id and m.direction = 'in'
        where m.seq in (${marks}) and substr(r.turn_id, 1, length(r.id) + 1) = r.id || '.')`,
     `delete from rounds where id in (select m.id from messages m where m.seq in (${marks}) and m.direction = 'in')`,
-    ...['inbox', 'outbox', 'envelopes', 'fetched', 'message_retries'].map(
+    ...['inbox', 'outbox', 'envelopes', 'fetched', 'message_retries', 'chat_files'].map(
       (table) => `delete from ${table} where message_seq in (${marks})`,
     ),
     `delete from messages where seq in (${marks})`,

@@ -11,6 +11,7 @@ import { IS_UNSUCCESSFUL } from '../messages/inbox.ts'
 import { contentStart, decodeContent } from '../messages/messages.ts'
 import { firstInboxSeqSince } from './day-activity.ts'
 import { listNearBudgets, NearBudget, type SpendScope } from './spend.ts'
+import { STOPPED_REASON } from './turn-failures.ts'
 import { IS_OPEN } from './turn-rules.ts'
 
 const DAY_MS = 24 * 3_600_000
@@ -111,13 +112,16 @@ function toFault({ id, folder, at, reason }: FaultRow, shown: string): Fault {
 
 const START = `${contentStart(TEXT_BYTES)} as text`
 
+/** Without those that a person has stopped. */
 function listFailedMessages(tx: Tx, folders: Folders, firstSeq: number): Promise<Fault[]> {
   return listFaults(
     tx,
-    `select i.id, i.folder, i.updated_at as at, i.reason, ${START} from inbox i join messages m on m.seq = i.message_seq
-     where i.${IS_UNSUCCESSFUL} and i.state = 'failed' and i.message_seq >= $1${within('i.folder', folders, 1)}
+    `select i.id, i.folder, i.updated_at as at, i.reason, ${START} from (
+       select * from inbox where ${IS_UNSUCCESSFUL} and state = 'failed' and message_seq >= $1${within('folder', folders, 2)}
+       order by message_seq desc limit 1000) as i
+     join messages m on m.seq = i.message_seq where i.reason is null or i.reason <> $2
      order by i.message_seq desc`,
-    [firstSeq, ...(folders ?? [])],
+    [firstSeq, STOPPED_REASON, ...(folders ?? [])],
   )
 }
 

@@ -5,7 +5,7 @@ import type { Tx } from '../../store/engine.ts'
 import { type InboxRow, inbox } from '../messages/inbox.ts'
 import { addWaiting } from './conversations.ts'
 import { notifyStreams, type Round, type WriteContext } from './rounds.ts'
-import { FAILURE_MESSAGES } from './turn-failures.ts'
+import { FAILURE_MESSAGES, STOPPED_REASON } from './turn-failures.ts'
 import { endMessages, stopTurns } from './turns.ts'
 
 /** Questions that one question is delegated through. */
@@ -18,7 +18,7 @@ export async function stopRound(tx: Tx, context: WriteContext, { id, status, jid
   if (state === 'waiting' || state === 'onboarding') {
     const now = timestamp(context.clock.now())
     if (state === 'waiting' && folder !== undefined) await addWaiting(tx, { folder, topic, count: -1, now })
-    const end = { outcome: 'failed', reason: 'it was stopped', publicReason: FAILURE_MESSAGES.stopped } as const
+    const end = { outcome: 'failed', reason: STOPPED_REASON, publicReason: FAILURE_MESSAGES.stopped } as const
     return endMessages(tx, context, [question], end)
   }
   if (turn_id === undefined || (await stopTurns(tx, { id: turn_id })) === 0) refuse('conflict', 'the answer has ended')

@@ -12,6 +12,9 @@ export const FAILURE_MESSAGES = {
   gone: 'the group of this chat has been removed',
 } as const
 
+/** Stored with a message whose answer a person has stopped, which is no fault. */
+export const STOPPED_REASON = 'it was stopped'
+
 export type TurnFailure = keyof typeof FAILURE_MESSAGES
 
 /** Parses a failure name reported by a runtime; undefined if it is unknown. */

@@ -59,6 +59,20 @@ test('a draft is published with what it answers, at most 50 times a second', asy
   assert.match(writer.text, /^word 0 word 1 .* word 49$/)
 })
 
+test('the first piece after a pause is published at once, and the next ones together after 20 ms', async (t) => {
+  const { writer, pass, texts } = await open(t)
+  writer.add('one ')
+  assert.deepEqual(texts(), [[0, 'one', 'open']])
+  for (const word of ['two ', 'three']) writer.add(word)
+  pass(10)
+  assert.equal(texts().length, 1)
+  pass(10)
+  assert.deepEqual(texts().slice(1), [[3, ' two three', 'open']])
+  pass(20)
+  writer.add(' four')
+  assert.deepEqual(texts().slice(2), [[13, ' four', 'open']])
+})
+
 test('a piece begins where the one before ended, in code points, and never cuts a character', async (t) => {
   const { writer, pass, texts } = await open(t)
   writer.add('Hi 👍\ud83d')
@@ -97,8 +111,9 @@ test('a run that begins its text again and again publishes no more than one that
     writer.add('x')
     writer.restart()
   }
+  // The first at once, and then that it has begun again.
   pass(100)
-  assert.equal(pieces.length, 1)
+  assert.equal(pieces.length, 2)
   writer.end('dropped')
   assert.equal(pieces.at(-1)?.state, 'dropped')
 })
@@ -130,7 +145,8 @@ test('the end of a draft says whether its message was stored', async (t) => {
     writer.end('dropped')
     writer.add(' again')
     assert.deepEqual(texts(), [
-      [0, 'Hello', 'complete'],
+      [0, 'Hello', 'open'],
+      [5, '', 'complete'],
       [5, '', state],
     ])
     t.mock.timers.reset()
@@ -215,7 +231,8 @@ onEveryEngine('the draft of a turn', (engine: EngineName) => {
     assert.deepEqual(
       pieces.map(({ text, state }) => [text, state]),
       [
-        ['The answer', 'complete'],
+        ['The answer', 'open'],
+        ['', 'complete'],
         ['', 'stored'],
         ['The answer', 'open'],
         ['', 'dropped'],

@@ -105,17 +105,17 @@ export class DraftWriter implements DraftText {
     this.#sentPoints = 0
   }
 
+  /** The first piece after a pause is sent at once: a timer would take a millisecond. */
   #sendSoon(): void {
-    const waitMs = Math.max(0, this.#sentAt + EVERY_MS - this.#clock.now())
     const { faults } = this.#host
-    this.#sendTimer ??= setTimeout(
-      faults.guard('turn', () => this.#send()),
-      waitMs,
-    ).unref()
+    const send = faults.guard('turn', () => this.#send())
+    const waitMs = this.#sentAt + EVERY_MS - this.#clock.now()
     this.#lifeTimer ??= setInterval(
       faults.guard('turn', () => this.#showLife()),
       SIGN_OF_LIFE_MS,
     ).unref()
+    if (waitMs <= 0 && !this.#sendTimer) send()
+    else this.#sendTimer ??= setTimeout(send, Math.max(0, waitMs)).unref()
   }
 
   #send(): void {

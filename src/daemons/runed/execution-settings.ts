@@ -5,11 +5,12 @@ import { DELIVERIES } from '../../core/delivery/delivery.ts'
 import { COST_CENTS, TOKENS } from '../../core/turns/costs.ts'
 import type { Settings } from '../../lib/settings.ts'
 import { RUNTIME_SETTINGS } from '../../runtimes/settings.ts'
-import { INSTANCE_SETTINGS, TURN_SETTINGS } from '../settings.ts'
+import { INSTANCE_SETTINGS, TRANSCRIPTION_SETTINGS, TURN_SETTINGS } from '../settings.ts'
 import { TURN_METRICS } from './turn-metrics.ts'
 
 export const EXECUTION_SETTINGS = {
   ...RUNTIME_SETTINGS,
+  ...TRANSCRIPTION_SETTINGS,
   ASSISTANT_NAME: INSTANCE_SETTINGS.ASSISTANT_NAME,
   TURN_LEASE: TURN_SETTINGS.TURN_LEASE,
 }

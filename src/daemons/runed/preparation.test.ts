@@ -61,7 +61,8 @@ async function open(
     ...on,
     warnings,
     prepare: async (claimed) => {
-      const prepared = await prepare(claimed, new ActivityWriter(host, claimed))
+      const stop = new AbortController().signal
+      const prepared = await prepare(claimed, { activity: new ActivityWriter(host, claimed), stop })
       t.after(() => prepared.close())
       return prepared
     },

@@ -34,11 +34,11 @@ import type { Runtimes } from '../../runtimes/index.ts'
 import { RunFault, type TurnMessage } from '../../runtimes/runtime.ts'
 import { TurnLog } from '../../runtimes/turn-log.ts'
 import type { Tx } from '../../store/engine.ts'
-import type { ActivityWriter } from './activity-writer.ts'
 import { saveAttachments } from './attachments.ts'
 import type { CurrentSettings } from './current-settings.ts'
 import { formatToolCall } from './tool-call-line.ts'
-import type { PreparedTurn } from './turn-runner.ts'
+import { type TranscriptionService, transcribeMessages } from './transcription.ts'
+import type { TurnRunnerOptions } from './turn-runner.ts'
 import { workspaceFiles } from './workspace-files.ts'
 
 export interface PreparationOptions {
@@ -50,6 +50,8 @@ export interface PreparationOptions {
   readonly settings: Pick<CurrentSettings, 'read'>
   readonly sandbox: CellSettings['SANDBOX']
   readonly assistantName: string
+  /** Absent unless a speech-to-text service is configured. */
+  readonly transcription?: TranscriptionService | undefined
   /** Called for stored values that a run cannot use. */
   warn(message: string): void
 }
@@ -59,14 +61,13 @@ const SESSION_IDLE_MS = 2 * 24 * 3_600_000
 /** Limit of a workspace file that a runtime reads. */
 const FILE_BYTES_MAX = 256 * 1024
 
-export function turnPreparation(
-  options: PreparationOptions,
-): (claimed: ClaimedTurn, activity: ActivityWriter) => Promise<PreparedTurn> {
-  const { host, layout, owners, runtimes, sockets, assistantName, warn } = options
+export function turnPreparation(options: PreparationOptions): TurnRunnerOptions['prepare'] {
+  const { host, layout, owners, runtimes, sockets, assistantName, transcription: service, warn } = options
   const { engine, clock, keyring, instance, timeZone, rules } = host
-  return async (unprepared, activity) => {
+  return async (unprepared, { activity, stop }) => {
     const user = await owners.userOf(unprepared.turn.folder)
     const claimed = await saveAttachments(host, layout, unprepared)
+    if (service) await transcribeMessages({ host, layout, service, warn }, claimed, stop)
     const { turn, messages } = claimed
     const { folder, id, jid } = turn
     const reach = reachOfTurn(turn)

@@ -1,7 +1,8 @@
 // Removes messages, turns and audit rows that are older than KEEP_MESSAGES, KEEP_TURNS and KEEP_AUDIT, in small steps with long pauses, so that
 // incoming messages take precedence. Several processes may run it.
 import { setTimeout as pause } from 'node:timers/promises'
-import { removeChatHomes } from '../../core/chats/chat-home.ts'
+import { removeChatDirectories } from '../../core/chats/chat-home.ts'
+import { removeChatFiles } from '../../core/files/stray-files.ts'
 import type { Layout } from '../../core/layout.ts'
 import { type RetentionProgress, removeMessages, removeSessions, removeTurns } from '../../core/messages/retention.ts'
 import { checkClock, findHeldRemoval, type RetentionTimes } from '../../core/messages/retention-clock.ts'
@@ -70,11 +71,11 @@ export async function removeExpired(options: RetentionOptions, signal: AbortSign
   const { KEEP_MESSAGES: keepMessagesMs, KEEP_TURNS: keepTurnsMs, KEEP_AUDIT: keepAuditMs } = options.keep
   const { engine } = host
   const messages = await inSteps(signal, keepMessagesMs, 0, async (after) => {
-    const step = await engine.transaction((tx) =>
-      removeMessages(tx, engine.dialect, { before: now - keepMessagesMs, now, after, limit }),
-    )
+    const before = now - keepMessagesMs
+    const step = await engine.transaction((tx) => removeMessages(tx, engine.dialect, { before, now, after, limit }))
+    await removeChatFiles(layout, step.files)
     for (const chat of step.emptied)
-      await removeChatHomes(layout, chat).catch((error) => {
+      await removeChatDirectories(layout, chat).catch((error) => {
         log.warn({ err: error, chat: chat.jid }, 'cannot remove the directory of a chat')
       })
     return step

@@ -50,9 +50,10 @@ export async function executeTurns(
   })
   defer(() => runtimes.close())
   const current = new CurrentSettings({ host, initial: settings, sources: currentSources, warn })
-  const { ASSISTANT_NAME: assistantName, SANDBOX: sandbox } = settings
+  const { ASSISTANT_NAME: assistantName, SANDBOX: sandbox, STT_URL: url, STT_MODEL: model, STT_KEY: key } = settings
+  const transcription = url === undefined ? undefined : { url, model, key }
   const prepare = turnPreparation({
-    ...{ host, layout, owners, runtimes, sockets, settings: current, sandbox, assistantName, warn },
+    ...{ host, layout, owners, runtimes, sockets, settings: current, sandbox, assistantName, transcription, warn },
   })
   const [leaseMs, workspaces] = [leaseOf(settings), new LocalWorkspaces(layout, log)]
   const runner = new TurnRunner({

@@ -1,5 +1,6 @@
 // Removal of the log files of turns.
 import { basename } from 'node:path'
+import { removeStrayFiles } from '../../core/files/stray-files.ts'
 import { groups } from '../../core/groups/groups.ts'
 import { openHome } from '../../core/groups/workspace-home.ts'
 import { groupDirs, type Layout } from '../../core/layout.ts'
@@ -102,4 +103,6 @@ async function pruneAll({ host, layout, log }: TurnLogRetentionOptions, signal: 
     count += await pruneLegacyLogs(layout, folder, now)
   }
   if (count > 0) log.debug({ count }, 'removed old turn logs')
+  const files = await removeStrayFiles({ engine: host.engine, layout }, { now, signal })
+  if (files > 0) log.info({ files }, 'removed files of chats that no message has')
 }

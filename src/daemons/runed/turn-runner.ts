@@ -24,7 +24,7 @@ import {
   type WorkspaceAvailability,
 } from '../../core/turns/turn-claim.ts'
 import { TurnCost } from '../../core/turns/turn-cost.ts'
-import { FAILURE_MESSAGES, sentenceOf, type TurnFailure } from '../../core/turns/turn-failures.ts'
+import { FAILURE_MESSAGES, STOPPED_REASON, sentenceOf, type TurnFailure } from '../../core/turns/turn-failures.ts'
 import {
   endTurn,
   listRunningTurns,
@@ -78,11 +78,17 @@ export interface PreparedTurn {
   close(): Promise<void>
 }
 
+interface PreparedRun {
+  /** Takes the calls of tools. */
+  readonly activity: ActivityWriter
+  /** Aborted when the turn is no longer wanted. */
+  readonly stop: AbortSignal
+}
+
 export interface TurnRunnerOptions {
   readonly host: InstanceHost
   readonly log: Log
-  /** `activity` takes the calls of tools. */
-  prepare(claimed: ClaimedTurn, activity: ActivityWriter): Promise<PreparedTurn>
+  prepare(claimed: ClaimedTurn, run: PreparedRun): Promise<PreparedTurn>
   /** Fingerprint of the current settings of the instance; undefined if they cannot change. */
   settingsMark?(): Promise<string>
   /** Lease of a turn, renewed every third of this time. */
@@ -99,7 +105,7 @@ export interface TurnRunnerOptions {
 
 const STOPPED: TurnEnd = {
   outcome: 'failed',
-  reason: 'it was stopped',
+  reason: STOPPED_REASON,
   publicReason: FAILURE_MESSAGES.stopped,
   failure: 'stopped',
 }
@@ -268,7 +274,7 @@ export class TurnRunner {
     let configMark: string | undefined
     let end: TurnEnd | undefined
     try {
-      const prepared = await this.#options.prepare(claimed, activity)
+      const prepared = await this.#options.prepare(claimed, { activity, stop: abort.signal })
       configMark = prepared.configMark
       report.runtime = prepared.runtime.name
       const result = await this.#runAgent(prepared, { cost, draft, activity, signal: abort.signal })

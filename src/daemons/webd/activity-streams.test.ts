@@ -49,7 +49,10 @@ function open(t: TestContext) {
         t.mock.timers.tick(10)
       }
     },
-    read: (feed = 'chat web:main', { canWrite = () => true, accepts = () => true, detailsOf = '' } = {}) => {
+    read: (
+      feed = 'chat web:main',
+      { canWrite = (): boolean => true, accepts = (): boolean => true, detailsOf = '' } = {},
+    ) => {
       const events: Activity[] = []
       const write = (bytes: Uint8Array): boolean => {
         if (!canWrite()) return false

@@ -7,8 +7,7 @@ import { defineGauge, reading } from '../../lib/log/metric-registry.ts'
 import type { Rate } from '../../lib/token-bucket.ts'
 import { proxydRoutesResource } from '../../resources/proxyd-routes.ts'
 import { openLane } from '../../store/lanes/transaction-lane.ts'
-import { buildWidgetScript } from '../../web/chat/page.ts'
-import { createScriptHandler } from '../../web/chat/script-response.ts'
+import { linkFiles } from '../../web/chat/files.ts'
 import { defineDaemon } from '../daemon.ts'
 import { passToPeer } from '../http/forwarded-headers.ts'
 import { mountLine } from '../http/line-routes.ts'
@@ -116,10 +115,7 @@ export const webd = defineDaemon({
         streams,
         topicReads: new CallRateLimiters(() => host.limits.toolCallsPerSecond, host.clock, host.metrics),
         name: settings.ASSISTANT_NAME,
-        widgetScript: createScriptHandler(
-          () => buildWidgetScript(settings.ASSISTANT_NAME, fileLimits(settings.ATTACHMENT_MAX)),
-          () => settings.ATTACHMENT_MAX,
-        ),
+        staticFiles: linkFiles(settings.ASSISTANT_NAME, () => fileLimits(settings.ATTACHMENT_MAX)),
         isTrustedProxy,
         mcp: mcp.atLink,
         logResponse: ({ incoming, shownPath: path, started, id: request, client: remote, caller }, status, reason) => {

@@ -77,6 +77,21 @@ test('a draft grows at its readers, at most 20 times a second', (t) => {
   for (const [at, { n }] of deltas.slice(1).entries()) assert.ok(n > (deltas[at]?.n ?? 0))
 })
 
+test('what comes after a pause is sent at once, and then together after 50 ms', (t) => {
+  const { say, pass, read } = open(t)
+  const { deltas } = read()
+  say({ text: 'a' })
+  assert.equal(deltas.length, 1)
+  for (const [at, text] of ['b', 'c'].entries()) say({ from: at + 1, text })
+  pass(40)
+  assert.equal(deltas.length, 1)
+  pass(10)
+  assert.deepEqual(deltas.at(-1), { turn_id: 't', n: 3, text: 'bc', from: 1 })
+  pass(50)
+  say({ from: 3, text: 'd' })
+  assert.equal(shown(deltas), 'abcd')
+})
+
 test('a reader who joins gets the text so far in one delta, and then the same as the others', (t) => {
   const { say, pass, read } = open(t)
   const early = read()
@@ -126,10 +141,9 @@ test('a reader gets only drafts that it accepts', (t) => {
 
 test('a reader who is slow gets larger pieces', (t) => {
   const { say, pass, read } = open(t)
-  let isSlow = false
+  let isSlow = true
   const { deltas } = read(undefined, () => !isSlow)
   say({ text: 'a' })
-  isSlow = true
   pass(60)
   for (const [at, text] of ['b', 'c', 'd'].entries()) {
     say({ from: at + 1, text })

@@ -72,12 +72,12 @@ export class DraftStreams {
     clearTimeout(this.#timer)
   }
 
+  /** What comes after a pause is sent at once: a timer would take a millisecond. */
   #flushSoon(): void {
-    const waitMs = Math.max(0, this.#sentAt + EVERY_MS - this.#clock.now())
-    this.#timer ??= setTimeout(
-      this.#faults.guard('stream', () => this.#flush()),
-      waitMs,
-    ).unref()
+    const flush = this.#faults.guard('stream', () => this.#flush())
+    const waitMs = this.#sentAt + EVERY_MS - this.#clock.now()
+    if (waitMs <= 0 && !this.#timer) flush()
+    else this.#timer ??= setTimeout(flush, Math.max(0, waitMs)).unref()
   }
 
   #flush(): void {

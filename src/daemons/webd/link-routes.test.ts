@@ -27,6 +27,13 @@ test('the URLs of a link', async (t) => {
   const views = {
     '': 'text/html',
     'widget.js': 'text/javascript',
+    'highlight.js': 'text/javascript',
+    'sw.js': 'text/javascript',
+    'manifest.webmanifest': 'application/manifest\\+json',
+    'icon.svg': 'image/svg\\+xml',
+    'icon-192.png': 'image/png',
+    'icon-512.png': 'image/png',
+    'icon-maskable.png': 'image/png',
     [turn]: 'application/json',
     events: 'text/event-stream',
   }
@@ -76,6 +83,20 @@ test('the URLs of a link', async (t) => {
     await s.revoke(gone)
     const revoked = await s.to(`GET ${gone.chat}widget.js`, { headers: { 'If-None-Match': '*' } })
     assert.deepEqual([revoked.status, revoked.headers.get('cache-control')], [401, 'no-store'])
+  })
+
+  await t.test('the files of a link allow only reading, and need a link that works', async () => {
+    const gone = await s.mintChat({ jid_suffix: 'without-files' })
+    await s.revoke(gone)
+    for (const file of Object.keys(views).filter((path) => path.includes('.'))) {
+      const answer = await s.to(`GET ${link.chat}${file}`)
+      assert.deepEqual([answer.status, answer.headers.get('cache-control')], [200, 'private, no-cache'], file)
+      assert.ok(!answer.text.includes(link.token))
+      assert.equal((await s.to(`GET ${gone.chat}${file}`)).status, 401, file)
+      const post = await s.to(`POST ${link.chat}${file}`)
+      assert.deepEqual([post.status, post.headers.get('allow')], [405, 'GET, HEAD, OPTIONS'], file)
+      assert.equal((await s.to(`GET ${link.chat}${file}/x`)).status, 404, file)
+    }
   })
 
   await t.test('GET, HEAD and OPTIONS store nothing', async () => {

@@ -16,6 +16,7 @@ import { prefersHtml } from '../../lib/http/http.ts'
 import { SSE_CONTENT_TYPE } from '../../lib/http/sse-writer.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
+import { OFFLINE_SCRIPT } from '../../web/chat/files.ts'
 import { chatPage } from '../../web/chat/page.ts'
 import type { ScriptHandler } from '../../web/chat/script-response.ts'
 import type { ConnectionOrigin, RawHandler } from '../http/raw-request.ts'
@@ -31,7 +32,9 @@ import {
   chatOwnerOf,
   findCallReader,
   findChatVisitor,
+  findVisitor,
   type LinkOwnership,
+  mayOpenDashboard,
   mustBeOwner,
   NO_LINK,
   SIGN_IN_NEEDED,
@@ -52,7 +55,8 @@ export interface LinkRoutesOptions extends LinkPostContext {
   readonly isTrustedProxy: TrustedProxyCheck
   /** Display name of the agents. */
   readonly name: string
-  readonly widgetScript: ScriptHandler
+  /** Files that are the same at every chat link, by their path below it. */
+  readonly staticFiles: ReadonlyMap<string, ScriptHandler>
   /** Limits listings of topics, by link. */
   readonly topicReads: CallRateLimiters
   /** Called for unexpected errors; the response contains the request id. */
@@ -172,7 +176,7 @@ async function useLink<T>(
 
 async function dispatchChat(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
   const { rest, token, query } = request.path
-  const { allow, handle, isForOwnPages = false } = viewOf(rest ?? '')
+  const { allow, handle, isForOwnPages = false } = viewOf(context, rest ?? '')
   const { method = '' } = request.incoming
   if (isForOwnPages) request.allowOrigin(undefined)
   if (method === 'OPTIONS') {
@@ -198,12 +202,10 @@ interface LinkView {
 
 const READ = 'GET, HEAD, OPTIONS'
 
-function viewOf(rest: string): LinkView {
+function viewOf({ staticFiles }: LinkRoutesOptions, rest: string): LinkView {
   switch (rest) {
     case '':
       return { allow: 'GET, HEAD, POST, OPTIONS', handle: sendWidgetPage }
-    case 'widget.js':
-      return { allow: READ, handle: sendScript }
     case 'events':
       return { allow: READ, handle: streamChat }
     case 'mcp':
@@ -212,6 +214,8 @@ function viewOf(rest: string): LinkView {
   const topics = parseTopicPath(rest)
   if (topics) return { allow: topics.allow, handle: (context, request) => sendTopicView(context, request, topics) }
   if (rest.startsWith('files/')) return { allow: READ, handle: sendFile }
+  const file = staticFiles.get(rest)
+  if (file) return { allow: READ, handle: (context, request) => sendStatic(context, request, file) }
   const [id = '', view, more] = rest.split('/')
   if (!/^[0-9a-f-]{36}$/.test(id) || more !== undefined || (view !== undefined && !['sse', 'stop'].includes(view)))
     return {
@@ -238,14 +242,21 @@ function sendTopicView(context: LinkRoutesOptions, request: LinkRequest, path: T
 }
 
 async function sendWidgetPage(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
-  const folder = await withLink(context, request, async (_, row) => linkFolder(row) ?? '')
-  request.sendPage(chatPage({ name: context.name, folder, limits: fileLimits(context.attachmentMax()) }))
+  const visitor = await findVisitor(context.host, request)
+  const shown = await withLink(context, request, async (tx, row) => {
+    const folder = linkFolder(row) ?? ''
+    const mayOpen = visitor && (await mayOpenDashboard(context.host, tx, visitor, folder))
+    return { folder, dashboard: mayOpen ? `/dash/folders/${folder}` : undefined }
+  })
+  request.sendPage(chatPage({ name: context.name, ...shown, limits: fileLimits(context.attachmentMax()) }))
 }
 
-async function sendScript(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
-  await withLink(context, request, async () => {})
+async function sendStatic(context: LinkRoutesOptions, request: LinkRequest, file: ScriptHandler): Promise<void> {
+  await withLink(context, request, async (_, row) => {
+    if (request.path.rest === OFFLINE_SCRIPT && chatOwnerOf(row)) throw nothingHere()
+  })
   const [acceptEncoding, ifNoneMatch] = [request.header('accept-encoding'), request.header('if-none-match')]
-  const { status, headers, body } = await context.widgetScript({ acceptEncoding, ifNoneMatch })
+  const { status, headers, body } = await file({ acceptEncoding, ifNoneMatch })
   request.sendBytes(status, headers, body)
 }
 
@@ -306,8 +317,7 @@ async function streamRound(context: LinkRoutesOptions, request: LinkRequest, id:
       after: lastSeen(request, query) ?? 0,
       hasDrafts: readFlag(query.deltas, 'deltas'),
       round: await mustFindRound(tx, row, id),
-      token_hash: row.token_hash,
-      owned: ownershipOf(row),
+      ...linkOf(row),
       guard,
     }
   })
@@ -318,15 +328,14 @@ async function streamRound(context: LinkRoutesOptions, request: LinkRequest, id:
 
 async function streamChat(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
   const { topic, after, ...options } = await withLink(context, request, async (tx, row, guard) => {
-    const { jid, token_hash } = row
+    const { jid } = row
     const query = readUniqueQuery(request.path.query, ['after', 'topic', 'last', 'deltas'])
     const topic = query.topic === undefined ? undefined : (readTopic(query.topic) ?? '')
     const limit = Math.min(readSequence(query.last, 'last') ?? LATEST.initial, LATEST.max)
     const seen = lastSeen(request, query) ?? (await conversationCursorBeforeLatest(tx, { jid, topic, limit }))
     const head = (await lastEventNumbers(tx, [jid])).get(jid) ?? 0
     return {
-      token_hash,
-      owned: ownershipOf(row),
+      ...linkOf(row),
       guard,
       hasDrafts: readFlag(query.deltas, 'deltas'),
       topic,
@@ -346,11 +355,19 @@ interface StreamOptions {
   readonly folder?: string
   readonly hasDrafts: boolean
   readonly owned: LinkOwnership
+  readonly isApart: boolean
   readonly guard: StreamGuard | undefined
 }
 
-function ownershipOf(row: TokenRow): LinkOwnership {
-  return { person: row.person, target_folder: linkFolder(row) }
+function linkOf(row: TokenRow): Pick<StreamOptions, 'token_hash' | 'owned' | 'isApart'> {
+  const { token_hash, person, visitors } = row
+  return { token_hash, owned: { person, target_folder: linkFolder(row) }, isApart: visitors === 'apart' }
+}
+
+/** Says to pages that each request for a file needs the key. */
+function visitorHeader(request: LinkRequest): { [name: string]: string } {
+  const key = request.header('x-visitor')
+  return key === undefined ? {} : { 'X-Visitor': key }
 }
 
 async function stream(
@@ -359,12 +376,12 @@ async function stream(
   options: StreamOptions,
 ): Promise<void> {
   const { response, incoming } = request
-  const { feed, token_hash, owned, ...subscription } = options
+  const { feed, token_hash, owned, isApart, ...subscription } = options
   const link = { key: latin1(token_hash), hash: token_hash }
   const network = clientNetwork(request.client)
   streams.mustHaveCapacity(link.key, network)
   const callReader = options.hasDrafts ? await findCallReader(host, request, owned) : undefined
-  request.startStream(STREAM_HEADERS)
+  request.startStream(isApart ? { ...STREAM_HEADERS, ...visitorHeader(request) } : STREAM_HEADERS)
   if (incoming.method === 'HEAD') return void response.end()
   await streams.subscribe(feed, { ...subscription, callReader, response, link, network, retryMs: RETRY_MS })
 }

@@ -116,6 +116,18 @@ async function isOwner(
   )
 }
 
+/** A bearer opens no page of the dashboard. */
+export async function mayOpenDashboard(
+  { policies }: InstanceHost,
+  tx: Tx,
+  { caller }: LinkVisitor,
+  folder: string,
+): Promise<boolean> {
+  if (caller.session === undefined) return false
+  const subject = { principal: caller.sub, claims: claimsOf(caller) }
+  return checkAccess(await policies.read(tx), subject, { action: 'admin', scope: folder }).allow
+}
+
 /** For open streams: whether the session or bearer is still valid, and the person still has the right. */
 export async function isStillOwner(host: InstanceHost, owner: PersonChatOwner, visitor: LinkVisitor): Promise<boolean> {
   const { caller, authorization } = visitor

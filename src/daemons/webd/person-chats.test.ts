@@ -6,6 +6,7 @@ import { json, openStream } from '../../../test/support/link-host.ts'
 import { type ServedHost, serveHost } from '../../../test/support/served-host.ts'
 import { type SignedInBrowser, signIn } from '../../../test/support/sign-in.ts'
 import { until } from '../../../test/support/until.ts'
+import { createTokenProof } from '../../core/links/link-token.ts'
 import { personChatJid } from '../../core/links/person-chats.ts'
 import { routeTokens } from '../../core/links/route-tokens.ts'
 import { inbox } from '../../core/messages/inbox.ts'
@@ -49,6 +50,57 @@ async function openOwnChat(
   const path = answer.headers.get('location') ?? ''
   return { browser, path, own: { Cookie: browser.cookie, Origin: chats.origin } }
 }
+
+onEveryEngine('the stream of a link', (engine) => {
+  test('has tool calls only for people who may see the log of a turn, while they may, and for the operator', async (t) => {
+    const chats = await openChats(t, engine, FRONT)
+    const { token } = await chats.cli.call(verbs.issue_chat, { target_folder: 'team' })
+    const { token_hash } = (await chats.host.engine.read((tx) => routeTokens.list(tx)))[0] ?? assert.fail('no link')
+    await chats.grant('local:ada', 'admin', 'team')
+    await chats.grant('local:bob', 'interact', 'team')
+    await chats.grant('local:eve', 'admin', 'other')
+    const read = async (sub?: string, path = `/chat/${token}/`, foreign = {}) => {
+      const own = sub === undefined ? {} : { Cookie: (await signIn(chats, sub)).cookie, Origin: chats.origin }
+      return openStream(t, `${chats.url()}${path}events?deltas=1`, { ...own, ...foreign })
+    }
+    const proof = createTokenProof(token_hash, chats.host.keyring)
+    const [ada, root, operator] = [
+      await read('local:ada'),
+      await read('local:root'),
+      await read(undefined, `/chat/${proof}/`),
+    ]
+    const others = [
+      await read(),
+      await read('local:bob'),
+      await read('local:eve'),
+      await read('local:ada', undefined, { Origin: 'https://evil.example' }),
+    ]
+    const plain = await openStream(t, `${chats.url()}/chat/${token}/events`)
+    const about = { turn: 't', fence: 1, jid: 'web:team', topic: '', folder: 'team', rounds: ['t'], isOver: false }
+    const call = { n: 1, tool: 'find_messages', args: '{"query":"x"}', at: 0, state: 'running' } as const
+    let n = 0
+    const doing = 'Searching messages'
+    const publish = (): void => chats.host.drafts.emit({ ...about, n: ++n, doing, calls: [call], running: [1] }, true)
+    const shown = { turn_id: 't', text: doing }
+    const detail = [{ n: 1, tool: 'find_messages', arguments: '{"query":"x"}', state: 'running' }]
+    const first = async ({ events }: Awaited<ReturnType<typeof openStream>>): Promise<unknown> => {
+      await until(() => {
+        publish()
+        return events.length > 0
+      })
+      assert.deepEqual([events[0]?.event, events[0]?.id], ['activity', ''])
+      return JSON.parse(events[0]?.data ?? '')
+    }
+    for (const stream of [ada, root, operator]) assert.deepEqual(await first(stream), { ...shown, detail })
+    for (const stream of others) assert.deepEqual(await first(stream), shown)
+    await chats.ungrant('local:ada', 'admin', 'team')
+    await ada.over()
+    const again = await read('local:ada')
+    assert.deepEqual(await first(again), shown)
+    assert.deepEqual(plain.events, [])
+    assert.ok(![root, operator, ...others].some((stream) => stream.isOver()))
+  })
+})
 
 onEveryEngine('the sender at a link', (engine) => {
   test('is the person of the session, and reach follows their rights', async (t) => {
@@ -100,6 +152,11 @@ onEveryEngine('the chat of a person', (engine) => {
     )
     assert.equal((await browser.get(path)).status, 200)
     assert.equal((await browser.get(`${path}widget.js`)).status, 200)
+    assert.equal((await browser.get(`${path}manifest.webmanifest`)).status, 200)
+    // The page must not be kept for times without session.
+    assert.equal((await browser.get(`${path}sw.js`)).status, 404)
+    const hasDashboard = async () => (await (await browser.get(path)).text()).includes('href="/dash/folders/team"')
+    assert.equal(await hasDashboard(), false)
     const said = await chats.say(path, own)
     const { turn_id: id }: { turn_id: string } = JSON.parse(await said.text())
     const poll = async (headers: Record<string, string>) =>
@@ -113,6 +170,8 @@ onEveryEngine('the chat of a person', (engine) => {
     const bob = await signIn(chats, 'local:bob')
     await chats.grant('local:bob', 'interact', 'team')
     assert.equal((await poll({ Cookie: bob.cookie })).status, 401)
+    await chats.grant('local:ada', 'admin', 'team')
+    assert.equal(await hasDashboard(), true)
   })
 
   test('is closed to everyone else at every path, also to operators', async (t) => {

@@ -1,4 +1,5 @@
 // A round as JSON for polling and as a page for browsers without JavaScript. See docs/decisions.md#rounds.
+import { readFilesOfMessages } from '../../core/files/chat-files.ts'
 import { decodeContent, messages } from '../../core/messages/messages.ts'
 import { type Round, readFrames } from '../../core/turns/rounds.ts'
 import { refuse } from '../../lib/refusal.ts'
@@ -16,7 +17,8 @@ export async function pollRound(tx: Tx, round: Round, after: number) {
 export async function renderRoundPage(tx: Tx, round: Round, name: string): Promise<HtmlPage> {
   const question = await messages.find(tx, { seq: round.message_seq })
   const turn = await pollRound(tx, round, Math.max(0, round.last_seq - FRAMES_MAX))
-  return roundPage({ name, question: question ? decodeContent(question.content) : '', turn })
+  const files = (await readFilesOfMessages(tx, [round.message_seq])).get(round.message_seq)
+  return roundPage({ name, question: question ? decodeContent(question.content) : '', files, turn })
 }
 
 export function readSequence(text: string | undefined, name: string): number | undefined {

@@ -13,6 +13,8 @@ import {
 import { run } from '../../../test/support/sql.ts'
 import { openHttpTools } from '../../../test/support/tools.ts'
 import { until } from '../../../test/support/until.ts'
+import { chatFiles } from '../../core/files/chat-files.ts'
+import { storedBytes } from '../../core/links/storage-use.ts'
 import { linkJidOf, visitorPart } from '../../core/links/visitor-chats.ts'
 import { routeTokensResource } from '../../resources/route-tokens.ts'
 
@@ -180,7 +182,7 @@ test('the key of a visitor', async (t) => {
   await t.test('is refused when malformed, and ignored where visitors are together', async () => {
     for (const key of ['', 'x', 'A'.repeat(42), 'A'.repeat(44), `${'A'.repeat(42)}B`, `${KEY.ann}, ${KEY.bob}`]) {
       for (const path of [`POST ${link.chat}`, `GET ${link.chat}events`]) {
-        const init = path.startsWith('POST') ? json({ content: 'x' }) : {}
+        const init = path.startsWith('POST') ? json({ content: 'x' }) : { headers: {} }
         const answer = await s.to(path, { ...init, headers: { ...init.headers, ...as(key) } })
         assert.deepEqual([answer.status, answer.body.code], [400, 'invalid'], `${path} ${key}`)
         assert.match(String(answer.body.detail), /X-Visitor must be 32 random bytes as 43 characters of base64url/)
@@ -228,4 +230,26 @@ test('a revoked link ends for all of its visitors', async (t) => {
   await s.revoke(link)
   assert.equal((await post(s, link, 'hello', KEY.ann)).status, 401)
   assert.equal((await s.to(`GET ${link.chat}events`, { headers: as(KEY.ann) })).status, 401)
+})
+
+onEveryEngine('files at a link that keeps visitors apart', (engine) => {
+  test('belong to their visitor, and count for the link', async (t) => {
+    const s = await openLinkHost(t, { engine })
+    const link = await s.mintChat({ jid_suffix: 'site', visitors: 'apart' })
+    const body = new FormData()
+    body.append('content', 'look')
+    body.append('file', new File(['secret of ann'], 'note.txt'))
+    const posted = await s.to(`POST ${link.chat}`, { body, headers: as(KEY.ann) })
+    assert.equal(posted.status, 200, posted.text)
+    const [file] = await s.host.engine.read((tx) => chatFiles.list(tx))
+    const jid = link.jid + visitorPart(KEY.ann)
+    assert.equal(file?.jid, jid)
+    const path = `GET ${link.chat}files/${file?.id}`
+    assert.equal((await s.to(path, { headers: as(KEY.ann) })).text, 'secret of ann')
+    for (const headers of [{}, as(KEY.bob)] as Record<string, string>[])
+      assert.equal((await s.to(path, { headers })).status, 404)
+    const storedAt = (name: string) => s.host.engine.read((tx) => storedBytes(tx, 'chat', name))
+    await until(async () => (await storedAt(jid)) > 512)
+    assert.equal(await storedAt(link.jid), await storedAt(jid))
+  })
 })

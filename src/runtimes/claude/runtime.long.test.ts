@@ -8,6 +8,7 @@ import { isRunFault, openRuntime } from '../../../test/support/runtimes.ts'
 import { chatDirectory, type ToolSocket, toolSocket } from '../../../test/support/tool-socket.ts'
 import { type ModelUsage, roundCosts } from '../../core/turns/costs.ts'
 import { sumWholeCents } from '../../core/turns/turn-cost.ts'
+import { Directory } from '../../lib/files/directory.ts'
 import { type AgentRunResult, ANSWER_MAX, type Job, RunFault } from '../runtime.ts'
 import { LINE_MAX } from '../text-line-splitter.ts'
 
@@ -141,6 +142,9 @@ suite('the runtime claude', needs('open checkout'), () => {
       [said.model, said['max-budget-usd'], said['strict-mcp-config'], said.allowedTools, said['permission-mode']],
       ['of-the-instance', '0.07', true, 'mcp__svc', 'acceptEdits'],
     )
+    const files = { visiblePath: '/x/files', open: () => Directory.make(agentDir(t), 0o700) }
+    const withFiles = JSON.parse((await ask('flags', { files })).result ?? '')
+    assert.equal(withFiles.allowedTools, 'mcp__svc,Read(//x/files/**)')
     assert.match(said['append-system-prompt'], new RegExp(`/home/node .*${home}`))
     assert.deepEqual([said.env.ANTHROPIC_API_KEY, said.env.HOME, said.env.SVC_SOCKET], ['key', home, path])
     const own = { model: 'of-the-group', permission_mode: 'plan' }

@@ -103,7 +103,7 @@ function buildFlags(job: Job, mcp: string, cell: Cell, model: string | undefined
     '--permission-mode',
     readFlagValue(config?.permission_mode) ?? (isSealed ? 'bypassPermissions' : 'acceptEdits'),
   )
-  flags.push('--allowedTools', `mcp__${MCP_SERVER_NAME}`)
+  flags.push('--allowedTools', [`mcp__${MCP_SERVER_NAME}`, ...readableFiles(job)].join(','))
   if (sessionId !== undefined) flags.push('--resume', sessionId)
   else if (parentSessionId !== undefined) flags.push('--resume', parentSessionId, '--fork-session')
   const named = readFlagValue(config?.model) ?? model
@@ -115,6 +115,11 @@ function buildFlags(job: Job, mcp: string, cell: Cell, model: string | undefined
   ]
   if (guide.length > 0) flags.push('--append-system-prompt', guide.join(' '))
   return flags
+}
+
+/** Outside of the working directory, and not to be edited. A path from the root begins with two slashes. */
+function readableFiles({ files }: Job): string[] {
+  return files ? [`Read(/${files.visiblePath}/**)`] : []
 }
 
 const VISITOR_GUIDE =

@@ -11,7 +11,7 @@ async function open(
   t: TestContext,
   tools: Record<string, FakeTool>,
   given: Partial<DemoTask> = {},
-): Promise<ToolSocket & { say(text: string): Promise<string | undefined> }> {
+): Promise<ToolSocket & { task: DemoTask; say(text: string): Promise<string | undefined> }> {
   const server = await toolSocket(t, tools)
   const turn = { id: 't1', fence: 7 }
   const socket = await SocketClient.open(server.path, turn)
@@ -28,7 +28,7 @@ async function open(
     now: NOW,
     ...given,
   }
-  return { ...server, say: (text) => answerMessage(socket, task, text) }
+  return { ...server, task, say: (text) => answerMessage(socket, task, text) }
 }
 
 suite('the actions of the demo', () => {
@@ -124,6 +124,21 @@ suite('the actions of the demo', () => {
       /called `schedule_task` and was refused: .*not permitted on team/,
     )
     assert.match((await say('ask child why')) ?? '', /I have no tool `delegate_group`/)
+  })
+
+  test('name the files of a message, also of one without a text, unless it asks for something', async (t) => {
+    const { task } = await open(t, {})
+    const socket = await SocketClient.open(task.socket, task.turn)
+    t.after(() => socket.close())
+    const voice = { name: 'a`b.ogg', type: 'audio/ogg', size: 12, transcript: 'hello there' }
+    const text = { name: 'n.txt', type: 'text/plain', size: 1 }
+    assert.equal(
+      await answerMessage(socket, task, '', [voice]),
+      "I got a file:\n- `a'b.ogg` (audio/ogg, 12 bytes): hello there",
+    )
+    const both = '> look\n\nI got 2 files:\n- `n.txt` (text/plain, 1 byte)\n- `n.txt` (text/plain, 1 byte)'
+    assert.equal(await answerMessage(socket, task, 'look', [text, text]), both)
+    assert.match((await answerMessage(socket, task, 'help', [text])) ?? '', /^I am the demo/)
   })
 
   test('quote only the start of a long message', async (t) => {

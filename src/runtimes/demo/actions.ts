@@ -3,6 +3,7 @@
 import { tierOf } from '../../core/access/tiers.ts'
 import { formatDuration } from '../../lib/text/duration.ts'
 import { trimTrailing } from '../../lib/text/trimming.ts'
+import type { TurnFile } from '../runtime.ts'
 import { RpcFault, type SocketClient, type ToolCallResult } from '../socket-client.ts'
 import { type DemoRequest, parsePhrase } from './phrases.ts'
 import type { DemoTask } from './task.ts'
@@ -26,9 +27,16 @@ const HELP = `I am the demo: I need no model and no key, and everything I do goe
 Lines such as \`/status thinking\`, \`/wait 1s\`, \`/say hello\`, \`/count 3\`, \`/tool list_tasks {}\` or \`/fail no\` are a script.`
 
 /** Returns the reply; undefined if another folder will answer. */
-export async function answerMessage(socket: SocketClient, task: DemoTask, text: string): Promise<string | undefined> {
+export async function answerMessage(
+  socket: SocketClient,
+  task: DemoTask,
+  text: string,
+  files: readonly TurnFile[] = [],
+): Promise<string | undefined> {
   try {
-    return await runRequest(socket, task, parsePhrase(text))
+    const request = parsePhrase(text)
+    if (request.kind === 'talk' && files.length > 0) return describeFiles(request.text, files)
+    return await runRequest(socket, task, request)
   } catch (error) {
     if (error instanceof RefusedToolCall) return error.message
     throw error
@@ -155,6 +163,16 @@ function describeMessage({ folder, sender }: DemoTask, text: string): string {
     `That was ${size} ${size === 1 ? 'byte' : 'bytes'} from \`${sender}\`, saved before it was acknowledged.`,
     'Say `help` to see what else I can do.',
   ].join('\n')
+}
+
+function describeFiles(text: string, files: readonly TurnFile[]): string {
+  const lines = files.map(({ name, type, size, transcript }) => {
+    const said = transcript === undefined ? '' : `: ${shorten(transcript)}`
+    // A backquote would end the code span.
+    return `- \`${name.replaceAll('`', "'")}\` (${type}, ${size} ${size === 1 ? 'byte' : 'bytes'})${said}`
+  })
+  const quoted = text === '' ? [] : [`> ${shorten(text).split('\n').join('\n> ')}`, '']
+  return [...quoted, `I got ${files.length === 1 ? 'a file' : `${files.length} files`}:`, ...lines].join('\n')
 }
 
 type Row = Readonly<Record<string, unknown>>

@@ -52,12 +52,12 @@ class DemoTurn {
     // Only in web chats: on other platforms a status is a message, and scheduled tasks have no reader.
     const hasReader = sentCount === 0 && jid.startsWith('web:') && !sender.startsWith('timed')
     if (hasReader) await this.#socket.request('submit_status', { turn_id: turn.id, text: 'Reading your message' })
-    for (const { text } of messages) {
+    for (const { text, files = [] } of messages) {
       // The prompts of isolated tasks are for agents with skills.
       if (sender.startsWith('timed-isolated') && parsePhrase(text).kind === 'talk') continue
       if (this.#skip > 0) this.#skip--
       else {
-        const reply = await answerMessage(this.#socket, this.#task, text)
+        const reply = await answerMessage(this.#socket, this.#task, text, files)
         if (reply !== undefined) await this.#say(reply)
       }
     }

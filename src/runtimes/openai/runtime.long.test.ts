@@ -357,7 +357,7 @@ suite('the runtime openai', needs('open checkout'), () => {
     )
     assert.equal((await ask('add')).result, 'done')
     assert.deepEqual(socket.asked, ['add {"a":1}'])
-    assert.match(String(endpoint.asked[1]?.body.messages.at(-1)?.content) /cut off/)
+    assert.match(String(endpoint.asked[1]?.body.messages.at(-1)?.content), /cut off/)
   })
 
   test('removes arguments that are not a JSON object from the session, because endpoints reject them', async (t) => {
@@ -485,7 +485,7 @@ suite('the runtime openai', needs('open checkout'), () => {
     writeFileSync(join(socket.home, 'PERSONA.md'), 'You speak in rhymes.')
     endpoint.answer(replyText('x'))
     await ask('hello')
-    assert.match(String(endpoint.asked[0]?.body.messages[0]?.content) /folder main[\s\S]*rhymes/)
+    assert.match(String(endpoint.asked[0]?.body.messages[0]?.content), /folder main[\s\S]*rhymes/)
   })
 
   test('sends the key of the instance only to the endpoint of the instance', async (t) => {

@@ -1,13 +1,27 @@
 // The chat of one link: connects the topics of the visitor, the stream of the current topic, and the view.
+
+import { type AttachmentLimits, displayName } from '../text/file-names.ts'
 import { toSentence } from '../text/wording.ts'
 import { AllTopics } from './all-topics.ts'
+import { Attachments } from './attachments.ts'
 import { ConversationView } from './conversation.ts'
-import { BrowserLinkClient, backoffMs, type LinkStream, ServerRefusal, type StreamConnectionState } from './link.ts'
+import { FileNodes, type FrameFile } from './files.ts'
+import { CodeHighlighter } from './highlight.ts'
+import {
+  BrowserLinkClient,
+  backoffMs,
+  type LinkStream,
+  type PostedChatMessage,
+  ServerRefusal,
+  type StreamConnectionState,
+} from './link.ts'
 import { element, iconButton, iconNode } from './nodes.ts'
 import { Notice } from './notice.ts'
-import { BrowserOutbox, type UnsentMessage } from './outbox.ts'
+import { BrowserOutbox, hasLostFiles, type UnsentMessage } from './outbox.ts'
+import { canRecord, VoiceRecorder } from './recorder.ts'
 import { hashLinkUrl, randomId } from './stored.ts'
 import { TopicList } from './topics.ts'
+import { UploadProgress } from './upload.ts'
 import { type ChatView, createChatView } from './view.ts'
 
 interface ChatOptions {
@@ -16,8 +30,11 @@ interface ChatOptions {
   readonly name: string
   readonly folder: string
   readonly credentials: RequestCredentials
+  readonly limits: AttachmentLimits
   /** Called for a message that arrives while the chat is not visible. */
   readonly onUnread: () => void
+  /** The URL of a script of the link, as the policy of the page for scripts demands it. */
+  readonly scriptUrl: (name: string) => unknown
 }
 
 /** A hidden page closes its stream after this, because a browser opens only six connections to a host. */
@@ -36,6 +53,9 @@ export class ChatApp {
   readonly #allTopics: AllTopics
   readonly #outbox: BrowserOutbox
   readonly #notice: Notice
+  readonly #attachments: Attachments
+  readonly #recorder: VoiceRecorder | undefined
+  #files: FileNodes
   #conversation: ConversationView
   #stream: LinkStream | undefined
   #topic = ''
@@ -49,15 +69,23 @@ export class ChatApp {
   #isClosed = false
   #shownTopics = ''
   #pendingRetries: (() => void)[] = []
+  /** Of messages with files that are being sent, by key. */
+  readonly #uploads = new Map<string, UploadProgress>()
   #replayTimer: ReturnType<typeof setTimeout> | undefined
 
   constructor(options: ChatOptions) {
-    const { base, name, folder, credentials } = options
+    const { base, name, folder, credentials, limits } = options
     this.#options = options
     this.#outbox = new BrowserOutbox(base)
     this.#link = new BrowserLinkClient(base, credentials)
     this.view = createChatView({ name, folder, id: `chat-${hashLinkUrl(base)}` })
     this.#notice = new Notice(this.view.notice)
+    const onProblem = (problem: string): void => this.#notice.showRefusal(problem)
+    this.#attachments = new Attachments(this.view, limits, { onChange: () => this.#updateInput(), onProblem })
+    const onRecorded = (file: File): void => this.#attachments.add([file])
+    const handlers = { onRecorded, onProblem, onEnd: () => this.focus() }
+    this.#recorder = canRecord() ? new VoiceRecorder(this.view, limits.each, handlers) : undefined
+    this.#files = new FileNodes(this.#link)
     this.#conversation = this.#createConversation()
     this.#topics = new TopicList(base, () => this.#showTopics())
     this.#allTopics = new AllTopics(this.#link, {
@@ -74,6 +102,7 @@ export class ChatApp {
       },
     })
     this.view.nav.append(this.#allTopics.node)
+    new CodeHighlighter({ root: this.view.log, scriptUrl: options.scriptUrl })
     this.#addListeners()
   }
 
@@ -82,7 +111,7 @@ export class ChatApp {
     this.#showTopics()
     void this.#allTopics.refresh()
     this.setVisible(document.visibilityState === 'visible')
-    for (const unsent of this.#outbox.list()) void this.#deliver(unsent)
+    for (const unsent of this.#outbox.list()) if (!hasLostFiles(unsent)) void this.#deliver(unsent)
   }
 
   focus(): void {
@@ -94,6 +123,8 @@ export class ChatApp {
   setVisible(isVisible: boolean): void {
     this.#isVisible = isVisible
     clearTimeout(this.#idleTimer)
+    // The panel of a widget is closed.
+    if (this.view.app.getClientRects().length === 0) this.#recorder?.stop()
     if (isVisible && !this.#isClosed) {
       this.#stream?.start()
       this.#stream?.wake()
@@ -203,13 +234,21 @@ export class ChatApp {
   #openTopic(topic: string): void {
     this.#stream?.stop()
     this.#topic = topic
+    this.#files.close()
+    this.#files = new FileNodes(this.#link)
     const conversation = this.#createConversation()
     this.#conversation = conversation
-    for (const unsent of this.#outbox.list())
-      if (unsent.topic === topic) conversation.addUnsent(unsent.key, unsent.content)
+    for (const unsent of this.#outbox.list().filter((message) => message.topic === topic)) {
+      if (hasLostFiles(unsent)) this.#reportLostFiles(unsent)
+      else {
+        conversation.addUnsent(unsent.key, unsent.content, unsent.files)
+        conversation.showDelivery(unsent.key, ...(this.#uploads.get(unsent.key)?.nodes ?? ['Sending …']))
+      }
+    }
     this.view.log.replaceChildren(this.view.welcome, conversation.node)
     this.#showWelcome()
     this.view.input.value = this.#outbox.draft(topic)
+    this.#attachments.show(topic)
     if (this.#isClosed) this.#closeInput()
     this.#updateInput()
     if (this.#isClosed) return
@@ -243,6 +282,7 @@ export class ChatApp {
 
   #createConversation(): ConversationView {
     return new ConversationView(this.#options.name, this.#topic, {
+      files: this.#files,
       aroundRender: (render) => {
         const wasAtBottom = this.#isAtBottom()
         render()
@@ -319,28 +359,40 @@ export class ChatApp {
   // The composer.
 
   #updateInput(): void {
-    const { input, send } = this.view
+    const { box, input, send } = this.view
     input.style.height = 'auto'
     input.style.height = `${input.scrollHeight}px`
-    send.disabled = this.#isBlocked || this.#isClosed || input.value.trim() === ''
+    send.disabled = this.#isBlocked || this.#isClosed || this.#isComposerEmpty
+    box.classList.toggle('has-text', input.value !== '')
+  }
+
+  get #isComposerEmpty(): boolean {
+    return this.view.input.value.trim() === '' && this.#attachments.files.length === 0
   }
 
   #send(): void {
     const { input } = this.view
-    const content = input.value
-    if (content.trim() === '' || this.#isBlocked || this.#isClosed) return
+    if (this.#isComposerEmpty || this.#isBlocked || this.#isClosed) return
+    // With files, spaces are no text.
+    const content = input.value.trim() === '' ? '' : input.value
     this.#outbox.saveDraft(this.#topic, '')
     input.value = ''
-    this.#updateInput()
-    this.#sendText(content)
+    this.#sendText(content, this.#attachments.take())
   }
 
-  #sendText(content: string): void {
+  #sendText(content: string, attached: readonly File[] = []): void {
     if (this.#isBlocked || this.#isClosed) return
-    const unsent = { key: randomId(), topic: this.#topic, content }
+    const files = attached.map((file, at) => ({
+      id: `${at}`,
+      name: file.name,
+      type: file.type,
+      size: file.size,
+      blob: file,
+    }))
+    const unsent = { key: randomId(), topic: this.#topic, content, files }
     this.#outbox.add(unsent)
-    this.#topics.touchCurrent(content)
-    this.#conversation.addUnsent(unsent.key, content)
+    this.#topics.touchCurrent(content || displayName(files[0]?.name ?? ''))
+    this.#conversation.addUnsent(unsent.key, content, files)
     // A refusal concerns the previous message.
     this.#notice.clear()
     this.#showConnection()
@@ -363,10 +415,17 @@ export class ChatApp {
   }
 
   async #deliver(unsent: UnsentMessage): Promise<void> {
-    const { key, topic, content, branch } = unsent
+    const progress = new UploadProgress()
+    if (unsent.files?.length) this.#uploads.set(unsent.key, progress)
+    await this.#deliverWith(unsent, progress)
+    this.#uploads.delete(unsent.key)
+  }
+
+  async #deliverWith(unsent: UnsentMessage, progress: UploadProgress): Promise<void> {
+    const { key, topic, branch } = unsent
     for (let attempt = 0; ; attempt++) {
       try {
-        const posted = await this.#link.post(content, topic, key, branch?.of)
+        const posted = await this.#post(unsent, progress)
         this.#outbox.remove(key)
         if (branch) return this.#topics.showBranch(branch.root, topic)
         const wasAtBottom = this.#isAtBottom()
@@ -376,12 +435,26 @@ export class ChatApp {
       } catch (error) {
         if (error instanceof ServerRefusal && !error.mayHaveBeenAccepted) {
           this.#outbox.remove(key)
-          this.#restoreDraft(unsent, error)
+          this.#restoreDraft(unsent)
+          this.#handleRefusal(error, unsent.files)
+          if (this.#isVisible) this.focus()
           return
         }
-        await this.#waitForRetry(unsent, attempt)
+        if (!progress.signal.aborted) await this.#waitForRetry(unsent, attempt, progress)
+        if (progress.signal.aborted) {
+          this.#outbox.remove(key)
+          this.#restoreDraft(unsent)
+          return
+        }
       }
     }
+  }
+
+  #post(unsent: UnsentMessage, progress: UploadProgress): Promise<PostedChatMessage> {
+    const { key, topic, content, branch, files = [] } = unsent
+    if (files.length === 0) return this.#link.post(content, topic, key, branch?.of)
+    this.#conversationOf(topic)?.showDelivery(key, ...progress.nodes)
+    return this.#link.upload({ key, topic, content, files }, progress)
   }
 
   #conversationOf(topic: string): ConversationView | undefined {
@@ -389,45 +462,60 @@ export class ChatApp {
   }
 
   /** Waits for the back-off, or after the automatic retries for a click. */
-  #waitForRetry({ key, topic }: UnsentMessage, attempt: number): Promise<void> {
+  #waitForRetry({ key, topic, files = [] }: UnsentMessage, attempt: number, progress: UploadProgress): Promise<void> {
     const conversation = this.#conversationOf(topic)
+    const cancel = files.length > 0 ? [' ', progress.cancelButton] : []
     return new Promise((resolve) => {
       if (attempt < RETRIES || !conversation) {
-        conversation?.showDeliveryProblem(key, 'Not sent yet. Trying again …')
+        conversation?.showDelivery(key, 'Not sent yet. Trying again …', ...cancel)
         setTimeout(resolve, backoffMs(attempt))
       } else {
         const button = element('button', { type: 'button', class: 'more' }, 'Try again')
         button.addEventListener('click', () => resolve())
-        conversation.showDeliveryProblem(key, 'Not sent. ', button)
+        conversation.showDelivery(key, 'Not sent. ', button, ...cancel)
       }
+      progress.signal.addEventListener('abort', () => resolve())
       this.#pendingRetries.push(resolve)
     })
   }
 
-  /** Puts a refused message back into the input, before what was typed since. */
-  #restoreDraft({ key, topic: sentTo, content, branch }: UnsentMessage, refusal: ServerRefusal): void {
+  /** Puts a message that was not sent back into the composer, before what was typed and added since. */
+  #restoreDraft({ key, topic: sentTo, content, branch, files = [] }: UnsentMessage): void {
     const { input } = this.view
     const topic = branch ? this.#topic : sentTo
     const conversation = this.#conversationOf(topic)
     if (branch) conversation?.showHidden()
     const draft = conversation ? input.value : this.#outbox.draft(topic)
-    const text = draft ? `${content}\n${draft}` : content
+    const text = [content, draft].filter(Boolean).join('\n')
     this.#outbox.saveDraft(topic, text)
     conversation?.removeUnsent(key)
     if (conversation) input.value = text
-    this.#handleRefusal(refusal)
-    if (this.#isVisible) this.focus()
+    this.#attachments.restore(
+      topic,
+      files.flatMap(({ blob }) => (blob instanceof File ? [blob] : [])),
+    )
+    this.#updateInput()
+  }
+
+  /** The page that had the files of a message was closed before the server acknowledged it. */
+  #reportLostFiles({ key, topic, content, files = [] }: UnsentMessage): void {
+    const names = files.map(({ name }) => displayName(name)).join(', ')
+    this.#outbox.remove(key)
+    this.#outbox.saveDraft(topic, [content, this.#outbox.draft(topic)].filter(Boolean).join('\n'))
+    this.#notice.showRefusal(
+      `The page was closed during an upload. Add the files again and send your message: ${names}.`,
+    )
   }
 
   // Refusals and the connection.
 
-  #handleRefusal({ status, retryAfter, message, hint }: ServerRefusal): void {
+  #handleRefusal({ status, retryAfter, message, hint }: ServerRefusal, files: readonly FrameFile[] = []): void {
     if (status === 401) {
       this.#isClosed = true
       this.#stream?.stop()
       this.#closeInput()
       this.#notice.showRefusal('This link no longer works. Ask for a new one where you got it.')
-    } else if (status === 413) {
+    } else if (status === 413 && files.length === 0) {
       this.#notice.showRefusal('This message is too long. Shorten it, or send it in parts.')
     } else if (status === 429 || status === 503) {
       this.#isBlocked = true
@@ -444,6 +532,8 @@ export class ChatApp {
   #closeInput(): void {
     const { input } = this.view
     const hadFocus = input.matches(':focus')
+    this.#attachments.close()
+    this.#recorder?.close()
     input.placeholder = 'This chat is closed'
     input.readOnly = true
     input.disabled = input.value === ''

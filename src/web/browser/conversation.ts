@@ -3,6 +3,7 @@ import { BROKEN_OFF, describeFailure, isStopped, NO_ANSWER, STOPPED } from '../t
 import { type Activity, ActivityText, ToolCallList } from './activity.ts'
 import { DraftNode } from './draft.ts'
 import { editMessage } from './edit.ts'
+import type { FileNodes, FrameFile } from './files.ts'
 import type { ChatFrame, DraftDelta, PostedChatMessage, RoundEnd } from './link.ts'
 import { messageNode } from './message.ts'
 import { type Child, element } from './nodes.ts'
@@ -22,6 +23,7 @@ interface ShownMessage {
 
 interface UnsentEntry {
   readonly content: string
+  readonly files: readonly FrameFile[]
   readonly node: HTMLElement
   isReceived: boolean
 }
@@ -45,6 +47,7 @@ interface RoundState {
 }
 
 interface ConversationHandlers {
+  readonly files: FileNodes
   /** Called with each function that renders a draft. */
   aroundRender(render: () => void): void
   onStop(turn: string): void
@@ -180,15 +183,16 @@ export class ConversationView {
   }
 
   /** Shows a message of this page before the server has it. */
-  addUnsent(key: string, content: string): void {
-    const node = messageNode({ role: 'user', who: 'You', content, createdAt: '' })
+  addUnsent(key: string, content: string, files: readonly FrameFile[] = []): void {
+    const fileNodes = this.#handlers.files.nodes(files)
+    const node = messageNode({ role: 'user', who: 'You', content, createdAt: '', files: fileNodes })
     node.classList.add('unsent')
     node.append(element('p', { class: 'delivery' }, 'Sending …'))
-    this.#unsent.set(key, { content, node, isReceived: false })
+    this.#unsent.set(key, { content, files, node, isReceived: false })
     this.#list.append(node)
   }
 
-  showDeliveryProblem(key: string, ...children: readonly Child[]): void {
+  showDelivery(key: string, ...children: readonly Child[]): void {
     this.#unsent
       .get(key)
       ?.node.querySelector('.delivery')
@@ -239,13 +243,15 @@ export class ConversationView {
     if (versions) node.querySelector('.foot')?.prepend(versionSwitch(versions, (to) => this.#handlers.onVersion(to)))
   }
 
-  #addActions({ id, role, turn_id, content, topic, seq }: ChatFrame, node: HTMLElement): void {
+  #addActions({ id, role, turn_id, content, topic, seq, files }: ChatFrame, node: HTMLElement): void {
     if (turn_id === '') return
     if (role === 'user') {
       const message = { topic, seq, node }
       this.#messages.set(id, message)
       this.#showVersion(message)
     }
+    // The server does not repeat files in a branch.
+    if (role === 'user' ? files.length > 0 : !this.#questions.has(turn_id)) return
     const button = element('button', { type: 'button', class: 'quiet act' }, role === 'user' ? 'Edit' : 'Answer again')
     const branch = (text: string): void => this.#handlers.onBranch(turn_id, text)
     button.addEventListener('click', () => {
@@ -311,9 +317,11 @@ export class ConversationView {
   }
 
   /** Removes the unsent node of a message that the stream delivers before the post is answered. */
-  #removeReceived({ id, content }: ChatFrame): void {
+  #removeReceived({ id, content, files }: ChatFrame): void {
     if (this.#byId.has(id)) return
-    const found = [...this.#unsent.values()].find((unsent) => unsent.content === content && !unsent.isReceived)
+    const found = [...this.#unsent.values()].find(
+      (unsent) => unsent.content === content && hasSameSizes(unsent.files, files) && !unsent.isReceived,
+    )
     if (!found) return
     found.isReceived = true
     found.node.remove()
@@ -321,7 +329,7 @@ export class ConversationView {
 
   /** One that replaces a draft is shown whole, as the draft was. */
   #addMessage(frame: ChatFrame, isWhole = false): boolean {
-    const { id, role, content, created_at: createdAt, seq, isPartial } = frame
+    const { id, role, content, created_at: createdAt, seq, isPartial, files } = frame
     const known = this.#byId.get(id)
     const message = this.#messages.get(id)
     if (message && message.seq > seq) {
@@ -333,8 +341,17 @@ export class ConversationView {
     if (known) this.#entries.splice(this.#entries.indexOf(known), 1)
     const node =
       known?.node ??
-      messageNode({ role, who: role === 'user' ? 'You' : this.#name, content, createdAt, isWhole, isPartial })
-    if (role === 'user') this.#questions.set(id, content)
+      messageNode({
+        role,
+        who: role === 'user' ? 'You' : this.#name,
+        content,
+        createdAt,
+        isWhole,
+        isPartial,
+        files: this.#handlers.files.nodes(files),
+      })
+    // A message is not sent once more without its files.
+    if (role === 'user' && files.length === 0) this.#questions.set(id, content)
     if (!known) this.#addActions(frame, node)
     this.#insert({ seq, node }, id)
     return !known && role === 'assistant'
@@ -364,4 +381,9 @@ export class ConversationView {
     if (previous) previous.after(entry.node)
     else this.#list.prepend(entry.node)
   }
+}
+
+/** The server may change the names. */
+function hasSameSizes(some: readonly FrameFile[], others: readonly FrameFile[]): boolean {
+  return some.length === others.length && some.every(({ size }, at) => size === others[at]?.size)
 }

@@ -1,11 +1,16 @@
 // Entry of `widget.js`: the chat in the page of another site, as a button that opens a panel. A shadow tree separates its styles
 // from the site's, and an adopted style sheet needs no permission in the site's content security policy.
+
+import { readAttachmentLimits } from '../text/file-names.ts'
 import { ChatApp } from './chat.ts'
 import { element, iconButton, iconNode } from './nodes.ts'
 
 /** Parameters of the function around the script; see `wrapInFunction`. */
 declare const NAME: string
 declare const STYLE: string
+declare const ATTACHMENT_MAX: string | number
+declare const ATTACHMENTS_MAX: string | number
+declare const ATTACHMENTS_TOTAL: string | number
 
 // `currentScript` is set only while the script is evaluated.
 const script = document.currentScript
@@ -78,7 +83,13 @@ function startEmbed({ src, dataset }: HTMLScriptElement): void {
       name: dataset.title || NAME,
       folder: '',
       credentials: 'omit',
+      limits: readAttachmentLimits({
+        attachmentMax: ATTACHMENT_MAX,
+        attachmentsMax: ATTACHMENTS_MAX,
+        attachmentsTotal: ATTACHMENTS_TOTAL,
+      }),
       onUnread: () => setUnread(true),
+      scriptUrl: (name) => base + name,
     })
     created.view.head.append(close)
     panel.append(created.view.app)
@@ -100,7 +111,7 @@ function startEmbed({ src, dataset }: HTMLScriptElement): void {
 
 /** Makes Tab cycle through the controls of the panel. */
 function cycleFocus(event: KeyboardEvent, panel: HTMLElement, root: ShadowRoot): void {
-  const all = [...panel.querySelectorAll<HTMLElement>('button, textarea, a[href], [tabindex="0"]')]
+  const all = [...panel.querySelectorAll<HTMLElement>('button, textarea, audio, a[href], [tabindex="0"]')]
   const focusable = all.filter(
     (node) => !node.matches(':disabled') && node.getClientRects().length > 0 && isVisible(node),
   )

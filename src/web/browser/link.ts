@@ -1,7 +1,9 @@
 // The HTTP client of a link: posts messages and streams events.
 import { SseDecoder } from '../../lib/http/sse-reader.ts'
 import type { Activity, ToolCall } from './activity.ts'
+import type { FileSource, FrameFile } from './files.ts'
 import { visitorKeyFor } from './stored.ts'
+import { sendForm, type UploadProgress } from './upload.ts'
 import type { TopicVersion } from './versions.ts'
 
 /** A message or a status of the stream. */
@@ -12,6 +14,7 @@ export interface ChatFrame {
   readonly created_at: string
   readonly role: 'user' | 'assistant'
   readonly turn_id: string
+  readonly files: readonly FrameFile[]
   /** The start of an answer that was stopped. */
   readonly isPartial: boolean
   /** Its position on the link. */
@@ -32,6 +35,15 @@ export interface PostedChatMessage {
   readonly id: string
   readonly content: string
   readonly created_at: string
+  readonly files: readonly FrameFile[]
+}
+
+/** A message with files, for the upload. */
+interface MessageUpload {
+  readonly key: string
+  readonly topic: string
+  readonly content: string
+  readonly files: readonly FrameFile[]
 }
 
 /** A response with an error status. Other errors mean that the server was not reached. */
@@ -103,10 +115,12 @@ export function backoffMs(attempt: number): number {
   return max * (0.5 + Math.random() / 2)
 }
 
-export class BrowserLinkClient {
+export class BrowserLinkClient implements FileSource {
   readonly #base: string
   readonly #credentials: RequestCredentials
   readonly #visitor: string
+  /** Whether the link keeps its visitors apart, as its streams say before any file is shown. */
+  #isApart = false
 
   constructor(base: string, credentials: RequestCredentials) {
     this.#base = base
@@ -122,12 +136,31 @@ export class BrowserLinkClient {
       body: JSON.stringify({ content, topic, ...(branchOf === undefined ? {} : { branch_of: branchOf }) }),
       signal: AbortSignal.timeout(POST_TIMEOUT_MS),
     })
-    const user = member(await response.json(), 'user')
-    return {
-      id: stringMember(user, 'id'),
-      content: stringMember(user, 'content') || content,
-      created_at: stringMember(user, 'created_at'),
-    }
+    return readPosted(await response.json(), content)
+  }
+
+  /** Like `post`, with files. */
+  async upload({ key, topic, content, files }: MessageUpload, progress: UploadProgress): Promise<PostedChatMessage> {
+    const form = new FormData()
+    form.append('content', content)
+    form.append('topic', topic)
+    for (const { blob, name } of files) if (blob) form.append('file', blob, name)
+    const headers = this.#headers({ Accept: 'application/json', 'Idempotency-Key': key })
+    const url = new URL('./', this.#base)
+    const response = await sendForm({ url, form, headers, credentials: this.#credentials }, progress)
+    if (!response.ok) throw await readRefusal(response)
+    return readPosted(await response.json(), content)
+  }
+
+  fileUrl(id: string): string | undefined {
+    if (this.#isApart) return undefined
+    const path = `./files/${encodeURIComponent(id)}`
+    // The page of the link does not contain its token.
+    return new URL('./', location.href).href === this.#base ? path : new URL(path, this.#base).href
+  }
+
+  async loadFile(id: string): Promise<Blob> {
+    return (await this.#fetch(`./files/${encodeURIComponent(id)}`, {})).blob()
   }
 
   /** Stops the answer to a message. */
@@ -182,19 +215,25 @@ export class BrowserLinkClient {
     return new LinkStream((init) => this.#fetch(query, init), listener)
   }
 
-  async #fetch(path: string, init: RequestInit): Promise<Response> {
-    const headers = new Headers(init.headers)
+  /** The headers of each request. */
+  #headers(init: HeadersInit | undefined): Headers {
+    const headers = new Headers(init)
     // Links that do not keep visitors apart ignore it.
     headers.set('X-Visitor', this.#visitor)
+    return headers
+  }
+
+  async #fetch(path: string, init: RequestInit): Promise<Response> {
     const response = await fetch(new URL(path, this.#base), {
       cache: 'no-store',
       credentials: this.#credentials,
       referrerPolicy: 'no-referrer',
       redirect: 'error',
       ...init,
-      headers,
+      headers: this.#headers(init.headers),
     })
     if (!response.ok) throw await readRefusal(response)
+    this.#isApart ||= response.headers.has('X-Visitor')
     return response
   }
 }
@@ -321,6 +360,32 @@ async function readRefusal(response: Response): Promise<ServerRefusal> {
   return new ServerRefusal(response.status, detail, hint, after > 0 ? Math.min(after, 3_600) : 0)
 }
 
+function readPosted(response: unknown, content: string): PostedChatMessage {
+  const user = member(response, 'user')
+  return {
+    id: stringMember(user, 'id'),
+    content: stringMember(user, 'content') || content,
+    created_at: stringMember(user, 'created_at'),
+    files: readFiles(user),
+  }
+}
+
+function readFiles(value: unknown): FrameFile[] {
+  const files = member(value, 'files')
+  return Array.isArray(files) ? files.map(readFile) : []
+}
+
+function readFile(value: unknown): FrameFile {
+  const [size, transcript] = [member(value, 'size'), stringMember(value, 'transcript')]
+  return {
+    id: stringMember(value, 'id'),
+    name: stringMember(value, 'name'),
+    type: stringMember(value, 'type'),
+    size: typeof size === 'number' ? size : 0,
+    ...(transcript ? { transcript } : {}),
+  }
+}
+
 function readFrame(value: unknown, event: 'message' | 'status'): Omit<ChatFrame, 'seq'> {
   return {
     id: stringMember(value, 'id'),
@@ -330,6 +395,7 @@ function readFrame(value: unknown, event: 'message' | 'status'): Omit<ChatFrame,
     role: stringMember(value, 'role') === 'user' ? 'user' : 'assistant',
     turn_id: stringMember(value, 'turn_id'),
     topic: stringMember(value, 'topic'),
+    files: readFiles(value),
     isPartial: member(value, 'partial') === true,
   }
 }

@@ -17,14 +17,18 @@ interface MessageNodeOptions {
   readonly isWhole?: boolean
   /** Whether it is the start of an answer that was stopped. */
   readonly isPartial?: boolean
+  /** Its files, below the text. */
+  readonly files?: readonly Node[]
 }
 
 export function messageNode(options: MessageNodeOptions): HTMLElement {
-  const { role, who, content, createdAt, isWhole = false, isPartial = false } = options
+  const { role, who, content, createdAt, isWhole = false, isPartial = false, files = [] } = options
   const body = element('div', role === 'user' ? { class: 'text', dir: 'auto' } : { class: 'prose' })
   const render = (text: string): void => body.replaceChildren(...(role === 'user' ? [text] : renderProse(text)))
   const node = element('article', { class: role === 'user' ? 'message user' : 'message agent' })
-  node.append(element('span', { class: 'hidden' }, `${who}:`), body)
+  node.append(element('span', { class: 'hidden' }, `${who}:`))
+  // A message may consist of files.
+  if (content !== '' || files.length === 0) node.append(body)
   const preview = truncateText(content, PREVIEW.characters, PREVIEW.lines)
   // A button is not worth it for a few more words.
   if (isWhole || content.length - preview.length < 200) render(content)
@@ -33,8 +37,9 @@ export function messageNode(options: MessageNodeOptions): HTMLElement {
     node.classList.add('cut')
     node.append(moreButton(content, () => render(content), node))
   }
+  node.append(...files)
   const foot = element('div', { class: 'foot' })
-  if (role === 'assistant') foot.append(copyButton('Copy this message', () => content))
+  if (role === 'assistant' && content !== '') foot.append(copyButton('Copy this message', () => content))
   const time = timeNode(createdAt)
   if (time) foot.append(time)
   if (isPartial) foot.append(element('span', {}, STOPPED))

@@ -1,28 +1,72 @@
 // Entry of the chat page.
+
+import { readAttachmentLimits } from '../text/file-names.ts'
 import { ChatApp } from './chat.ts'
+import { element, iconNode } from './nodes.ts'
+import { themeButton } from './theme.ts'
 
 const container = document.getElementById('chat')
 if (container) startPage(container)
 
 function startPage(root: HTMLElement): void {
-  const { name = '', folder = '' } = root.dataset
+  const { name = '', folder = '', dashboard } = root.dataset
   let unread = 0
   const setUnread = (count: number): void => {
     unread = count
     document.title = unread > 0 ? `(${unread}) ${name}` : name
   }
+  const base = new URL('./', location.href).href
+  const scriptUrl = openScripts(base)
   const chat = new ChatApp({
-    base: new URL('./', location.href).href,
+    base,
     name,
     folder,
     credentials: 'same-origin',
+    limits: readAttachmentLimits(root.dataset),
     onUnread: () => setUnread(unread + 1),
+    scriptUrl,
   })
   document.addEventListener('visibilitychange', () => {
     if (document.visibilityState === 'visible') setUnread(0)
   })
+  if (dashboard) chat.view.head.append(dashboardLink(dashboard))
+  chat.view.head.append(themeButton())
   root.replaceChildren(chat.view.app)
   chat.open()
   // On a phone the keyboard would cover the messages.
   if (matchMedia('(hover: hover)').matches) chat.focus()
+  void keepOffline(base, scriptUrl)
+}
+
+function dashboardLink(href: string): HTMLElement {
+  return element('a', { class: 'icon', href, 'aria-label': 'Dashboard', title: 'Dashboard' }, iconNode('dashboard'))
+}
+
+interface ScriptPolicy {
+  createScriptURL(url: string): unknown
+}
+declare const trustedTypes: { createPolicy(name: string, rules: ScriptPolicy): ScriptPolicy } | undefined
+
+/** The content security policy allows this policy only, which knows the scripts of this link only. */
+function openScripts(base: string): (name: string) => unknown {
+  const urls = ['highlight.js', 'sw.js'].map((name) => base + name)
+  const rules: ScriptPolicy = {
+    createScriptURL: (url) => {
+      if (urls.includes(url)) return url
+      throw new TypeError('not a script of this page')
+    },
+  }
+  const policy = typeof trustedTypes === 'undefined' ? rules : trustedTypes.createPolicy('svc-chat', rules)
+  return (name) => policy.createScriptURL(base + name)
+}
+
+/** Keeps the page for times without network. A person's chat, whose token begins with "~", needs the session and is not kept. */
+async function keepOffline(base: string, scriptUrl: (name: string) => unknown): Promise<void> {
+  if (!('serviceWorker' in navigator) || /\/~[^/]*\/$/.test(base)) return
+  try {
+    // The type does not know trusted URLs.
+    await navigator.serviceWorker.register(scriptUrl('sw.js') as string, { scope: base, updateViaCache: 'none' })
+  } catch {
+    // Browsers may forbid it, and the page works without it.
+  }
 }

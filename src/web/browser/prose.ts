@@ -1,6 +1,7 @@
 // Renders parsed Markdown as DOM nodes. Text never becomes HTML.
 import { type Alignment, type Block, type Inline, parseMarkdown, safeUrl } from '../text/markdown.ts'
 import { DONE, NOT_DONE } from '../text/wording.ts'
+import { codeLanguage } from './highlight.ts'
 import { copyButton, element } from './nodes.ts'
 
 export function renderProse(text: string): Node[] {
@@ -48,8 +49,13 @@ function itemNodes(item: readonly Block[]): Node[] {
 function codeNode(language: string, text: string): Node {
   const bar = element('div', { class: 'code-bar' }, element('span', {}, language || 'text'))
   bar.append(copyButton('Copy this code', () => text))
+  const known = codeLanguage(language)
   // Focusable, so that the keyboard can scroll wide code.
-  const body = element('pre', { dir: 'ltr', tabindex: '0' }, element('code', {}, text))
+  const body = element(
+    'pre',
+    { dir: 'ltr', tabindex: '0' },
+    element('code', known === undefined ? {} : { 'data-language': known }, text),
+  )
   return element('div', { class: 'code' }, bar, body)
 }
 

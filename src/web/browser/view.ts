@@ -17,6 +17,8 @@ export interface ChatView {
   readonly latestButton: HTMLButtonElement
   readonly notice: HTMLElement
   readonly form: HTMLFormElement
+  /** Around the input and its buttons. */
+  readonly box: HTMLElement
   readonly input: HTMLTextAreaElement
   readonly send: HTMLButtonElement
 }
@@ -78,9 +80,10 @@ export function createChatView({ name, folder, id }: ChatViewOptions): ChatView 
     { type: 'submit', class: 'send', 'aria-label': 'Send', title: 'Send' },
     iconNode('send'),
   )
+  const box = element('div', { class: 'box' }, input, send)
   const label = element('label', { class: 'hidden', for: input.id }, `Message ${name}`)
   const keys = element('span', { class: 'keys', id: `${id}-keys` }, 'Enter sends, Shift+Enter starts a new line')
-  const form = element('form', { class: 'composer' }, label, element('div', { class: 'box' }, input, send), keys)
+  const form = element('form', { class: 'composer' }, label, box, keys)
 
   const main = element(
     'main',
@@ -106,6 +109,7 @@ export function createChatView({ name, folder, id }: ChatViewOptions): ChatView 
     latestButton,
     notice,
     form,
+    box,
     input,
     send,
   }

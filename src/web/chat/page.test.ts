@@ -2,7 +2,9 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { suite, test } from 'node:test'
 import { Script } from 'node:vm'
+import { brotliCompressSync } from 'node:zlib'
 import fc from 'fast-check'
+import { highlighterScript } from './highlighter.ts'
 import { buildWidgetScript, chatPage, type HtmlPage, linkProblemPage, roundPage } from './page.ts'
 import { proseHtml } from './prose.ts'
 
@@ -45,8 +47,10 @@ for (const [name, page] of Object.entries(pages)) {
       assert.deepEqual(policy.get('frame-ancestors'), ["'none'"])
       assert.deepEqual(policy.get('style-src'), inside('style', page.body).map(sourceOf))
       const scripts = inside('script', page.body)
-      assert.equal(scripts.length, name === 'the chat' ? 1 : 0)
-      assert.deepEqual(policy.get('script-src') ?? [], scripts.map(sourceOf))
+      const isChat = name === 'the chat'
+      assert.equal(scripts.length, isChat ? 2 : 0)
+      const loaded = isChat ? [`'${highlighterScript().integrity}'`] : []
+      assert.deepEqual(policy.get('script-src') ?? [], [...scripts.map(sourceOf), ...loaded])
     })
 
     test('escapes all values', () => {
@@ -59,7 +63,7 @@ for (const [name, page] of Object.entries(pages)) {
     test('contains only relative URLs', () => {
       const addresses = [...page.body.matchAll(/\b(?:href|src|action)="([^"]*)"/g)].map(([, address = '']) => address)
       assert.deepEqual(
-        addresses.filter((address) => address !== './' && !address.startsWith('data:')),
+        addresses.filter((address) => !/^(\.\/[\w.-]*$|data:)/.test(address)),
         [],
       )
     })
@@ -70,6 +74,7 @@ test('lets the chat reach only its own server, and forbids turning text into mar
   const policy = policyOf(chatPage({ name: 'a', folder: 'b', limits: LIMITS }))
   assert.deepEqual(policy.get('connect-src'), ["'self'"])
   assert.deepEqual(policy.get('require-trusted-types-for'), ["'script'"])
+  assert.deepEqual(policy.get('trusted-types'), ['svc-chat'])
 })
 
 test('tells scripts the limits of files before an upload', () => {
@@ -79,17 +84,27 @@ test('tells scripts the limits of files before an upload', () => {
     /<div id="chat"[^>]* data-attachment-max="25" data-attachments-max="10" data-attachments-total="100">/,
   )
   const widget = buildWidgetScript('a', LIMITS).body
-  assert.match(widget, /^\(\(NAME, STYLE, ATTACHMENT_MAX, ATTACHMENTS_MAX, ATTACHMENTS_TOTAL\) =>/)
+  assert.match(widget, /^\(\(NAME, STYLE, HIGHLIGHTER, ATTACHMENT_MAX, ATTACHMENTS_MAX, ATTACHMENTS_TOTAL\) =>/)
   assert.match(widget, /, 25, 10, 100\)\n$/)
 })
 
-test('builds scripts of valid JavaScript below 80 kB', () => {
+test('links to the dashboard only if there is a path to it, and only on this server', () => {
+  const bodyOf = (dashboard?: string): string =>
+    chatPage({ name: 'a', folder: 'b', dashboard, limits: LIMITS }).body.replace(/<script>[\s\S]*?<\/script>/g, '')
+  assert.ok(!bodyOf().includes('ashboard'))
+  assert.ok(bodyOf('/dash/folders/b').includes('data-dashboard="/dash/folders/b"'))
+  assert.ok(bodyOf('/dash/folders/b').includes('<a href="/dash/folders/b">Dashboard</a>'))
+  assert.ok(!bodyOf('//evil.example').includes('evil'))
+})
+
+test('builds scripts of valid JavaScript below 75 kB compressed', () => {
   const [script = ''] = inside('script', chatPage({ name: 'a', folder: 'b', limits: LIMITS }).body)
   const { body, headers } = buildWidgetScript(HOSTILE, LIMITS)
   for (const code of [script, body]) {
     assert.doesNotThrow(() => new Script(code))
     assert.ok(!/^\s*(import|export)\b/m.test(code))
-    assert.ok(code.length < 80_000, String(code.length))
+    const { length } = brotliCompressSync(code)
+    assert.ok(length < 75_000, String(length))
   }
   assert.equal(headers['Content-Type'], 'text/javascript; charset=utf-8')
   assert.equal(headers['Cross-Origin-Resource-Policy'], 'cross-origin')

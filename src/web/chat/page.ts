@@ -1,9 +1,12 @@
 // The HTML pages of a link: the chat, a round for browsers without script, an error, and the script of the widget. No page
 // contains the token: all URLs in them are relative.
 import { createHash } from 'node:crypto'
-import { EMPTY_HTML, type Html, html, trustedHtml } from '../html.ts'
+import { EMPTY_HTML, type Html, html, linkTarget, trustedHtml } from '../html.ts'
 import { MARKDOWN_MAX } from '../text/markdown.ts'
 import { describeFailure, initialLetter, isStopped, NO_ANSWER, STOPPED, toSentence } from '../text/wording.ts'
+import { DARK_BACK, LIGHT_BACK } from '../tokens.ts'
+import { highlighterScript } from './highlighter.ts'
+import { BUBBLE_COLOR, BUBBLE_PATH } from './icon.ts'
 import { proseHtml } from './prose.ts'
 import { buildScript, wrapInFunction } from './script.ts'
 import { CHAT_STYLE, PAGE_STYLE } from './style.ts'
@@ -18,6 +21,8 @@ interface ChatPageOptions {
   /** The name of the agent. */
   readonly name: string
   readonly folder: string
+  /** The path of the folder in the dashboard, for people who may open it. */
+  readonly dashboard?: string | undefined
   readonly limits: FileLimits
 }
 
@@ -30,15 +35,29 @@ export interface FileLimits {
   readonly totalBytes: number
 }
 
+interface PageFile {
+  readonly id: string
+  readonly name: string
+  readonly type: string
+  readonly size: number
+}
+
 interface RoundPageOptions {
   readonly name: string
   readonly question: string
+  readonly files?: readonly PageFile[] | undefined
   readonly turn: {
     readonly turn_id: string
     readonly status: string
-    readonly frames: readonly { readonly kind: string; readonly content: string }[]
+    readonly frames: readonly PageFrame[]
     readonly error?: string | undefined
   }
+}
+
+interface PageFrame {
+  readonly kind: string
+  readonly content: string
+  readonly files?: readonly PageFile[] | undefined
 }
 
 interface ProblemPageOptions {
@@ -50,21 +69,23 @@ interface ProblemPageOptions {
   readonly retryAfter?: number | undefined
 }
 
-export function chatPage({ name, folder, limits }: ChatPageOptions): HtmlPage {
+export function chatPage({ name, folder, limits, dashboard }: ChatPageOptions): HtmlPage {
   const { code, policy } = chatScript()
+  const link = dashboard === undefined ? EMPTY_HTML : html` data-dashboard="${linkTarget(dashboard)}"`
   const body = html`
-<div id="chat" class="app" data-name="${name}" data-folder="${folder}" data-attachment-max="${limits.bytes}" data-attachments-max="${limits.count}" data-attachments-total="${limits.totalBytes}">
+<div id="chat" class="app" data-name="${name}" data-folder="${folder}"${link} data-attachment-max="${limits.bytes}" data-attachments-max="${limits.count}" data-attachments-total="${limits.totalBytes}">
 <div class="plain">
 ${plainHead(name)}
+${dashboard === undefined ? EMPTY_HTML : html`<nav><a href="${linkTarget(dashboard)}">Dashboard</a></nav>`}
 <main><p class="lead">Ask a question. The answer appears on the next page.</p></main>
 ${questionForm('Your message')}
 </div>
 </div>
 <script>${code}</script>`
-  return renderDocument(200, name, { body, policy })
+  return renderDocument(200, name, { body, policy, head: APP_HEAD })
 }
 
-export function roundPage({ name, question, turn }: RoundPageOptions): HtmlPage {
+export function roundPage({ name, question, files, turn }: RoundPageOptions): HtmlPage {
   const isPending = turn.status === 'pending'
   const messages = turn.frames.filter(({ kind }) => kind !== 'status')
   const status = turn.frames.findLast(({ kind }) => kind === 'status')
@@ -72,9 +93,9 @@ export function roundPage({ name, question, turn }: RoundPageOptions): HtmlPage 
 <div class="app"><div class="plain">
 ${plainHead(name)}
 <main>
-<section class="message user" aria-label="You"><p class="text" dir="auto">${question}</p></section>
+<section class="message user" aria-label="You">${question === '' ? EMPTY_HTML : html`<p class="text" dir="auto">${question}</p>`}${filesHtml(files)}</section>
 <section class="answer" aria-label="${name}">
-${answerHtml(messages.map(({ content }) => content))}
+${answerHtml(messages)}
 ${isPending ? html`<p class="status" dir="auto">${status?.content ?? 'Waiting for the answer'} …</p>` : EMPTY_HTML}
 ${isPending ? html`<form method="post" action="./${turn.turn_id}/stop"><button class="quiet" type="submit">Stop</button></form>` : EMPTY_HTML}
 ${turn.status === 'failed' ? failureHtml(messages.length > 0, turn.error) : EMPTY_HTML}
@@ -93,13 +114,29 @@ function failureHtml(isAnswered: boolean, error: string | undefined): Html {
 }
 
 /** The limit of Markdown applies to all messages of the page together. */
-function answerHtml(contents: readonly string[]): Html[] {
+function answerHtml(messages: readonly PageFrame[]): Html[] {
   let left = MARKDOWN_MAX
-  return contents.map((content) => {
+  return messages.map(({ content, files }) => {
     const prose = proseHtml(content, left)
     left = Math.max(0, left - content.length)
-    return html`<div class="message agent"><div class="prose">${prose}</div></div>\n`
+    return html`<div class="message agent"><div class="prose">${prose}</div>${filesHtml(files)}</div>\n`
   })
+}
+
+function filesHtml(files: readonly PageFile[] = []): Html {
+  if (files.length === 0) return EMPTY_HTML
+  const items = files.map(({ id, name, type, size }) => {
+    const url = `./files/${id}`
+    if (type.startsWith('image/'))
+      return html`<li><a href="${url}"><img src="${url}" alt="${name}" loading="lazy"></a></li>`
+    return html`<li><a href="${url}" dir="auto">${name}</a> (${formatSize(size)})</li>`
+  })
+  return html`<ul class="files">${items}</ul>`
+}
+
+function formatSize(bytes: number): string {
+  if (bytes < 1000) return `${bytes} bytes`
+  return bytes < 1_000_000 ? `${Math.round(bytes / 1000)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`
 }
 
 export function linkProblemPage({ status, title, detail, hint, retryAfter }: ProblemPageOptions): HtmlPage {
@@ -126,6 +163,7 @@ export function buildWidgetScript(name: string, limits: FileLimits): Pick<HtmlPa
   const constants = {
     NAME: name,
     STYLE: CHAT_STYLE,
+    HIGHLIGHTER: highlighterScript().integrity,
     ATTACHMENT_MAX: limits.bytes,
     ATTACHMENTS_MAX: limits.count,
     ATTACHMENTS_TOTAL: limits.totalBytes,
@@ -134,13 +172,18 @@ export function buildWidgetScript(name: string, limits: FileLimits): Pick<HtmlPa
 }
 
 const chatScript = lazy(() => {
-  const code = wrapInFunction(buildScript('page'), {})
+  const { integrity } = highlighterScript()
+  const code = wrapInFunction(buildScript('page'), { HIGHLIGHTER: integrity })
   const policy = [
-    `script-src ${hashSource(code)}`,
+    `script-src ${hashSource(THEME_SCRIPT)} ${hashSource(code)} '${integrity}'`,
     "connect-src 'self'",
-    // The browser refuses to turn text into markup or code.
+    // Files that the visitor is about to send, and files of messages.
+    "media-src 'self' blob:",
+    "manifest-src 'self'",
+    "worker-src 'self'",
+    // The browser refuses to turn text into markup or code. The policy lets through two constant URLs of scripts.
     "require-trusted-types-for 'script'",
-    "trusted-types 'none'",
+    'trusted-types svc-chat',
   ]
   return { code: trustedHtml(code), policy }
 })
@@ -152,8 +195,21 @@ const style = lazy(() => {
 
 const widgetCode = lazy(() => buildScript('embed'))
 
+/** Before the page is drawn, so that it does not flash in the other theme. */
+const THEME_SCRIPT = `try { const theme = localStorage.getItem('svc-theme'); if (theme === 'light' || theme === 'dark') document.documentElement.dataset.theme = theme } catch {}`
+
+const themeColor = (scheme: 'light' | 'dark', color: string): Html =>
+  html`<meta name="theme-color" media="(prefers-color-scheme: ${scheme})" content="${color}" data-scheme="${scheme}" data-light="${LIGHT_BACK}" data-dark="${DARK_BACK}">`
+
+/** A person's chat shows its manifest only with the session. */
+const APP_HEAD = html`${themeColor('light', LIGHT_BACK)}
+${themeColor('dark', DARK_BACK)}
+<link rel="manifest" href="./manifest.webmanifest" crossorigin="use-credentials">
+<link rel="apple-touch-icon" href="./icon-maskable.png">
+<script>${trustedHtml(THEME_SCRIPT)}</script>`
+
 /** Keep the URL, which contains the token, secret and out of caches. */
-const PRIVACY_HEADERS = {
+export const PRIVACY_HEADERS = {
   'Cache-Control': 'no-store',
   'Referrer-Policy': 'no-referrer',
   'X-Content-Type-Options': 'nosniff',
@@ -162,14 +218,13 @@ const PRIVACY_HEADERS = {
 
 const BASE_POLICY = [
   "default-src 'none'",
-  "img-src 'self' data:",
+  "img-src 'self' blob: data:",
   "base-uri 'none'",
   "form-action 'self'",
   "frame-ancestors 'none'",
 ]
 
-export const PAGE_ICON =
-  "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Cpath fill='%234f5bd5' d='M6 4h20a4 4 0 0 1 4 4v12a4 4 0 0 1-4 4H14l-8 6v-6a4 4 0 0 1-4-4V8a4 4 0 0 1 4-4z'/%3E%3C/svg%3E"
+export const PAGE_ICON = `data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Cpath fill='${BUBBLE_COLOR.replace('#', '%23')}' d='${BUBBLE_PATH}'/%3E%3C/svg%3E`
 
 interface DocumentParts {
   readonly body: Html
@@ -216,9 +271,10 @@ function plainHead(name: string): Html {
 }
 
 function questionForm(label: string): Html {
-  return html`<form class="plain-form" method="post" action="./" accept-charset="utf-8">
+  return html`<form class="plain-form" method="post" action="./" accept-charset="utf-8" enctype="multipart/form-data">
 <label for="content">${label}</label>
-<textarea id="content" name="content" rows="4" dir="auto" required></textarea>
+<textarea id="content" name="content" rows="4" dir="auto"></textarea>
+<input type="file" name="file" multiple aria-label="Files">
 <button type="submit">Send</button>
 </form>`
 }

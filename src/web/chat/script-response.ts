@@ -4,7 +4,6 @@ import { hash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { brotliCompress, gzip } from 'node:zlib'
 import { matchesEtag, negotiateEncoding } from '../../lib/http/content-negotiation.ts'
-import type { HtmlPage } from './page.ts'
 
 interface ScriptRequest {
   readonly acceptEncoding: string | undefined
@@ -19,7 +18,12 @@ interface ScriptResponse {
 
 const ENCODINGS = ['br', 'gzip'] as const
 
-type ScriptBuild = () => Pick<HtmlPage, 'headers' | 'body'>
+export interface StaticFile {
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string | Uint8Array
+}
+
+type ScriptBuild = () => StaticFile
 
 export type ScriptHandler = (request: ScriptRequest) => Promise<ScriptResponse>
 

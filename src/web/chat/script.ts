@@ -8,8 +8,10 @@ import { extname, join } from 'node:path'
 const CHAT = [
   'text/markdown',
   'text/wording',
+  'text/file-names',
   '../lib/http/sse-reader',
   'browser/nodes',
+  'browser/highlight',
   'browser/prose',
   'browser/stored',
   'browser/versions',
@@ -18,17 +20,23 @@ const CHAT = [
   'browser/outbox',
   'browser/notice',
   'browser/activity',
+  'browser/upload',
   'browser/link',
+  'browser/files',
   'browser/message',
   'browser/draft',
   'browser/conversation',
   'browser/view',
   'browser/all-topics',
+  'browser/attachments',
+  'browser/recorder',
   'browser/chat',
 ]
 const ENTRIES = {
-  page: [...CHAT, 'browser/page'],
+  page: [...CHAT, 'browser/theme', 'browser/page'],
   embed: [...CHAT, 'browser/embed'],
+  highlighter: ['browser/highlighter'],
+  offline: ['browser/stored', 'browser/offline'],
   passkey: ['browser/passkey'],
   dash: ['text/ages', 'browser/dash-times', 'browser/dash-live', 'browser/dash'],
 } as const
@@ -63,7 +71,7 @@ function stripModuleSyntax(module: string): string {
 }
 
 /** Removes comments and indentation line by line: no string of these modules spans lines. */
-function minify(code: string): string {
+export function minify(code: string): string {
   return code
     .replace(/^[ \t]*\/\*[\s\S]*?\*\/[ \t]*$/gm, '')
     .split('\n')

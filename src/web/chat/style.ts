@@ -1,6 +1,8 @@
 // The style sheets of the chat: one for the page and the widget, one for the page only.
 
-import { DARK_COLORS, LIGHT_COLORS } from '../tokens.ts'
+import { DARK_COLORS, DARK_TOKENS, LIGHT_COLORS, LIGHT_TOKENS } from '../tokens.ts'
+
+const [LIGHT, DARK] = [LIGHT_COLORS + LIGHT_TOKENS, DARK_COLORS + DARK_TOKENS]
 
 /**
  * For the page and the widget: `:host` matches nothing in a page, `body` nothing in a shadow tree. `--accent` is a background;
@@ -8,10 +10,10 @@ import { DARK_COLORS, LIGHT_COLORS } from '../tokens.ts'
  */
 export const CHAT_STYLE = `
 :host { all: initial }
-:host, body { ${LIGHT_COLORS} --ink: var(--accent); color-scheme: light dark }
-@media (prefers-color-scheme: dark) { :host, body { ${DARK_COLORS} } }
-:host([data-theme='light']) { ${LIGHT_COLORS} color-scheme: light }
-:host([data-theme='dark']) { ${DARK_COLORS} color-scheme: dark }
+:host, body { ${LIGHT} --ink: var(--accent); color-scheme: light dark }
+@media (prefers-color-scheme: dark) { :host, body { ${DARK} } }
+:host([data-theme='light']), [data-theme='light'] body { ${LIGHT} color-scheme: light }
+:host([data-theme='dark']), [data-theme='dark'] body { ${DARK} color-scheme: dark }
 *, *::before, *::after { box-sizing: border-box }
 [hidden] { display: none !important }
 .hidden {
@@ -155,6 +157,11 @@ li:hover .change, li:focus-within .change { opacity: 1 }
 .prose > pre { border-radius: 12px; background: var(--code); margin-bottom: 12px }
 .code { border: 1px solid var(--line); border-radius: 12px; background: var(--code); overflow: hidden }
 .code-bar { display: flex; align-items: center; justify-content: space-between; padding: 3px 6px 3px 14px; border-bottom: 1px solid var(--line); font-size: 12.5px; color: var(--muted) }
+.token-keyword { color: var(--token-keyword) }
+.token-string { color: var(--token-string) }
+.token-class { color: var(--token-class) }
+.token-property { color: var(--token-property) }
+.token-comment { color: var(--muted); font-style: italic }
 .code pre:focus-visible { outline-offset: -3px }
 .wide { overflow-x: auto }
 .prose table { border-collapse: collapse; font-size: 15px }
@@ -196,21 +203,83 @@ li:hover .change, li:focus-within .change { opacity: 1 }
 .notice { margin-bottom: 8px; padding: 9px 14px; border-radius: 12px; background: var(--warn); color: var(--on-warn); font-size: 14.5px; overflow-wrap: anywhere }
 .notice p { margin: 0 }
 .box {
-  display: flex; align-items: flex-end; gap: 6px; padding: 5px; border: 1px solid var(--line); border-radius: 24px;
+  display: flex; flex-wrap: wrap; align-items: flex-end; gap: 4px; padding: 5px; border: 1px solid var(--line); border-radius: 24px;
   background: var(--raised); transition: border-color .15s;
 }
 .box:focus-within { border-color: var(--ink); box-shadow: 0 0 0 1px var(--ink) }
 .box textarea {
-  flex: 1; min-width: 0; max-height: 38dvh; margin: 0; padding: 7px 4px 7px 13px; padding-inline: 13px 4px; border: 0; outline: 0; resize: none;
+  flex: 1; min-width: 0; max-height: 38dvh; margin: 0; padding: 7px 4px; border: 0; outline: 0; resize: none;
   background: none; font-size: 16px; line-height: 1.45; overflow-y: auto;
 }
 .box textarea::placeholder { color: var(--muted); opacity: 1 }
 .box textarea:is(:disabled, :read-only) { color: var(--muted); cursor: not-allowed }
-.send {
+.send, .finish {
   display: grid; place-items: center; flex: none; width: 38px; height: 38px; padding: 0; border: 0; border-radius: 50%;
   background: var(--accent); color: var(--on-accent);
 }
 .send:disabled { background: var(--line); color: var(--muted); cursor: default }
+.box > .icon { width: 38px; height: 38px; border-radius: 50% }
+.box > .icon:hover { background: var(--line) }
+.box .icon:disabled { opacity: .4; cursor: default }
+@container chat (max-width: 560px) { .has-text > :is(.camera, .mic) { display: none } }
+.recording > :not(.recorder, .chips, .hidden) { display: none }
+.recorder { flex: 1; display: flex; align-items: center; gap: 8px; font-size: 15px; font-variant-numeric: tabular-nums }
+.finish { margin-inline-start: auto }
+.live { width: 10px; height: 10px; border-radius: 50%; background: var(--fault); animation: dot 1.6s infinite ease-in-out }
+.dropping::after {
+  content: 'Drop files to add them to your message'; position: absolute; inset: 10px; z-index: 4; display: grid; place-items: center;
+  border: 2px dashed var(--ink); border-radius: 16px; background: color-mix(in srgb, var(--back) 88%, transparent); font-weight: 600;
+  padding: 20px; text-align: center; pointer-events: none;
+}
+.chips {
+  flex: 0 0 100%; display: flex; flex-wrap: wrap; gap: 8px; max-height: 30dvh; margin: 0; padding: 6px 6px 4px; overflow-y: auto;
+  list-style: none;
+}
+.chip, .file {
+  display: flex; align-items: center; gap: 10px; min-width: 0; max-width: 100%; padding: 7px; border: 1px solid var(--line);
+  border-radius: 14px; background: var(--back); color: var(--text); text-align: start; text-decoration: none;
+}
+.chip { position: relative; width: 230px; padding-inline-end: 34px }
+.chip.image { width: 64px; height: 64px; padding: 0; border: 0 }
+.chip.image > img { width: 64px; height: 64px; border-radius: 14px; border: 1px solid var(--line); object-fit: cover }
+.chip.audio { width: 330px; border-radius: 99px }
+.chip audio { flex: 1; min-width: 0; height: 36px }
+.chip .drop { position: absolute; inset-inline-end: 4px; width: 28px; height: 28px; border-radius: 50% }
+.chip.image .drop {
+  inset-block-start: -4px; inset-inline-end: -4px; width: 24px; height: 24px; border: 1px solid var(--line); background: var(--back); color: var(--text);
+}
+.chip .drop svg { width: 15px; height: 15px }
+.tile {
+  display: grid; place-items: center; flex: none; width: 38px; height: 38px; border-radius: 9px; background: var(--accent);
+  color: var(--on-accent); font-size: 11px; font-weight: 700; letter-spacing: .02em;
+}
+.file-text { display: flex; flex-direction: column; flex: 1; min-width: 0; font-size: 14px; line-height: 1.35 }
+.file-text > * { text-align: match-parent }
+.file-text b { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; font-weight: 600 }
+.file-text small, .sound figcaption { font-size: 12.5px; color: var(--muted) }
+.files { display: flex; flex-direction: column; gap: 8px; max-width: 100% }
+.user .files { align-items: flex-end }
+:is(.text, .prose) + .files { margin-top: 8px }
+.file { width: 280px }
+.file > svg { width: 18px; height: 18px; margin-inline: auto 4px; color: var(--muted) }
+a.file:hover, button.file:hover { border-color: var(--ink) }
+.pictures { display: flex; flex-wrap: wrap; gap: 6px; max-width: 100% }
+.user .pictures { justify-content: flex-end }
+.picture {
+  display: grid; place-items: center; height: 240px; min-width: 120px; max-width: 100%; border: 1px solid var(--line); border-radius: 14px;
+  background: var(--raised); color: var(--muted); font-size: 13px; overflow: hidden;
+}
+.picture img { display: block; width: auto; height: 238px; max-width: 100%; object-fit: contain }
+.picture span { padding: 10px }
+.several .picture { width: 148px; height: 148px }
+.several .picture img { width: 100%; height: 100%; object-fit: cover }
+.sound { width: 320px; max-width: 100%; margin: 0 }
+.sound audio { display: block; width: 100%; height: 44px }
+.sound figcaption { margin: 3px 6px 0; line-height: 1.35 }
+.transcript { margin: 6px 6px 0; font-size: 14.5px; white-space: pre-wrap }
+.delivery:has(progress) { display: flex; align-items: center; gap: 8px; white-space: nowrap }
+.delivery progress { flex: 1; width: 100px; min-width: 40px; height: 6px; accent-color: var(--ink) }
+.unsent .files { opacity: .75 }
 .keys { display: block; margin-top: 5px; text-align: center; font-size: 12px; color: var(--muted) }
 @container chat (max-width: 560px) { .keys { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%) } }
 @media (hover: none) { .keys { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%) } }
@@ -249,6 +318,8 @@ li:hover .change, li:focus-within .change { opacity: 1 }
 
 /** For the chat page and the pages that work without script. */
 export const PAGE_STYLE = `
+[data-theme='light'] { color-scheme: light }
+[data-theme='dark'] { color-scheme: dark }
 html, body { height: 100%; margin: 0; background: var(--back) }
 .app { height: 100vh; height: 100dvh; overflow: auto }
 .app:has(> .chat) { overflow: hidden }
@@ -261,6 +332,8 @@ html, body { height: 100%; margin: 0; background: var(--back) }
 .plain main { display: flex; flex-direction: column; gap: 18px; padding: 18px 0 }
 .plain section { margin: 0 }
 .plain .text { margin: 0 }
+.plain .files { display: flex; flex-wrap: wrap; gap: 8px 16px; margin: 8px 0 0; padding: 0; list-style: none }
+.plain .files img { max-width: min(100%, 320px); max-height: 320px; border-radius: 8px }
 .plain .answer { display: flex; flex-direction: column; gap: 16px }
 .plain-form { display: flex; flex-direction: column; gap: 8px; align-items: flex-start }
 .plain-form label { font-weight: 600 }

@@ -2,10 +2,12 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { setInterval as ticks } from 'node:timers/promises'
-import type { Page } from 'playwright-core'
+import type { Locator, Page } from 'playwright-core'
+import { messages } from '../../../src/core/messages/messages.ts'
 import { DAEMON_NAMES } from '../../../src/daemons/settings.ts'
 import { groupsResource } from '../../../src/resources/groups.ts'
 import { routeTokensResource } from '../../../src/resources/route-tokens.ts'
+import { visitor } from '../../support/browser.ts'
 import { openConversationHost } from '../../support/conversation-host.ts'
 import { serveDashboard } from '../../support/dashboard.ts'
 import { needs } from '../../support/needs.ts'
@@ -171,20 +173,66 @@ test('a reload that waited for another one replaces what that one brought', need
   await page.locator('#folders-brief').waitFor({ state: 'detached' })
 })
 
-test('the page of a running turn shows what its agent is writing', needs('browser'), async (t) => {
-  const dash = await serveDashboard(t, { daemons: ['proxyd', 'authd', 'dashd'] })
-  const on = await openConversationHost(t, 'sqlite', { ...dash, operator: async () => undefined })
-  await on.ask('why?', { folder: 'team' })
-  const { turn } = await on.mustClaim()
-  const { page } = await openLivePage(t, dash, dash.operator, `/dash/turns/${turn.id}`)
-  const about = { turn: turn.id, fence: 1, part: 0, jid: turn.jid, topic: '', folder: 'team', rounds: [turn.id] }
-  const shown = page.locator('#live', { hasText: 'Being written' })
-  for (const text of ['<b>Because', '<b>Because it is']) {
-    await until(() => {
-      dash.host.drafts.emit({ ...about, from: 0, text, state: 'open' }, true)
-      return shown.getByText(text, { exact: true }).isVisible()
-    })
-  }
-  dash.host.drafts.emit({ ...about, from: 17, text: '', state: 'dropped' }, true)
-  await shown.waitFor({ state: 'detached' })
-})
+test(
+  'the page of a running turn shows what its agent is writing and calls, and the chat shows it in words',
+  needs('browser'),
+  async (t) => {
+    const dash = await serveDashboard(t, { daemons: ['proxyd', 'authd', 'dashd', 'webd'] })
+    const on = await openConversationHost(t, 'sqlite', { ...dash, operator: async () => undefined })
+    await on.ask('why?', { folder: 'team' })
+    const { turn } = await on.mustClaim()
+    const { page } = await openLivePage(t, dash, dash.operator, `/dash/turns/${turn.id}`)
+    const about = { turn: turn.id, fence: 1, part: 0, jid: turn.jid, topic: '', folder: 'team', rounds: [turn.id] }
+    const shown = page.locator('#live', { hasText: 'Being written' })
+    for (const text of ['<b>Because', '<b>Because it is']) {
+      await until(() => {
+        dash.host.drafts.emit({ ...about, from: 0, text, state: 'open' }, true)
+        return shown.getByText(text, { exact: true }).isVisible()
+      })
+    }
+    dash.host.drafts.emit({ ...about, from: 17, text: '', state: 'dropped' }, true)
+    await shown.waitFor({ state: 'detached' })
+
+    const { url } = await dash.cli.call(routeTokensResource.verbs.issue_chat, { target_folder: 'team' })
+    const chat = new URL(url).pathname
+    const admin = await dash.open(t, dash.operator, chat)
+    const stranger = await (await visitor(t)).open(dash.base + chat)
+    const { part: _, ...activity } = { ...about, isOver: false }
+    const shownIn = [activity]
+    for (const asking of [admin, stranger]) {
+      const sent = asking.waitForResponse((response) => response.request().method() === 'POST')
+      await asking.locator('.composer textarea').fill('why?')
+      await asking.locator('.composer textarea').press('Enter')
+      const { turn_id: id } = JSON.parse(await (await sent).text())
+      const message = await dash.host.engine.read((tx) => messages.find(tx, { id }))
+      shownIn.push({ ...activity, turn: id, rounds: [id], topic: message?.topic ?? '' })
+    }
+    const calls = page.locator('#turn-live-calls')
+    const call = { n: 1, tool: 'find_messages', args: '{"query":"<b>"}', at: Date.now() }
+    let n = 0
+    const publish = (state: 'running' | 'ok', doing: string, isOver = false): void => {
+      const change = {
+        calls: [{ ...call, state, ...(state === 'ok' ? { ms: 1200 } : {}) }],
+        running: state === 'ok' ? [] : [1],
+      }
+      for (const each of shownIn) dash.host.drafts.emit({ ...each, n: ++n, doing, ...change, isOver }, true)
+    }
+    const untilVisible = (state: 'running' | 'ok', doing: string, ...found: readonly Locator[]): Promise<void> =>
+      until(async () => {
+        publish(state, doing)
+        return (await Promise.all(found.map((each) => each.isVisible()))).every((isVisible) => isVisible)
+      })
+    const lines = [admin, stranger].map((each) => each.locator('.status .doing', { hasText: 'Searching messages …' }))
+    await untilVisible('running', 'Searching messages', calls.getByText('running', { exact: true }), ...lines)
+    await calls.getByText('Show', { exact: true }).click()
+    await untilVisible('ok', 'Searching messages', calls.getByText('ok', { exact: true }))
+    // What was opened stays open.
+    assert.ok(await calls.getByText('{"query":"<b>"}', { exact: true }).isVisible())
+    await admin.locator('.calls summary').click()
+    await untilVisible('ok', '', admin.getByText('{"query":"<b>"}', { exact: true }))
+    await until(async () => (await Promise.all(lines.map((line) => line.count()))).every((count) => count === 0))
+    assert.equal(await stranger.locator('.calls').count(), 0)
+    publish('ok', '', true)
+    await calls.waitFor({ state: 'detached' })
+  },
+)

@@ -57,7 +57,7 @@ async function renderReceived(view: PageView, story: ReceivedMessage): Promise<H
   const { turn, is_turn_hidden } = story
   const tail = turn && !is_turn_hidden ? await view.call(log, { id: story.id ?? '', lines: logLines(view) }) : undefined
   const parts = [
-    section('text', 'Text', textBlock('message-text', story.text), cutNote(story)),
+    section('text', 'Text', html`${textBlock('message-text', story.text)}${renderFiles(story)}`, cutNote(story)),
     section('arrival', 'Arrival', renderArrival(view, story)),
     section('routing', 'Routing', renderRouting(story)),
     section('attempts', 'Attempts', renderAttempts(view, story)),
@@ -81,6 +81,14 @@ function renderHead(view: PageView, story: ReceivedMessage | SentMessage): Html 
 function retryOf(view: PageView, { id = '', state = 'waiting', direction }: ReceivedMessage | SentMessage): Html {
   const isFailed = direction === 'in' ? ['failed', 'refused'].includes(state) : ['failed', 'unknown'].includes(state)
   return isFailed ? retryButton(view, { id, state }) : EMPTY_HTML
+}
+
+/** Without the contents: anyone may have uploaded them. */
+function renderFiles({ files = [] }: ReceivedMessage | SentMessage): Html {
+  const items = files.map(
+    ({ name, type, size }) => html`<li>${visibleText(name)} <span class="muted">${type}, ${size} bytes</span></li>`,
+  )
+  return files.length === 0 ? EMPTY_HTML : html`<ul>${items}</ul>`
 }
 
 function cutNote({ text, text_length }: { text: string; text_length: number }): Html {

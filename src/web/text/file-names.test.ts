@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import fc from 'fast-check'
+import {
+  admitFiles,
+  DEFAULT_LIMITS,
+  displayName,
+  extensionLabel,
+  fileKind,
+  formatSize,
+  readAttachmentLimits,
+} from './file-names.ts'
+
+const file = (size: number, name = 'a.txt') => ({ name, size })
+
+suite('the files of a message', () => {
+  const limits = { each: 2048, count: 3, total: 4096 }
+
+  test('are admitted up to each limit, and a sentence names the limit above it', () => {
+    assert.deepEqual(admitFiles([], [file(2048)], limits), { admitted: [file(2048)], problems: [] })
+    assert.deepEqual(admitFiles([], [file(2049)], limits), {
+      admitted: [],
+      problems: ['a.txt has more than 2 KB, the most for one file.'],
+    })
+    assert.deepEqual(admitFiles([file(1), file(1)], [file(1)], limits).problems, [])
+    assert.deepEqual(admitFiles([file(1), file(1), file(1)], [file(1)], limits), {
+      admitted: [],
+      problems: ['A message may have at most 3 files.'],
+    })
+    assert.deepEqual(admitFiles([file(2048)], [file(2048)], limits).problems, [])
+    assert.deepEqual(admitFiles([file(2048), file(1)], [file(2048), file(2047)], limits), {
+      admitted: [file(2047)],
+      problems: ['The files of a message may have at most 4 KB together.'],
+    })
+  })
+
+  test('never exceed the limits, whatever is added', () => {
+    const files = fc.array(fc.nat(3000).map((size) => file(size)))
+    fc.assert(
+      fc.property(files, (incoming) => {
+        const { admitted, problems } = admitFiles([], incoming, limits)
+        const total = admitted.reduce((sum, { size }) => sum + size, 0)
+        assert.ok(admitted.length <= limits.count && total <= limits.total)
+        assert.equal(problems.length > 0, admitted.length < incoming.length)
+      }),
+    )
+  })
+
+  test('have the limits that the server wrote, or the defaults', () => {
+    const written = { attachmentMax: '1', attachmentsMax: '2', attachmentsTotal: '3' }
+    assert.deepEqual(readAttachmentLimits(written), { each: 1, count: 2, total: 3 })
+    assert.deepEqual(readAttachmentLimits({ attachmentMax: 'x', attachmentsMax: '-1' }), DEFAULT_LIMITS)
+  })
+})
+
+test('a name is shown without characters that hide its extension', () => {
+  assert.equal(displayName('photo\u202egpj.exe'), 'photo\ufffdgpj.exe')
+  assert.equal(displayName('a\nb\u0000.txt'), 'a\ufffdb\ufffd.txt')
+  assert.equal(displayName('می\u200cخواهم.pdf'), 'می\u200cخواهم.pdf')
+  assert.equal(displayName('  '), 'file')
+})
+
+test('an extension is a label only if it looks like one', () => {
+  assert.deepEqual(['a.pdf', 'a.tar.gz', 'a', '.env', 'a.<b>', 'a.config'].map(extensionLabel), [
+    'PDF',
+    'GZ',
+    '',
+    '',
+    '',
+    '',
+  ])
+})
+
+test('only types that browsers may show in place are shown', () => {
+  const kinds = ['image/png', 'image/svg+xml', 'text/html', 'audio/webm', 'image/png; charset=x', ''].map(fileKind)
+  assert.deepEqual(kinds, ['image', 'other', 'other', 'audio', 'other', 'other'])
+})
+
+test('a size has two or three digits and a unit', () => {
+  const sizes = [0, 1, 1023, 1024, 1536, 10_240, 1024 ** 2 - 1, 26_214_400, 1_234_567].map(formatSize)
+  assert.deepEqual(sizes, ['0 bytes', '1 byte', '1023 bytes', '1 KB', '1.5 KB', '10 KB', '1 MB', '25 MB', '1.2 MB'])
+})
