@@ -2,6 +2,7 @@
 
 import { type AttachmentLimits, displayName } from '../text/file-names.ts'
 import { toSentence } from '../text/wording.ts'
+import { AllTopics } from './all-topics.ts'
 import { Attachments } from './attachments.ts'
 import { ConversationView } from './conversation.ts'
 import { FileNodes, type FrameFile } from './files.ts'
@@ -49,6 +50,7 @@ export class ChatApp {
   readonly #options: ChatOptions
   readonly #link: BrowserLinkClient
   readonly #topics: TopicList
+  readonly #allTopics: AllTopics
   readonly #outbox: BrowserOutbox
   readonly #notice: Notice
   readonly #attachments: Attachments
@@ -86,6 +88,20 @@ export class ChatApp {
     this.#files = new FileNodes(this.#link)
     this.#conversation = this.#createConversation()
     this.#topics = new TopicList(base, () => this.#showTopics())
+    this.#allTopics = new AllTopics(this.#link, {
+      onOpen: ({ topic, title, latest }) => {
+        this.#topics.open({ id: topic, title, ...(latest ? { branch: latest } : {}) })
+        this.#setTopicsOpen(false)
+        this.focus()
+      },
+      onRename: (topic, title) => this.#topics.rename(topic, title),
+      onDelete: (topic) => this.#topics.remove(topic),
+      onError: (error) => {
+        if (error instanceof ServerRefusal) this.#handleRefusal(error)
+        else this.#notice.showRefusal('The server cannot be reached, so the topic was not changed.')
+      },
+    })
+    this.view.nav.append(this.#allTopics.node)
     new CodeHighlighter({ root: this.view.log, scriptUrl: options.scriptUrl })
     this.#addListeners()
   }
@@ -93,6 +109,7 @@ export class ChatApp {
   /** Connects, and sends messages that an earlier page left unsent. */
   open(): void {
     this.#showTopics()
+    void this.#allTopics.refresh()
     this.setVisible(document.visibilityState === 'visible')
     for (const unsent of this.#outbox.list()) if (!hasLostFiles(unsent)) void this.#deliver(unsent)
   }
@@ -209,6 +226,7 @@ export class ChatApp {
     app.classList.toggle('with-topics', isOpen)
     topicsToggle.setAttribute('aria-expanded', String(isOpen))
     column.inert = isOpen
+    if (isOpen) void this.#allTopics.refresh()
     if (isOpen) nav.querySelector('button')?.focus()
     else topicsToggle.focus()
   }

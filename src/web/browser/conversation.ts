@@ -2,10 +2,10 @@
 import { BROKEN_OFF, describeFailure, isStopped, NO_ANSWER, STOPPED } from '../text/wording.ts'
 import { type Activity, ActivityText, ToolCallList } from './activity.ts'
 import { DraftNode } from './draft.ts'
+import { editMessage } from './edit.ts'
 import type { FileNodes, FrameFile } from './files.ts'
 import type { ChatFrame, DraftDelta, PostedChatMessage, RoundEnd } from './link.ts'
 import { messageNode } from './message.ts'
-import { editMessage } from './edit.ts'
 import { type Child, element } from './nodes.ts'
 import { type TopicVersion, versionSwitch, versionsOf } from './versions.ts'
 
@@ -228,7 +228,8 @@ export class ConversationView {
 
   /** Hides a message and what follows it, while another version of it is sent. */
   hideFrom(id: string): void {
-    const from = this.#entries.findIndex((entry) => entry === this.#byId.get(id))
+    const first = this.#byId.get(id)
+    const from = first ? this.#entries.indexOf(first) : -1
     if (from >= 0) for (const { node } of this.#entries.slice(from)) node.hidden = true
   }
 
@@ -242,13 +243,15 @@ export class ConversationView {
     if (versions) node.querySelector('.foot')?.prepend(versionSwitch(versions, (to) => this.#handlers.onVersion(to)))
   }
 
-  #addActions({ id, role, turn_id, content, topic, seq }: ChatFrame, node: HTMLElement): void {
+  #addActions({ id, role, turn_id, content, topic, seq, files }: ChatFrame, node: HTMLElement): void {
     if (turn_id === '') return
     if (role === 'user') {
       const message = { topic, seq, node }
       this.#messages.set(id, message)
       this.#showVersion(message)
     }
+    // The server does not repeat files in a branch.
+    if (role === 'user' ? files.length > 0 : !this.#questions.has(turn_id)) return
     const button = element('button', { type: 'button', class: 'quiet act' }, role === 'user' ? 'Edit' : 'Answer again')
     const branch = (text: string): void => this.#handlers.onBranch(turn_id, text)
     button.addEventListener('click', () => {

@@ -1,10 +1,10 @@
 // The HTTP client of a link: posts messages and streams events.
 import { SseDecoder } from '../../lib/http/sse-reader.ts'
-import type { TopicVersion } from './versions.ts'
 import type { Activity, ToolCall } from './activity.ts'
 import type { FileSource, FrameFile } from './files.ts'
 import { visitorKeyFor } from './stored.ts'
 import { sendForm, type UploadProgress } from './upload.ts'
+import type { TopicVersion } from './versions.ts'
 
 /** A message or a status of the stream. */
 export interface ChatFrame {
@@ -69,6 +69,15 @@ export class ServerRefusal extends Error {
   get isPermanent(): boolean {
     return this.status === 401 || this.status === 403 || this.status === 404
   }
+}
+
+/** A topic with its branches. */
+export interface ServerTopic {
+  readonly topic: string
+  readonly title: string
+  /** The branch with the latest message, if that is not the topic itself. */
+  readonly latest: string
+  readonly mayEdit: boolean
 }
 
 /** The server sends at least a comment every 15 s. */
@@ -158,6 +167,32 @@ export class BrowserLinkClient implements FileSource {
   async stop(turn: string): Promise<void> {
     const signal = AbortSignal.timeout(POST_TIMEOUT_MS)
     await this.#fetch(`./${turn}/stop`, { method: 'POST', headers: { Accept: 'application/json' }, signal })
+  }
+
+  /** `next` is empty on the last page. */
+  async topics(query: string, before: string): Promise<{ topics: ServerTopic[]; next: string }> {
+    const parameters = new URLSearchParams({ ...(query ? { q: query } : {}), ...(before ? { before } : {}) })
+    const response = await this.#fetch(`./topics?${parameters}`, { headers: { Accept: 'application/json' } })
+    const page: unknown = await response.json()
+    const topics = member(page, 'topics')
+    const read = (topic: unknown): ServerTopic => ({
+      topic: stringMember(topic, 'topic'),
+      title: stringMember(topic, 'title'),
+      latest: stringMember(topic, 'latest'),
+      mayEdit: member(topic, 'may_edit') === true,
+    })
+    return { topics: (Array.isArray(topics) ? topics : []).map(read), next: stringMember(page, 'next') }
+  }
+
+  async renameTopic(topic: string, title: string): Promise<void> {
+    const headers = { 'Content-Type': 'application/json', Accept: 'application/json' }
+    const body = JSON.stringify({ title })
+    await this.#fetch(`./topics/${encodeURIComponent(topic)}`, { method: 'PATCH', headers, body })
+  }
+
+  async deleteTopic(topic: string): Promise<void> {
+    const headers = { Accept: 'application/json' }
+    await this.#fetch(`./topics/${encodeURIComponent(topic)}`, { method: 'DELETE', headers })
   }
 
   /** The topic with all branches of its conversation; empty if it is new. */

@@ -7,10 +7,10 @@ export interface UnsentMessage {
   readonly key: string
   readonly topic: string
   readonly content: string
-  /** Their contents are only in the memory of this page. */
-  readonly files?: readonly FrameFile[]
   /** Set if its topic is a new branch: the message that it replaces, and the topic that the list shows. */
   readonly branch?: { readonly of: string; readonly root: string }
+  /** Their contents are only in the memory of this page. */
+  readonly files?: readonly FrameFile[]
 }
 
 export class BrowserOutbox {

@@ -67,6 +67,16 @@ export class TopicList {
     this.#save([this.#current, ...others].slice(0, TOPICS_MAX))
   }
 
+  /** Opens a topic of the server. The list contains it after the next message. */
+  open(topic: ChatTopic): void {
+    this.#setCurrent(this.list().find(({ id }) => id === topic.id) ?? topic)
+  }
+
+  rename(id: string, title: string): void {
+    if (this.#current.id === id) this.#current = { ...this.#current, title }
+    this.#save(this.list().map((topic) => (topic.id === id ? { ...topic, title } : topic)))
+  }
+
   /** Shows a branch of a topic, or the topic itself. */
   showBranch(id: string, branch: string): void {
     const listed = this.list()

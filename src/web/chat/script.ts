@@ -27,6 +27,7 @@ const CHAT = [
   'browser/draft',
   'browser/conversation',
   'browser/view',
+  'browser/all-topics',
   'browser/attachments',
   'browser/recorder',
   'browser/chat',

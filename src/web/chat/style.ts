@@ -78,6 +78,16 @@ li:hover .topic { padding-inline-end: 38px }
   display: flex; align-items: center; gap: 8px; padding: 9px 10px; border: 1px solid var(--line); border-radius: 10px;
   background: var(--back); font-size: 15px; font-weight: 550;
 }
+.all-topics { display: flex; flex-direction: column; gap: 6px; margin-top: 10px }
+.all-topics[hidden] { display: none }
+.all-topics input { width: 100%; padding: 8px 10px; border: 1px solid var(--line); border-radius: 10px; background: var(--back); color: var(--text); font-size: 15px }
+.all-topics .more { align-self: center }
+.change { width: 32px; height: 32px; opacity: 0 }
+.change svg { width: 16px; height: 16px }
+li:hover .change, li:focus-within .change { opacity: 1 }
+@media (hover: none) { .change { opacity: 1 } }
+.confirm { padding: 8px 10px; font-size: 14px; overflow-wrap: anywhere }
+.confirm .more { margin-inline-start: 6px }
 .new-topic:hover { border-color: var(--ink) }
 .backdrop {
   position: absolute; inset: 0; z-index: 2; background: rgb(0 0 0 / .4); opacity: 0; pointer-events: none;
