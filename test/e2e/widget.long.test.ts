@@ -274,7 +274,7 @@ suite('the chat of a link', needs('browser'), () => {
     await versions.getByRole('button', { name: 'Previous version' }).press('Enter')
     await versions.getByText('1 of 3').waitFor()
     assert.deepEqual(await texts(), ['/say one', '/say two'])
-    assert.equal(await page.locator('.topic').count(), 1)
+    assert.equal(await page.locator('.topic').count(), 1, 'no other list')
     assert.ok(await page.getByLabel('All topics').isHidden())
   })
 

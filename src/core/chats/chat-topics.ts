@@ -91,7 +91,6 @@ export async function addAppendedTopic(tx: Tx, jid: string, topic: string, messa
 export function titleOf({ title, start }: Pick<ChatTopic, 'title' | 'start'>): string {
   if (title !== undefined) return title
   const [first = ''] = decodeContent(start ?? new Uint8Array())
-    .replace(/\ufffd+$/, '')
     .trim()
     .split(/[\n\r]/)
   return [...first].slice(0, DERIVED_TITLE_MAX).join('')

@@ -73,7 +73,7 @@ function toListed({
   return { topic: root, title: titleOf({ title, start }), updated_at, last_seq, ...latest }
 }
 
-export interface TopicVersion {
+export interface BranchTopic {
   readonly topic: string
   readonly parent?: string | undefined
   /** Number of the event of the parent before which the branch begins. */
@@ -83,7 +83,7 @@ export interface TopicVersion {
 }
 
 /** A topic with all branches of its conversation, oldest first. */
-export async function listVersions(tx: Tx, jid: string, topic: string): Promise<TopicVersion[]> {
+export async function listVersions(tx: Tx, jid: string, topic: string): Promise<BranchTopic[]> {
   const row = await chatTopics.find(tx, { jid, topic })
   if (!row) return []
   const schema = {

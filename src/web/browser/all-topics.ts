@@ -44,12 +44,13 @@ export class AllTopics {
     // Without the list the chat works as well.
     const found = await this.#link.topics(query, before).catch(() => undefined)
     if (!found || request !== this.#request) return
+    if (query === '' && before === '') this.node.hidden = !found.topics.some(({ mayEdit }) => mayEdit)
+    if (this.node.hidden) return this.#list.replaceChildren()
     const rows = found.topics.map((topic) => this.#row(topic))
     if (before === '') this.#list.replaceChildren(...rows)
     else this.#list.append(...rows)
     this.#next = found.next
     this.#more.hidden = found.next === ''
-    if (query === '' && before === '') this.node.hidden = !found.topics.some(({ mayEdit }) => mayEdit)
   }
 
   #row(topic: ServerTopic): HTMLElement {

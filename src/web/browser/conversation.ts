@@ -2,7 +2,7 @@
 import { BROKEN_OFF, describeFailure, isStopped, NO_ANSWER, STOPPED } from '../text/wording.ts'
 import { type Activity, ActivityText, ToolCallList } from './activity.ts'
 import { DraftNode } from './draft.ts'
-import { editMessage } from './edit.ts'
+import { openMessageEditor } from './edit.ts'
 import type { FileNodes, FrameFile } from './files.ts'
 import type { ChatFrame, DraftDelta, PostedChatMessage, RoundEnd } from './link.ts'
 import { messageNode } from './message.ts'
@@ -255,7 +255,7 @@ export class ConversationView {
     const button = element('button', { type: 'button', class: 'quiet act' }, role === 'user' ? 'Edit' : 'Answer again')
     const branch = (text: string): void => this.#handlers.onBranch(turn_id, text)
     button.addEventListener('click', () => {
-      if (role === 'user') editMessage(node, { content, onSend: branch })
+      if (role === 'user') openMessageEditor(node, { content, onSend: branch })
       else branch(this.#questions.get(turn_id) ?? '')
     })
     const round = this.#rounds.get(turn_id)

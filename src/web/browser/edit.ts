@@ -7,7 +7,7 @@ interface EditOptions {
 }
 
 /** Does nothing if the message is being edited. */
-export function editMessage(node: HTMLElement, { content, onSend }: EditOptions): void {
+export function openMessageEditor(node: HTMLElement, { content, onSend }: EditOptions): void {
   const text = node.querySelector<HTMLElement>('.text')
   if (!text || node.querySelector('.edit')) return
   const opener = document.activeElement
