@@ -3,6 +3,7 @@ import { timestamp } from '../../lib/clock.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { Dialect, Tx } from '../../store/engine.ts'
 import { execute, integer, optional, placeholders, query, text } from '../../store/statement.ts'
+import type { ChatFile } from '../files/chat-files.ts'
 import { lockMessageOrder } from '../messages/messages.ts'
 import { areOver, removeMessageRows } from '../messages/retention.ts'
 import { conversationName, visitorConversation } from '../routing/routing-decision.ts'
@@ -57,12 +58,12 @@ interface RemovalStep extends ChatScope {
   readonly now: number
 }
 
-/** Returns whether there is more to remove. */
+/** The caller removes the files from the disk after the commit. */
 export async function removeTopicStep(
   tx: Tx,
   dialect: Dialect,
   { jid, folder, topic, now }: RemovalStep,
-): Promise<boolean> {
+): Promise<{ readonly isMore: boolean; readonly files: readonly ChatFile[] }> {
   await lockMessageOrder(tx, dialect)
   const events = await query(
     tx,
@@ -72,17 +73,17 @@ export async function removeTopicStep(
   )
   const messages = events.flatMap(({ message_seq }) => message_seq ?? [])
   await mustBeOver(tx, messages)
-  if (messages.length > 0) await removeMessageRows(tx, messages, now)
+  const files = await removeMessageRows(tx, messages, now)
   await removeEvents(
     tx,
     jid,
     events.map(({ seq }) => seq),
   )
-  if (events.length === STEP_EVENTS) return true
+  if (events.length === STEP_EVENTS) return { isMore: true, files }
   for (const name of [conversationName(topic), visitorConversation(jid, topic)])
     await resetSessions(tx, folder, name, timestamp(now))
   await chatTopics.remove(tx, { jid, topic })
-  return false
+  return { isMore: false, files }
 }
 
 /** The last event of a chat stays, empty, as its number must not be given to another one. */

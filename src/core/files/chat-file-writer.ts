@@ -64,7 +64,7 @@ export class ChatFileWriter {
       await this.#handle.sync()
       await this.#close()
     })
-    this.#stored = { ...this.#label, ...this.#detector.end(), size: this.#size }
+    this.#stored = { ...this.#label, ...this.#detector.endToShow(), size: this.#size }
     return this.#stored
   }
 
@@ -118,7 +118,7 @@ export function noSpace(): Refusal {
 const FULL: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 
 /** Strangers learn that there is no space, and nothing else about the disk. */
-async function onDisk<T>(work: () => Promise<T>): Promise<T> {
+export async function onDisk<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {

@@ -51,7 +51,7 @@ export function chatFilePath(layout: Layout, file: Pick<ChatFile, 'id' | 'extens
   return join(chatFilesDir(layout, file), storedFileName(file))
 }
 
-export type StoredFile = Pick<ChatFile, 'id' | 'name' | 'declared_type' | 'type' | 'extension' | 'size'>
+export type StoredFile = Pick<ChatFile, 'id' | 'name' | 'declared_type' | 'type' | 'extension' | 'size' | 'transcript'>
 
 /** Files of one message, which are in the directory of its chat. */
 export interface MessageFiles {

@@ -1,5 +1,6 @@
 // The type of a file by its content. What a sender declares, or a name ends with, decides nothing: the type is what svc tells
 // browsers and agents.
+import { countPixels, IMAGE_HEAD_BYTES } from './image-size.ts'
 
 export interface FileType {
   readonly type: string
@@ -9,6 +10,8 @@ export interface FileType {
 
 /** Decides all types but plain text, which needs the whole content. */
 const HEAD_BYTES = 4096
+/** Larger images, and those of unknown size, are only to download: a browser would decode them. */
+const PIXELS_MAX = 50_000_000
 
 const UNKNOWN: FileType = { type: 'application/octet-stream', extension: '' }
 const TEXT: FileType = { type: 'text/plain', extension: 'txt' }
@@ -43,14 +46,26 @@ export class FileTypeDetector {
   #text: TextDecoder | undefined = new TextDecoder('utf-8', { fatal: true })
 
   write(bytes: Buffer): void {
-    if (this.#head.length < HEAD_BYTES)
-      this.#head = Buffer.concat([this.#head, bytes.subarray(0, HEAD_BYTES - this.#head.length)])
+    const wanted = this.#head.length < HEAD_BYTES || isImage(this.#typeOfHead()) ? IMAGE_HEAD_BYTES : HEAD_BYTES
+    if (this.#head.length < wanted)
+      this.#head = Buffer.concat([this.#head, bytes.subarray(0, wanted - this.#head.length)])
     this.#checkText(bytes)
   }
 
   end(): FileType {
     this.#checkText(undefined)
-    return typeOfHead(this.#head) ?? (this.#text ? TEXT : UNKNOWN)
+    return this.#typeOfHead() ?? (this.#text ? TEXT : UNKNOWN)
+  }
+
+  /** Like `end`, but an image that browsers should not show has the unknown type. */
+  endToShow(): FileType {
+    const found = this.end()
+    const pixels = isImage(found) ? countPixels(found.type, this.#head) : 0
+    return pixels !== undefined && pixels <= PIXELS_MAX ? found : { ...found, type: UNKNOWN.type }
+  }
+
+  #typeOfHead(): FileType | undefined {
+    return typeOfHead(this.#head.subarray(0, HEAD_BYTES))
   }
 
   #checkText(bytes: Buffer | undefined): void {
@@ -65,6 +80,10 @@ export class FileTypeDetector {
 
 /** Of texts: all but tab, line feed, form feed, carriage return and escape. */
 const CONTROL = /[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]/
+
+function isImage(found: FileType | undefined): boolean {
+  return found?.type.startsWith('image/') ?? false
+}
 
 function typeOfHead(head: Buffer): FileType | undefined {
   // Latin-1 has one character for each byte.

@@ -14,8 +14,11 @@ const BATCH = 500
 /** `<id>` or `<id>.<extension>`. */
 const NAME = /^[0-9a-f-]{36}(?:\.[a-z0-9]{1,8})?$/
 
-/** Call after the commit that removed the rows. */
-export async function removeChatFiles(layout: Layout, files: readonly ChatFile[]): Promise<void> {
+/** Call after the commit that removed the rows, or for files that got none. */
+export async function removeChatFiles(
+  layout: Layout,
+  files: readonly Pick<ChatFile, 'id' | 'extension' | 'folder' | 'jid'>[],
+): Promise<void> {
   for (const file of files) {
     await using directory = await Directory.open(chatFilesDir(layout, file))
     await directory?.removeFile(storedFileName(file))

@@ -1,7 +1,7 @@
 // A post that starts a branch: it replaces an earlier message of the chat in a new topic, which continues the conversation up
 // to that message. See docs/decisions.md#topics-and-branches.
 import { type NewBranch, planBranch } from '../../core/chats/topic-branches.ts'
-import { readFilesOfMessages } from '../../core/files/chat-files.ts'
+import { type ChatFile, readFilesOfMessages } from '../../core/files/chat-files.ts'
 import { routeTokens } from '../../core/links/route-tokens.ts'
 import { decodeContent, type Message, messages } from '../../core/messages/messages.ts'
 import { findRound } from '../../core/turns/rounds.ts'
@@ -22,23 +22,22 @@ interface BranchChat extends Pick<CachedLink, 'hash' | 'jid'> {
   readonly hasFiles: boolean
 }
 
-/** `id` of the post is the name of the branch if the client gives none. */
+/** `id` of the post is the name of the branch if the client gives none. `files` are those of the message that it repeats. */
 export async function readBranchPost(
   tx: Tx,
   { hash: token_hash, jid, hasFiles }: BranchChat,
   { branch_of, ...input }: BranchInput,
   id: string,
-): Promise<{ message: MessageInput; branch: NewBranch }> {
+): Promise<{ message: MessageInput; branch: NewBranch; files: readonly ChatFile[] }> {
   const row = await routeTokens.find(tx, { token_hash })
   if (!row) throw NO_LINK
   const original = await findReceived(tx, { jid, folder: linkFolder(row) ?? '' }, branch_of)
-  if (!hasFiles && (await readFilesOfMessages(tx, [original.seq])).size > 0)
-    refuse('unprocessable', 'the message has files, which a branch does not repeat', 'send the files again')
+  const files = hasFiles ? [] : await readFilesOf(tx, original)
   const topic = input.topic ?? id
   const branch = await planBranch(tx, { jid, topic, message: original })
   const { content, content_type = null } = original
   const isGiven = hasFiles || input.content.byteLength > 0
-  return { message: { ...(isGiven ? input : { content, content_type }), topic }, branch }
+  return { message: { ...(isGiven ? input : { content, content_type }), topic }, branch, files }
 }
 
 /** Messages of people at a link open a round with their id; answers do not. Another folder may have had the chat before. */
@@ -59,8 +58,14 @@ export async function readStoredBranchPost(
   tx: Tx,
   jid: string,
   id: string,
-): Promise<{ content: string; topic: string }> {
+): Promise<{ content: string; topic: string; files: readonly ChatFile[] }> {
   const round = await findRound(tx, id, jid)
   const message = round && (await messages.find(tx, { seq: round.message_seq }))
-  return { content: message ? decodeContent(message.content) : '', topic: message?.topic ?? '' }
+  if (!message) return { content: '', topic: '', files: [] }
+  const { content, topic = '' } = message
+  return { content: decodeContent(content), topic, files: await readFilesOf(tx, message) }
+}
+
+async function readFilesOf(tx: Tx, { seq }: Message): Promise<readonly ChatFile[]> {
+  return (await readFilesOfMessages(tx, [seq])).get(seq) ?? []
 }

@@ -25,8 +25,20 @@ interface Hostile {
 
 const HOSTILE: readonly Hostile[] = [
   { name: 'a.png', content: png(8, 8), declared: 'text/html', type: 'image/png', kind: 'inline' },
-  { name: 'huge.png', content: png(8000, 8000), declared: 'image/png', type: 'image/png', kind: 'attachment' },
-  { name: 'cut.png', content: png(8, 8).subarray(0, 16), declared: '', type: 'image/png', kind: 'attachment' },
+  {
+    name: 'huge.png',
+    content: png(8000, 8000),
+    declared: 'image/png',
+    type: 'application/octet-stream',
+    kind: 'attachment',
+  },
+  {
+    name: 'cut.png',
+    content: png(8, 8).subarray(0, 16),
+    declared: '',
+    type: 'application/octet-stream',
+    kind: 'attachment',
+  },
   {
     name: 'x.svg',
     content: Buffer.from('<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"/>'),

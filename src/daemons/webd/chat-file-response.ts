@@ -1,9 +1,7 @@
 // Sends a file of a chat: GET /chat/<token>/files/<id>. Anyone may have uploaded it, so no browser may run anything in it.
-import type { FileHandle } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
 import { type ChatFile, storedFileName } from '../../core/files/chat-files.ts'
 import { contentDisposition } from '../../core/files/file-names.ts'
-import { countPixels, IMAGE_HEAD_BYTES } from '../../core/files/image-size.ts'
 import { chatFilesDir, type Layout } from '../../core/layout.ts'
 import { Directory } from '../../lib/files/directory.ts'
 import { readRange } from '../../lib/http/byte-range.ts'
@@ -20,7 +18,6 @@ const INLINE_AUDIO: ReadonlySet<string> = new Set([
   'audio/wav',
   'audio/webm',
 ])
-const PIXELS_MAX = 50_000_000
 
 export async function sendChatFile(layout: Layout | undefined, request: LinkRequest, file: ChatFile): Promise<void> {
   if (!layout) refuse('unavailable', 'this process has no access to the files')
@@ -28,7 +25,7 @@ export async function sendChatFile(layout: Layout | undefined, request: LinkRequ
   await using handle = await directory?.openFile(storedFileName(file))
   if (!handle) return refuseMissingFile()
   const { method = '' } = request.incoming
-  const headers = await headersOf(file, handle)
+  const headers = headersOf(file)
   const { ETag } = headers
   if (matchesEtag(request.header('if-none-match'), ETag)) return request.sendEmpty(304, headers)
   const { size } = await handle.stat()
@@ -49,11 +46,8 @@ export function refuseMissingFile(): never {
   return refuse('not_found', 'there is no such file')
 }
 
-async function headersOf(
-  file: ChatFile,
-  handle: FileHandle,
-): Promise<{ readonly [name: string]: string; readonly ETag: string }> {
-  const kind = (await isInline(file, handle)) ? 'inline' : 'attachment'
+function headersOf(file: ChatFile): { readonly [name: string]: string; readonly ETag: string } {
+  const kind = isInline(file) ? 'inline' : 'attachment'
   return {
     'Content-Type': file.type === 'text/plain' ? 'text/plain; charset=utf-8' : file.type,
     'Content-Disposition': contentDisposition(kind, file.name),
@@ -66,11 +60,7 @@ async function headersOf(
   }
 }
 
-async function isInline({ type, size }: ChatFile, handle: FileHandle): Promise<boolean> {
-  if (INLINE_AUDIO.has(type)) return true
-  if (!type.startsWith('image/')) return false
-  const length = Math.min(size, IMAGE_HEAD_BYTES)
-  const { buffer, bytesRead } = await handle.read(Buffer.alloc(length), 0, length, 0)
-  const pixels = countPixels(type, buffer.subarray(0, bytesRead))
-  return pixels !== undefined && pixels <= PIXELS_MAX
+/** An image that is too large to show has another type. */
+function isInline({ type }: ChatFile): boolean {
+  return INLINE_AUDIO.has(type) || type.startsWith('image/')
 }

@@ -2,6 +2,8 @@
 // the same checks. See docs/decisions.md#token-check-and-append.
 import { hash } from 'node:crypto'
 import { filesMember, type MessageFiles, readFilesOfMessages, type ShownFile } from '../../core/files/chat-files.ts'
+import { repeatFiles } from '../../core/files/repeated-files.ts'
+import { removeChatFiles } from '../../core/files/stray-files.ts'
 import { isTokenProof, tokenHashFromUrl } from '../../core/links/link-token.ts'
 import type { StorageQuotas } from '../../core/links/storage-use.ts'
 import { visitorPart } from '../../core/links/visitor-chats.ts'
@@ -15,7 +17,7 @@ import { prefersHtml } from '../../lib/http/http.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import type { Lane } from '../../store/lanes/lane.ts'
-import { isBranch, readBranchPost, readStoredBranchPost } from './branch-post.ts'
+import { type BranchInput, isBranch, readBranchPost, readStoredBranchPost } from './branch-post.ts'
 import { isForm, type MessageInput, rawMessage, readChatBody, readFormMessage } from './chat-body.ts'
 import { type CachedLink, type LinkCache, latin1 } from './link-cache.ts'
 import { LinkRefusal, type LinkRequest, prebuiltResponse } from './link-request.ts'
@@ -148,11 +150,12 @@ async function respondToPost(
     request.sendEmpty(303, { ...headers, Location: rest === undefined ? `./${token}/${id}` : `./${id}` })
     return
   }
-  const { content, ...branch } = isBranch(message)
+  const stored = isBranch(message)
     ? await host.engine.read((tx) => readStoredBranchPost(tx, chatOf(link, part), id))
-    : { content: decodeContent(message.content) }
-  const user = { id, content, created_at, ...filesMember(files) }
-  request.sendJson(200, { user, turn_id: id, status: 'pending', ...branch }, headers)
+    : { content: decodeContent(message.content), files }
+  const user = { id, content: stored.content, created_at, ...filesMember(stored.files) }
+  const topic = 'topic' in stored ? { topic: stored.topic } : {}
+  request.sendJson(200, { user, turn_id: id, status: 'pending', ...topic }, headers)
 }
 
 /** The chat of a visitor. */
@@ -285,11 +288,12 @@ interface AppendOptions {
 }
 
 async function append(
-  { host, lane }: LinkPostContext,
+  context: LinkPostContext,
   request: LinkRequest,
   link: CachedLink,
   { message, visitor, hasRound, bodyHash, files, id = request.id }: AppendOptions,
 ): Promise<AppendedMessage> {
+  const { host } = context
   const sender = link.source ?? (await senderOf(host, request, link))
   const now = host.clock.now()
   const given: LinkPost = {
@@ -304,18 +308,51 @@ async function append(
     key: bodyHash && ofVisitorOnly(visitor, keyOfPost(request, link, bodyHash)),
     files,
   }
-  let post = given
-  if (isBranch(message)) {
-    const repeated = await findRepeated(host, given)
-    if (repeated) return repeated
-    mustBeInRate(link, now)
-    const chat = { hash: link.hash, jid: chatOf(link, visitor), hasFiles: files !== undefined }
-    const { message: replacing, branch } = await host.engine.read((tx) => readBranchPost(tx, chat, message, id))
-    post = { ...given, ...replacing, branch }
-  }
-  const byteLength = post.content.byteLength + fileBytes(files)
+  if (!isBranch(message)) return appendCharged(context, request, link, given)
+  return (await findRepeated(host, given)) ?? appendBranch(context, request, link, { given, message, visitor })
+}
+
+interface BranchPost {
+  readonly given: LinkPost
+  readonly message: BranchInput
+  readonly visitor: string | null
+}
+
+/** A branch without files of its own has those of the message that it replaces. */
+async function appendBranch(
+  context: LinkPostContext,
+  request: LinkRequest,
+  link: CachedLink,
+  { given, message, visitor }: BranchPost,
+): Promise<AppendedMessage> {
+  const { host } = context
+  mustBeInRate(link, host.clock.now())
+  const chat = { hash: link.hash, jid: chatOf(link, visitor), hasFiles: given.files !== undefined }
+  const replaced = await host.engine.read((tx) => readBranchPost(tx, chat, message, given.id))
+  const repeats = await repeatFiles(host, replaced.files)
+  const post = { ...given, ...replaced.message, branch: replaced.branch, files: given.files ?? repeats }
   try {
-    chargeLink(link, byteLength, now)
+    return await appendCharged(context, request, link, post)
+  } catch (error) {
+    const isStored = !(error instanceof Refusal) || error.code === 'unavailable'
+    if (repeats && host.layout && !isStored)
+      await removeChatFiles(
+        host.layout,
+        repeats.stored.map((file) => ({ ...file, ...repeats.place })),
+      )
+    throw error
+  }
+}
+
+async function appendCharged(
+  { host, lane }: LinkPostContext,
+  request: LinkRequest,
+  link: CachedLink,
+  post: LinkPost,
+): Promise<AppendedMessage> {
+  const byteLength = post.content.byteLength + fileBytes(post.files)
+  try {
+    chargeLink(link, byteLength, host.clock.now())
   } catch (error) {
     // A repeat of a stored message is answered even when the link is over its limits.
     const repeated = await findRepeated(host, post)
@@ -329,7 +366,7 @@ async function append(
     if (result !== 'appended') refundLink(link, byteLength)
   }
   if (result === 'appended') {
-    traceAccepted(host, request, link, id)
+    traceAccepted(host, request, link, post.id)
     return post
   }
   if (typeof result === 'object') return result.repeated

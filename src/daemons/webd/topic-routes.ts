@@ -8,6 +8,7 @@ import { chatTopics, TopicTitle } from '../../core/chats/chat-topics.ts'
 import { type FoundTopic, findListedTopic, listTopics, listVersions } from '../../core/chats/topic-list.ts'
 import { mustBeIdle, mustFindConversation, removeTopicStep } from '../../core/chats/topic-removal.ts'
 import { findOutbound } from '../../core/delivery/outbox.ts'
+import { removeChatFiles } from '../../core/files/stray-files.ts'
 import { isTokenProof } from '../../core/links/link-token.ts'
 import { findInbound } from '../../core/messages/inbox.ts'
 import { anonymousSender } from '../../core/messages/link-deliveries.ts'
@@ -78,7 +79,7 @@ export async function mayEditTopics(
   request: LinkRequest,
   visitor: LinkVisitor | undefined,
 ): Promise<boolean> {
-  if (row.person !== undefined || row.jid.includes('~')) return true
+  if (row.person !== undefined || row.visitors === 'apart') return true
   if (isTokenProof(request.path.token) && !row.jid.startsWith('hook:')) return true
   if (!visitor) return false
   const subject = { principal: visitor.caller.sub, claims: claimsOf(visitor.caller) }
@@ -217,7 +218,7 @@ async function deleteTopic(
   encoded: string,
   { write }: LinkStore,
 ): Promise<void> {
-  const { engine, clock } = host
+  const { engine, clock, layout } = host
   const visitor = await findVisitor(host, request)
   const { chat, topics } = await write(async (tx, row) => {
     await mustEditTopics(host, tx, row, request, visitor)
@@ -228,8 +229,12 @@ async function deleteTopic(
     return { chat, topics }
   })
   for (const topic of topics) {
-    const step = (tx: Tx): Promise<boolean> => removeTopicStep(tx, engine.dialect, { ...chat, topic, now: clock.now() })
-    while (await engine.transaction(step)) await pause()
+    for (let isMore = true; isMore; await pause()) {
+      const step = { ...chat, topic, now: clock.now() }
+      const removed = await engine.transaction((tx) => removeTopicStep(tx, engine.dialect, step))
+      if (layout) await removeChatFiles(layout, removed.files)
+      isMore = removed.isMore
+    }
   }
   request.sendEmpty(204)
 }

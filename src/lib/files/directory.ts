@@ -277,6 +277,16 @@ export class Directory implements AsyncDisposable {
     }
   }
 
+  /** Gives a file another name in this directory. When it returns, both names survive a power cut. */
+  async linkFile(name: string, newName: string): Promise<void> {
+    try {
+      await link(this.#address(name), this.#address(newName))
+      await this.#handle.sync()
+    } catch (error) {
+      refuseDisk(error, 'link', this.#named(name))
+    }
+  }
+
   /** Opens a file for appending. */
   async appendFile(name: string, mode: number): Promise<FileHandle> {
     try {
