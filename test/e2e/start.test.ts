@@ -176,17 +176,37 @@ test('the curl examples of the README and the guide to links work as printed', n
 
   const page = readFileSync(join(ROOT, 'docs/links.md'), 'utf8')
   const curls = (page.match(/^curl .*$/gm) ?? []).map((line) => line.replace(/ +# .*$/, ''))
-  const posts = curls.filter((line) => line.includes(' $CHAT'))
-  assert.deepEqual([curls.length, posts.length], [9, 3])
-  const responses = bash(`CHAT=${started.chat}; HOOK=${started.hook}\n${posts.join('; echo\n')}; echo\n${curls[3]}`)
-  const ids = responses
+  const find = (part: string): string => curls.find((line) => line.includes(part)) ?? assert.fail(part)
+  const posts = curls.filter((line) => line.endsWith(' $CHAT'))
+  writeFileSync(join(dir, 'photo.png'), 'a photo\n')
+  const responses = bash(
+    `CHAT=${started.chat}; HOOK=${started.hook}\n${posts.join('; echo\n')}; echo\n${find('$HOOK')}`,
+  )
+  const posted = responses
     .trimEnd()
     .split('\n')
-    .map((line) => JSON.parse(line).turn_id)
-  assert.equal(new Set(ids).size, 3)
+    .map((line) => JSON.parse(line))
+  const ids = posted.map(({ turn_id }) => turn_id)
+  assert.equal(new Set(ids).size, 4)
+  const [file] = posted.flatMap(({ user }) => user.files ?? [])
+  const parts = [
+    '?after=0',
+    '/sse"',
+    '?deltas=1',
+    '/stop',
+    'branch_of=$TURN_ID" -d',
+    'branch_of=$TURN_ID" "',
+    'topics?',
+  ]
   const followed = bash(
-    `CHAT=${started.chat}; TURN_ID=${ids[0]}\n${[5, 7, 8, 4].map((at) => curls[at]).join('; echo\n')}; echo\n${curls[6]} --max-time 2 || true`,
+    `CHAT=${started.chat}; TURN_ID=${ids[0]}; ID=${file.id}
+     ${parts.map(find).join('; echo\n')}; echo
+     mkdir got; cd got; ${find('files/$ID')}
+     ${find('events"')} --max-time 2 || true`,
   )
+  assert.equal(readFileSync(join(dir, 'got/photo.png'), 'utf8'), 'a photo\n')
+  assert.equal(followed.match(/"status":"pending","topic":"/g)?.length, 2)
+  assert.match(followed, /^\{"topics":\[\{"topic":"/m)
   // Of each of the two streams of the round, and of the stream of the conversation.
   assert.ok((followed.match(/^event: round_done\ndata: .*"status":"success"/gm)?.length ?? 0) >= 3)
   assert.match(followed, /the answer has ended/)

@@ -14,7 +14,7 @@ onEveryEngine('svc token', (engine) => {
     const listed = await cli.ok('token demo list main')
     const [header, row] = listed.split('\n')
     assert.equal(header, 'JID\tOWNER\tTARGET\tCREATED_AT\tLAST_USED\tTOOLS\tVISITORS\tVERIFY\tCONTEXT')
-    assert.match(row ?? '', /^web:main\/site\tmain\tmain\t\S+Z\t-\tchat\t-\tBe\\tbrief\\n$/)
+    assert.match(row ?? '', /^web:main\/site\tmain\tmain\t\S+Z\t-\tchat\ttogether\t-\tBe\\tbrief\\n$/)
     assert.ok(raw && !listed.includes(raw))
     assert.ok(!(await cli.ok('token demo list main --json')).includes(raw))
   })
@@ -31,7 +31,7 @@ onEveryEngine('svc token', (engine) => {
     const line = 'token demo issue webhook main shop --verify hmac:X-Shop-Hmac --verify-secret -'
     assert.match(await cli.ok(line, { stdin: 's3cret\n' }), /^jid: hook:main\/shop\n/)
     const listed = await cli.ok('token demo list main')
-    assert.match(listed, /^hook:main\/shop\tmain\tmain\t\S+\t-\twork\thmac:X-Shop-Hmac\t/m)
+    assert.match(listed, /^hook:main\/shop\tmain\tmain\t\S+\t-\twork\t-\thmac:X-Shop-Hmac\t/m)
     const json = await cli.ok('token demo list main --json')
     assert.equal(JSON.parse(json)[0].verify, 'hmac:X-Shop-Hmac')
     assert.doesNotMatch(listed + json, /s3cret|secret/)
