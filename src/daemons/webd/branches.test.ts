@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict'
+import { readdirSync } from 'node:fs'
 import { type TestContext, test } from 'node:test'
 import { type EngineName, onEveryEngine } from '../../../test/support/host.ts'
 import { json, type LinkHost, type MintedLink, openLinkHost, openStream } from '../../../test/support/link-host.ts'
+import { until } from '../../../test/support/until.ts'
+import { chatFilesDir } from '../../core/layout.ts'
+import { visitorPart } from '../../core/links/visitor-chats.ts'
 
 const ALL = ['webd', 'routd', 'gated', 'runed']
 const UNKNOWN = '01990000-0000-7000-8000-000000000000'
@@ -77,6 +81,40 @@ onEveryEngine('branches', (engine) => {
     assert.equal(form.status, 200, form.text)
     await s.ended(s.link, String(form.body.turn_id))
     assert.deepEqual(await s.read('green', 6), [...before, '/say C in green', 'C in green', 'end in green'])
+  })
+
+  test('a branch without files has those of the message that it replaces, until its topic is deleted', async (t) => {
+    const s = await open(t, engine)
+    const link = await s.mintChat({ jid_suffix: 'apart', visitors: 'apart' })
+    const headers = { 'X-Visitor': 'A'.repeat(43) }
+    const body = new FormData()
+    for (const [name, value] of Object.entries({ content: '/say A', topic: 'red' })) body.append(name, value)
+    body.append('file', new Blob(['a line\n']), 'note.txt')
+    const posted = await s.to(`POST ${link.chat}`, { body, headers })
+    const turn = String(posted.body.turn_id)
+    await until(async () => (await s.to(`GET ${link.chat}${turn}`, { headers })).body.status !== 'pending')
+    const branches = []
+    for (const content of [undefined, '/say B'])
+      branches.push(await s.to(`POST ${link.chat}`, json({ content, branch_of: turn }, headers)))
+    const files = [posted, ...branches].flatMap(({ body }) => (body.user as { files: { id: string }[] }).files)
+    assert.equal(new Set(files.map(({ id }) => id)).size, 3)
+    const read = async ({ id }: { id: string }): Promise<unknown> => {
+      const { status, text } = await s.to(`GET ${link.chat}files/${id}`, { headers })
+      return status === 200 ? text : status
+    }
+    assert.deepEqual(await Promise.all(files.map(read)), ['a line\n', 'a line\n', 'a line\n'])
+    for (const { body } of branches) {
+      const path = `GET ${link.chat}${body.turn_id}`
+      await until(async () => (await s.to(path, { headers })).body.status !== 'pending')
+    }
+    const directory = chatFilesDir(s.host.layout ?? assert.fail(), {
+      folder: 'main',
+      jid: `${link.jid}${visitorPart(headers['X-Visitor'])}`,
+    })
+    assert.equal(readdirSync(directory).length, 3)
+    assert.equal((await s.to(`DELETE ${link.chat}topics/red`, { headers })).status, 204)
+    assert.deepEqual(await Promise.all(files.map(read)), [404, 404, 404])
+    assert.deepEqual(readdirSync(directory), [])
   })
 
   test('refuses a branch of nothing, of an answer, of another chat, and a topic that exists', async (t) => {

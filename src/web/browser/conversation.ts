@@ -75,7 +75,7 @@ export class ConversationView {
   /** By idempotency key, until the server returns an id. */
   readonly #unsent = new Map<string, UnsentEntry>()
   readonly #rounds = new Map<string, RoundState>()
-  readonly #questions = new Map<string, string>()
+  readonly #questions = new Map<string, { readonly content: string; readonly hasFiles: boolean }>()
   readonly #messages = new Map<string, ShownMessage>()
   /** Buttons of a round, hidden while it is pending. */
   readonly #actions = new Map<string, HTMLElement[]>()
@@ -243,20 +243,20 @@ export class ConversationView {
     if (versions) node.querySelector('.foot')?.prepend(versionSwitch(versions, (to) => this.#handlers.onVersion(to)))
   }
 
-  #addActions({ id, role, turn_id, content, topic, seq, files }: ChatFrame, node: HTMLElement): void {
+  #addActions({ id, role, turn_id, content, topic, seq }: ChatFrame, node: HTMLElement): void {
     if (turn_id === '') return
     if (role === 'user') {
       const message = { topic, seq, node }
       this.#messages.set(id, message)
       this.#showVersion(message)
     }
-    // The server does not repeat files in a branch.
-    if (role === 'user' ? files.length > 0 : !this.#questions.has(turn_id)) return
+    // A message may consist of files, which a branch repeats.
+    if (role === 'user' ? content === '' : !this.#questions.has(turn_id)) return
     const button = element('button', { type: 'button', class: 'quiet act' }, role === 'user' ? 'Edit' : 'Answer again')
     const branch = (text: string): void => this.#handlers.onBranch(turn_id, text)
     button.addEventListener('click', () => {
       if (role === 'user') openMessageEditor(node, { content, onSend: branch })
-      else branch(this.#questions.get(turn_id) ?? '')
+      else branch(this.#questions.get(turn_id)?.content ?? '')
     })
     const round = this.#rounds.get(turn_id)
     button.hidden = round !== undefined && !round.isOver && !round.isEarlier
@@ -350,8 +350,7 @@ export class ConversationView {
         isPartial,
         files: this.#handlers.files.nodes(files),
       })
-    // A message is not sent once more without its files.
-    if (role === 'user' && files.length === 0) this.#questions.set(id, content)
+    if (role === 'user') this.#questions.set(id, { content, hasFiles: files.length > 0 })
     if (!known) this.#addActions(frame, node)
     this.#insert({ seq, node }, id)
     return !known && role === 'assistant'
@@ -364,7 +363,9 @@ export class ConversationView {
       const retry = element('button', { type: 'button', class: 'more' }, 'Try again')
       retry.addEventListener('click', () => {
         retry.remove()
-        this.#handlers.onRetry(question)
+        // Only the server still has the files.
+        if (question.hasFiles) this.#handlers.onBranch(turn, question.content)
+        else this.#handlers.onRetry(question.content)
       })
       node.append(' ', retry)
     }

@@ -133,7 +133,8 @@ export class BrowserLinkClient implements FileSource {
     const response = await this.#fetch('./', {
       method: 'POST',
       headers: { 'Content-Type': 'application/json', Accept: 'application/json', 'Idempotency-Key': key },
-      body: JSON.stringify({ content, topic, ...(branchOf === undefined ? {} : { branch_of: branchOf }) }),
+      // A branch without content repeats that of the message, and its files.
+      body: JSON.stringify({ content: content || undefined, topic, branch_of: branchOf }),
       signal: AbortSignal.timeout(POST_TIMEOUT_MS),
     })
     return readPosted(await response.json(), content)
