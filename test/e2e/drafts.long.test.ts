@@ -48,6 +48,20 @@ async function openWriter(t: TestContext): Promise<Writer> {
   return { instance, served, chat: served.chat(link), goOn }
 }
 
+/** A picture of one pixel. */
+const DOT = Buffer.from(
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
+  'base64',
+)
+
+/** The message of the visitor shows it as loaded. */
+async function waitForPicture(page: Page): Promise<void> {
+  await page.waitForFunction(() => {
+    const pictures = [...document.querySelectorAll<HTMLImageElement>('.message.user img')]
+    return pictures.length === 1 && pictures.every(({ complete, naturalWidth }) => complete && naturalWidth === 1)
+  })
+}
+
 async function say(page: Page, text: string): Promise<void> {
   await page.locator('.composer textarea').fill(text)
   await page.locator('.composer textarea').press('Enter')
@@ -91,13 +105,16 @@ async function waitForLine(page: Page, number: number): Promise<void> {
   await page.locator('.message.agent').last().getByText(`line ${number}`, { exact: true }).waitFor()
 }
 
-test('a phone shows an answer as it is written, over a lost connection and a reload, with no gap, repeat or jump', {
+test('a phone holds a conversation with a picture, a lost connection, a reload, an edit and a stop, with no gap, repeat or jump', {
   ...needs('browser', 'open checkout'),
 }, async (t) => {
   const { chat, goOn } = await openWriter(t)
   const who = await visitor(t, PHONE)
   const page = await who.open(chat)
   await record(page)
+  await page
+    .locator('input[type=file][multiple]')
+    .setInputFiles({ name: 'dot.png', mimeType: 'image/png', buffer: DOT })
   await say(page, 'one')
   await waitForLine(page, LINES)
   assert.equal(await page.locator('.draft').count(), 1)
@@ -114,6 +131,7 @@ test('a phone shows an answer as it is written, over a lost connection and a rel
   await page.reload()
   await waitForLine(page, 2 * LINES)
   assert.equal(await page.locator('.draft').count(), 1)
+  await waitForPicture(page)
   await record(page)
   goOn('one', 2)
   await waitForLine(page, 3 * LINES)
@@ -133,6 +151,21 @@ test('a phone shows an answer as it is written, over a lost connection and a rel
   assert.deepEqual(await lines(page), linesUpTo(STEPS))
   assert.equal(await top(), topBefore)
   await checkShown(page)
+
+  // Edited, the message has its picture again, and another answer, which is stopped; the first one is still there.
+  await page.getByRole('button', { name: 'Edit' }).click()
+  await page.getByLabel('Edit your message').fill('six')
+  await page.getByLabel('Edit your message').press('Enter')
+  await page.locator('.draft').getByText(`line ${LINES}`, { exact: true }).waitFor()
+  await waitForPicture(page)
+  await page.keyboard.press('Escape')
+  await page.locator('.message.agent .foot', { hasText: 'Stopped' }).waitFor()
+  assert.deepEqual(await lines(page), linesUpTo(1))
+  await page.getByRole('button', { name: 'Previous version' }).click()
+  await waitForLine(page, STEPS * LINES)
+  await page.locator('.message.user', { hasText: 'one' }).waitFor()
+  await waitForPicture(page)
+  assert.deepEqual(await lines(page), linesUpTo(STEPS))
 })
 
 test('a page whose runner is killed says that the answer broke off, and then shows that of the next try', {

@@ -411,6 +411,8 @@ export class ChatApp {
     this.#notice.clear()
     this.#showConnection()
     this.#scrollToBottom()
+    // The button that had the focus is hidden, and Escape has to reach the chat.
+    this.view.log.focus()
     void this.#deliver(unsent)
   }
 

@@ -125,6 +125,8 @@ li:hover .change, li:focus-within .change { opacity: 1 }
 .versions .quiet { padding: 2px 4px }
 .versions .quiet:disabled { opacity: .4 }
 .user .foot { flex-wrap: wrap; justify-content: flex-end }
+/* Its space is kept, so that the end of an answer moves nothing. */
+.foot .act[hidden] { display: inline-flex !important; visibility: hidden }
 @media (hover: hover) {
   .user .act { opacity: 0 }
   .user:hover .act, .user:focus-within .act { opacity: 1 }
