@@ -138,7 +138,7 @@ suite('on a terminal', () => {
 suite('files of an answer', () => {
   const file = { id: 'x', name: 'a\u001b[2J.png', type: 'image/png', size: 1536 }
   const withFile = (content: string): LinkFrame => ({ ...frame(1, 'message', content), files: [file] })
-  const line = 'file: a\\u001b[2J.png (image/png, 1.5 KB)\n'
+  const line = 'file: a\\u001b[2J.png (image/png, 1536 bytes)\n'
 
   for (const isTerminal of [true, false])
     test(`are listed after the text, ${isTerminal ? 'on a terminal' : 'in a pipe'}`, async () => {

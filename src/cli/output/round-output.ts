@@ -3,7 +3,6 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { z } from 'zod'
 import { cell } from '../../lib/command-line/print.ts'
 import { tryParseJson } from '../../lib/text/json.ts'
-import { formatSize } from '../../web/text/file-names.ts'
 import type { SvcContext } from '../command.ts'
 import { type LinkClient, LinkFrame, type LinkRound, TransportError } from '../link/link-client.ts'
 
@@ -159,7 +158,7 @@ function printFrame(svc: SvcContext, frame: LinkFrame): void {
 
 /** To stderr, so that stdout has the text only. */
 function printFiles({ print }: SvcContext, { files = [] }: LinkFrame): void {
-  for (const { name, type, size } of files) print.say(`file: ${cell(name)} (${cell(type)}, ${formatSize(size)})`)
+  for (const { name, type, size } of files) print.say(`file: ${cell(name)} (${cell(type)}, ${size} bytes)`)
 }
 
 /** Keeps line breaks and tabs. Escapes control characters, since an agent may repeat text of strangers. */
