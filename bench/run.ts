@@ -32,6 +32,7 @@ import { benchSockets } from './sockets.ts'
 import { benchStreams } from './streams.ts'
 import { benchToolCalls } from './tool-calls.ts'
 import { benchFairness, benchFirstFrame } from './turns.ts'
+import { benchUploads } from './uploads.ts'
 import { benchVerbs } from './verbs.ts'
 
 const BENCHES: Benches = {
@@ -53,6 +54,7 @@ const BENCHES: Benches = {
   idle: benchIdle,
   streams: benchStreams,
   deltas: benchDeltas,
+  uploads: benchUploads,
   'tool-calls': benchToolCalls,
   sockets: benchSockets,
   search: benchSearch,

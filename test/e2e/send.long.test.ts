@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -173,6 +173,41 @@ test('svc send', async (t) => {
     child.stdin.end('\n  /say from a pipe \n\n')
     assert.deepEqual(await end, { code: 0, stdout: 'from a pipe\n', stderr: '' })
   })
+
+  await t.test(
+    '--file sends files, also without a message, and prints the refusal of one that is too large',
+    async () => {
+      const [small, most, over] = [5, 25 * 1024 * 1024, 25 * 1024 * 1024 + 1].map((size) => {
+        const path = join(dirname(demo.root), `${size}.bin`)
+        writeFileSync(path, '')
+        truncateSync(path, size)
+        return path
+      }) as [string, string, string]
+      const sent = await send(t, demo, '--file', small, '--file', most, '--wait', '--json')
+      assert.deepEqual([sent.code, sent.stderr], [0, ''])
+      const { turn_id } = JSON.parse(sent.stdout)
+      using db = new DatabaseSync(join(demo.root, 'store', 'svc.db'), { timeout: 60_000 })
+      const sql = `select f.name, f.size from chat_files f join messages m on m.seq = f.message_seq
+                   where m.id = ? or m.turn_id = ? order by f.position`
+      assert.deepEqual(
+        db
+          .prepare(sql)
+          .all(turn_id, turn_id)
+          .map(({ name, size }) => [name, size]),
+        [
+          ['5.bin', 5],
+          ['26214400.bin', 26_214_400],
+        ],
+      )
+      const refused = await send(t, demo, 'with two', '--file', small, '--file', over)
+      assert.deepEqual([refused.code, refused.stdout], [1, ''])
+      assert.match(
+        refused.stderr,
+        /^svc: the server refused the request \(413\): the file "26214401.bin" is larger than 26214400 bytes\n/,
+      )
+      assert.equal(countArrivals(demo, 'with two'), 0)
+    },
+  )
 
   await t.test('--json prints one document with --wait and one line per event with --stream', async () => {
     const { status, frames, turn_id } = JSON.parse((await send(t, demo, '/say a\n/fail b', '--wait', '--json')).stdout)

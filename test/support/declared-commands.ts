@@ -101,9 +101,9 @@ function filledIn({ usage }: CommandDescription, next: () => string, equals: boo
     expected[part.name] = part.many ? [text] : text
     return text
   })
-  const flags = shape.flags.flatMap(({ name, key, takesValue }) => {
+  const flags = shape.flags.flatMap(({ name, key, takesValue, isRepeatable }) => {
     const text = next()
-    expected[key] = takesValue ? text : true
+    expected[key] = isRepeatable ? [text] : takesValue ? text : true
     if (!takesValue) return [`--${name}`]
     return equals ? [`--${name}=${text}`] : [`--${name}`, text]
   })

@@ -149,7 +149,7 @@ export function fillIn({ argv: [noun = ''], usage, args }: NamedCommand, values:
   const options = flags.flatMap(({ name, key, takesValue }) => {
     const given = args[key]
     if (given === undefined || given === false) return []
-    return takesValue ? [`--${name}`, filled(name, given)] : [`--${name}`]
+    return takesValue ? [given].flat().flatMap((value) => [`--${name}`, filled(name, value)]) : [`--${name}`]
   })
   const line = [noun, ...words, ...options]
   return line.every((word) => word !== undefined) ? line : undefined

@@ -1,10 +1,12 @@
 // Sends a message to a folder through its chat link, like any client with the link, and optionally waits for the answer.
 import { randomBytes, randomUUID } from 'node:crypto'
+import { basename } from 'node:path'
+import { mustBeReadable } from '../../lib/files/atomic-file.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { readStdinText } from '../input/stdin.ts'
 import type { ConfiguredInstance } from '../instance/instance.ts'
-import type { LinkClient } from '../link/link-client.ts'
+import type { LinkClient, SentFile } from '../link/link-client.ts'
 import type { SentMessage } from '../output/round-output.ts'
 
 const STDIN_MAX_BYTES = 64 * 1024 * 1024
@@ -15,12 +17,14 @@ const EXIT_INTERRUPTED = 130
 
 export const sendCommands = [
   defineSvcCommand({
-    usage: 'send <instance> <folder> [<message>] [--wait|-w] [--stream|-s] [--stdin] [--topic|-t <id>] [--json]',
+    usage:
+      'send <instance> <folder> [<message>] [--file <path>…] [--wait|-w] [--stream|-s] [--stdin] [--topic|-t <id>] [--json]',
     about:
-      'send a message to a folder through its chat link; --wait and --stream print the answer, --topic continues a conversation',
+      'send a message to a folder through its chat link, with a file for each --file; --wait and --stream print the answer, --topic continues a conversation',
     example: "send demo main 'What is new?' --wait",
-    run: async (svc, { instance, folder, message, stdin, wait, stream, topic = makeTopic() }) => {
-      const content = await readContent(svc, message, stdin)
+    run: async (svc, { instance, folder, message, file, stdin, wait, stream, topic = makeTopic() }) => {
+      const content = await readContent(svc, { message, isStdin: stdin, hasFiles: file.length > 0 })
+      const files = await checkFiles(file)
       const [{ linkBaseUrl }, { atServedPort }, { findOperatorLink }, { LinkClient, TransportError }] =
         await Promise.all([
           import('../../daemons/process/listen-addresses.ts'),
@@ -37,7 +41,7 @@ export const sendCommands = [
       const describeRunning = (): string =>
         `round ${turn_id} continues on the server; svc token ${instance} issue chat ${folder} mints a link that shows it`
       try {
-        turn_id = await client.post({ content, topic }, randomUUID())
+        turn_id = await client.post({ content, topic, files }, randomUUID())
         const sent = { turn_id, topic }
         if (wait || stream) return await printAnswer(svc, sent, { client, stop, stream, instance })
         svc.print.record(sent, { ...sent, status: 'pending' })
@@ -92,13 +96,25 @@ async function printAnswer(
   return 1
 }
 
+async function checkFiles(paths: readonly string[]): Promise<SentFile[]> {
+  for (const path of paths) await mustBeReadable(path)
+  return paths.map((path) => ({ name: basename(path), path }))
+}
+
 function makeTopic(): string {
   return `send-${randomBytes(6).toString('hex')}`
 }
 
-async function readContent({ io }: SvcContext, message: string | undefined, isStdin: boolean): Promise<string> {
+interface GivenContent {
+  readonly message: string | undefined
+  readonly isStdin: boolean
+  readonly hasFiles: boolean
+}
+
+async function readContent({ io }: SvcContext, { message, isStdin, hasFiles }: GivenContent): Promise<string> {
   if (message !== undefined && isStdin) refuse('invalid', 'give a message or --stdin, not both')
-  if (message === undefined && !isStdin) refuse('invalid', 'no message given', 'add a message, or --stdin')
-  const content = message ?? (await readStdinText(io.stdin, STDIN_MAX_BYTES)).trim()
-  return content === '' ? refuse('invalid', 'the message is empty') : content
+  if (message === undefined && !isStdin && !hasFiles)
+    refuse('invalid', 'no message given', 'add a message, --file or --stdin')
+  const content = isStdin ? (await readStdinText(io.stdin, STDIN_MAX_BYTES)).trim() : (message ?? '')
+  return content === '' && !hasFiles ? refuse('invalid', 'the message is empty') : content
 }

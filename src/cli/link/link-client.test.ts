@@ -1,10 +1,15 @@
 // The client against servers that misbehave. test/e2e tests it with the real server.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { isRefusal } from '../../../test/support/host.ts'
+import { parseMultipart } from '../../lib/http/multipart.ts'
 import { LinkClient, TransportError } from './link-client.ts'
 
 const LINK = 'x'.repeat(43)
@@ -88,6 +93,56 @@ suite('post', () => {
       const other = await startServer(t, (_, response) => json(response, 200, body))
       await assert.rejects(other.client.post(message, 'k'), isTransportError(/does not respond like svc/))
     }
+  })
+
+  const filesOf = (t: TestContext, contents: Readonly<Record<string, string>>) => {
+    const directory = mkdtempSync(join(tmpdir(), 'svc-send-'))
+    t.after(() => rm(directory, { recursive: true }))
+    return Object.entries(contents).map(([name, text]) => {
+      const path = join(directory, name)
+      writeFileSync(path, text)
+      return { name, path }
+    })
+  }
+
+  test('sends a form with files, again after a broken connection', async (t) => {
+    const bodies: Buffer[] = []
+    const types: string[] = []
+    const { client, seen } = await startServer(t, async (request, response, nth) => {
+      types.push(request.headers['content-type'] ?? '')
+      bodies.push(Buffer.concat(await request.toArray()))
+      if (nth === 1) request.socket.destroy()
+      else json(response, 200, POSTED)
+    })
+    const large = 'x'.repeat(200_000)
+    const files = filesOf(t, { 'a "b"\n.txt': 'one', c: '', large })
+    assert.equal(await client.post({ ...message, files }, 'k1'), 't1')
+    assert.equal(bodies.length, 2)
+    for (const [at, body] of bodies.entries())
+      assert.deepEqual(
+        parseMultipart(body, types[at] ?? '', 9).map(({ name, content }) => [name, Buffer.from(content).toString()]),
+        [
+          ['content', 'hello'],
+          ['topic', 'a'],
+          ['file', 'one'],
+          ['file', ''],
+          ['file', large],
+        ],
+      )
+    assert.match(String(bodies[0]), /filename="a %22b%22%0A.txt"/)
+    assert.deepEqual(
+      seen.map(({ headers }) => headers['idempotency-key']),
+      ['k1', 'k1'],
+    )
+  })
+
+  test('names a file that cannot be read any more', async (t) => {
+    const { client, seen } = await startServer(t, (request) => request.resume())
+    const [file = { name: '', path: '' }] = filesOf(t, { gone: 'one' })
+    await rm(file.path)
+    const sent = client.post({ ...message, files: [file] }, 'k')
+    await assert.rejects(sent, isRefusal('not_found', `cannot read ${file.path}: it does not exist`))
+    assert.ok(seen.length <= 1)
   })
 
   test('does not follow redirects, which would reveal the link to another server', async (t) => {

@@ -1,10 +1,14 @@
 // HTTP client of a chat link: post, poll, stream. A 4xx response becomes a Refusal; no response or an unexpected one becomes
 // a TransportError. A link is as secret as a password, so no error message contains its URL.
+import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { z } from 'zod'
+import { readPieces } from '../../lib/files/atomic-file.ts'
 import { SseDecoder, type SseEvent } from '../../lib/http/sse-reader.ts'
 import { REFUSALS, Refusal, type RefusalCode } from '../../lib/refusal.ts'
 import { tryParseJson } from '../../lib/text/json.ts'
+
+const LinkFile = z.object({ id: z.string(), name: z.string(), type: z.string(), size: z.int() })
 
 export const LinkFrame = z.object({
   seq: z.int(),
@@ -12,6 +16,7 @@ export const LinkFrame = z.object({
   kind: z.enum(['message', 'status']),
   content: z.string(),
   created_at: z.string(),
+  files: z.array(LinkFile).optional(),
 })
 export type LinkFrame = z.output<typeof LinkFrame>
 
@@ -37,8 +42,25 @@ const RETRY_DELAYS_MS = [250, 500, 1000, 2000, 4000]
 /** Shorter: a user should learn quickly that the server is down. */
 const POST_RETRY_DELAYS_MS = [250, 500]
 const RESPONSE_TIMEOUT_MS = 30_000
+/** The server gives a form with files a minute to arrive. */
+const UPLOAD_TIMEOUT_MS = 90_000
 /** The server sends a comment every 15 seconds; after three missing ones, the stream is dead. */
 const STREAM_TIMEOUT_MS = 45_000
+
+export interface SentFile {
+  readonly name: string
+  readonly path: string
+}
+
+interface TimedRequest extends RequestInit {
+  readonly timeoutMs?: number
+}
+
+interface SentContent {
+  readonly content: string
+  readonly topic: string
+  readonly files?: readonly SentFile[]
+}
 
 export class TransportError extends Error {}
 
@@ -57,10 +79,14 @@ export class LinkClient {
   }
 
   /** Returns the id of the round. Retries use the same idempotency key, so that the message is recorded once. */
-  async post(message: { content: string; topic: string }, key: string): Promise<string> {
-    const headers = { 'Content-Type': 'application/json', Accept: 'application/json', 'Idempotency-Key': key }
-    const init = { method: 'POST', headers, body: JSON.stringify(message) }
-    const { turn_id } = await this.#retry(POST_RETRY_DELAYS_MS, () => this.#fetchJson('', init, PostResponse))
+  async post({ files = [], ...message }: SentContent, key: string): Promise<string> {
+    const headers = { Accept: 'application/json', 'Idempotency-Key': key }
+    const json = { ...headers, 'Content-Type': 'application/json' }
+    const init = (): TimedRequest =>
+      files.length > 0
+        ? { method: 'POST', ...toForm(message, files, headers), timeoutMs: UPLOAD_TIMEOUT_MS }
+        : { method: 'POST', headers: json, body: JSON.stringify(message) }
+    const { turn_id } = await this.#retry(POST_RETRY_DELAYS_MS, () => this.#fetchJson('', init(), PostResponse))
     return turn_id
   }
 
@@ -122,8 +148,12 @@ export class LinkClient {
     return work()
   }
 
-  async #fetchJson<S extends z.ZodType>(path: string, init: RequestInit, schema: S): Promise<z.output<S>> {
-    const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(RESPONSE_TIMEOUT_MS)])
+  async #fetchJson<S extends z.ZodType>(
+    path: string,
+    { timeoutMs = RESPONSE_TIMEOUT_MS, ...init }: TimedRequest,
+    schema: S,
+  ): Promise<z.output<S>> {
+    const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(timeoutMs)])
     try {
       const response = await this.#fetch(path, { ...init, signal })
       const parsed = schema.safeParse(tryParseJson(await response.text()))
@@ -164,10 +194,38 @@ export class LinkClient {
   /** Describes errors of fetch in a sentence. */
   #toTransportError(error: unknown): unknown {
     if (error instanceof Refusal || error instanceof TransportError || this.#signal.aborted) return error
+    if (error instanceof Error && error.cause instanceof Refusal) return error.cause
     const { code, message } = rootFault(error)
     if (code === 'ECONNREFUSED') return new TransportError(`no server listens at ${this.#origin}`)
     return new TransportError(`cannot reach ${this.#origin}: ${code ?? message}`)
   }
+}
+
+/** Not FormData: a file that cannot be read then ends the process. */
+function toForm(message: SentContent, files: readonly SentFile[], headers: Record<string, string>): RequestInit {
+  const boundary = randomBytes(16).toString('hex')
+  return {
+    headers: { ...headers, 'Content-Type': `multipart/form-data; boundary=${boundary}` },
+    body: ReadableStream.from(formBytes(boundary, message, files)),
+    duplex: 'half',
+  }
+}
+
+/** Reads the files while they are sent. */
+async function* formBytes(
+  boundary: string,
+  { content, topic }: SentContent,
+  files: readonly SentFile[],
+): AsyncGenerator<Uint8Array> {
+  const head = (parameters: string): string => `--${boundary}\r\nContent-Disposition: form-data; ${parameters}\r\n\r\n`
+  yield Buffer.from(`${head('name="content"')}${content}\r\n${head('name="topic"')}${topic}\r\n`)
+  for (const { name, path } of files) {
+    const quoted = name.replace(/["\r\n]/g, encodeURIComponent)
+    yield Buffer.from(head(`name="file"; filename="${quoted}"`))
+    yield* readPieces(path)
+    yield Buffer.from('\r\n')
+  }
+  yield Buffer.from(`--${boundary}--\r\n`)
 }
 
 /** The code of the innermost error. Messages of Node are not repeated, because they may contain the URL. */

@@ -135,6 +135,43 @@ suite('on a terminal', () => {
   })
 })
 
+suite('files of an answer', () => {
+  const file = { id: 'x', name: 'a\u001b[2J.png', type: 'image/png', size: 1536 }
+  const withFile = (content: string): LinkFrame => ({ ...frame(1, 'message', content), files: [file] })
+  const line = 'file: a\\u001b[2J.png (image/png, 1536 bytes)\n'
+
+  for (const isTerminal of [true, false])
+    test(`are listed after the text, ${isTerminal ? 'on a terminal' : 'in a pipe'}`, async () => {
+      const { svc, printed } = openContext(isTerminal)
+      await pollAndPrint(svc, pollClient({ ...ENDED, frames: [withFile('look')], last_seq: 1 }), SENT, never)
+      assert.deepEqual(printed, { stdout: 'look\n', stderr: line })
+    })
+
+  test('are listed alone if there is no text', async () => {
+    const { svc, printed } = openContext(false)
+    await pollAndPrint(svc, pollClient({ ...ENDED, frames: [withFile('')], last_seq: 1 }), SENT, never)
+    assert.deepEqual(printed, { stdout: '', stderr: line })
+  })
+
+  test('are listed after a draft', async () => {
+    const { svc, printed } = openContext(true)
+    const events = async function* () {
+      yield { event: 'delta', data: '{"turn_id":"t","n":1,"text":"lo","from":0}', id: '' }
+      yield { event: 'message', data: JSON.stringify(withFile('look')), id: '1' }
+      yield { event: 'round_done', data: '{"turn_id":"t","status":"success"}', id: '2' }
+    }
+    await streamAndPrint(svc, { events }, SENT)
+    assert.deepEqual(printed, { stdout: 'look\n', stderr: line })
+  })
+
+  test('are in the output of --json', async () => {
+    const { svc, printed } = openContext(false, true)
+    await pollAndPrint(svc, pollClient({ ...ENDED, frames: [withFile('look')], last_seq: 1 }), SENT, never)
+    assert.deepEqual(JSON.parse(printed.stdout).frames[0].files, [file])
+    assert.equal(printed.stderr, '')
+  })
+})
+
 suite('in a pipe', () => {
   test('prints messages unchanged, and nothing else', async () => {
     const { svc, printed } = openContext(false)

@@ -134,6 +134,7 @@ class DraftOutput {
     if (frame.kind === 'message' && shown !== '' && content.startsWith(shown)) {
       this.#shown = []
       this.#svc.print.line(escapeControls(content.slice(shown.length)))
+      printFiles(this.#svc, frame)
     } else {
       this.end()
       printFrame(this.#svc, frame)
@@ -146,9 +147,18 @@ class DraftOutput {
   }
 }
 
-function printFrame({ io, print }: SvcContext, { kind, content }: LinkFrame): void {
-  if (kind === 'message') print.line(io.stdout.isTerminal ? escapeControls(content) : content)
-  else if (io.stderr.isTerminal) print.say(`… ${cell(content)}`)
+function printFrame(svc: SvcContext, frame: LinkFrame): void {
+  const { io, print } = svc
+  const { kind, content } = frame
+  if (kind === 'message') {
+    if (content !== '' || !frame.files) print.line(io.stdout.isTerminal ? escapeControls(content) : content)
+    printFiles(svc, frame)
+  } else if (io.stderr.isTerminal) print.say(`… ${cell(content)}`)
+}
+
+/** To stderr, so that stdout has the text only. */
+function printFiles({ print }: SvcContext, { files = [] }: LinkFrame): void {
+  for (const { name, type, size } of files) print.say(`file: ${cell(name)} (${cell(type)}, ${size} bytes)`)
 }
 
 /** Keeps line breaks and tabs. Escapes control characters, since an agent may repeat text of strangers. */

@@ -14,6 +14,7 @@ const APPLY = [line('apply <instance> <file> [--force|-f] [--dry-run]')]
 const MESSAGES = [line('messages <instance> [<folder>] [--json]'), line('messages <instance> show <id>')]
 const SERVE = [line('serve <instance> [<daemon>…]')]
 const PROXY = [line('proxy serve [--listen <addr>]')]
+const SEND = [line('send [<text>] [--file|-f <path>…]')]
 const RUN = [line('run --allow <list> [--deny-private] -- <command>…')]
 
 function run(reading: ParsedCommandLine<CommandDescription>): ArgumentValues {
@@ -49,6 +50,13 @@ suite('takes a flag value as it is', () => {
   test('even if it ends flags', () => assert.equal(context('-c', '--'), '--'))
   test('even if it is empty', () => assert.equal(context('--context='), ''))
   test('with all of its equals signs and lines', () => assert.equal(context('--context=a=b\nc'), 'a=b\nc'))
+})
+
+test('a repeatable flag may be given any number of times', () => {
+  const files = (...argv: string[]) => run(readArguments(SEND, argv)).file
+  assert.deepEqual(files(), [])
+  assert.deepEqual(files('--file', 'a,b', 'hi', '-f=c d', '--file', 'a,b'), ['a,b', 'c d', 'a,b'])
+  assert.equal(fault(SEND, '--file'), '--file needs a value')
 })
 
 suite('words', () => {

@@ -19,8 +19,8 @@ interface Scan {
   readonly words: readonly string[]
   /** How many of the words come before `--`. */
   readonly before: number
-  /** By long flag name. */
-  readonly flags: ReadonlyMap<string, string | true>
+  /** Values by long flag name; a switch has one, too. */
+  readonly flags: ReadonlyMap<string, readonly string[]>
   readonly help: boolean
   readonly fault?: { readonly text: string; readonly hint?: string }
 }
@@ -64,7 +64,7 @@ function firstPassedWord(syntaxes: ReadonlyMap<CommandDescription, UsageSyntax>)
 /** Separates words and flags. Flags may appear anywhere before `--`; a flag with a value takes the next argument unchanged. */
 function scanArguments(known: readonly Flag[], argv: readonly string[], passedFrom: number): Scan {
   const words: string[] = []
-  const flags = new Map<string, string | true>()
+  const flags = new Map<string, string[]>()
   let before: number | undefined
   let help = false
   let fault: Scan['fault']
@@ -94,11 +94,11 @@ function scanArguments(known: readonly Flag[], argv: readonly string[], passedFr
       fault ??= unknownFlag(`${dashes}${name}`, known)
       continue
     }
-    const value = flag.takesValue ? (equals ?? argv[++at]) : true
+    const value = flag.takesValue ? (equals ?? argv[++at]) : ''
     if (value === undefined) fault ??= { text: `--${flag.name} needs a value` }
     else if (!flag.takesValue && equals !== undefined) fault ??= { text: `--${flag.name} takes no value` }
-    else if (flags.has(flag.name)) fault ??= { text: `--${flag.name} is given twice` }
-    else flags.set(flag.name, value)
+    else if (flags.has(flag.name) && !flag.isRepeatable) fault ??= { text: `--${flag.name} is given twice` }
+    else flags.set(flag.name, [...(flags.get(flag.name) ?? []), value])
   }
   return { words, before: before ?? words.length, flags, help, ...(fault ? { fault } : {}) }
 }
@@ -184,12 +184,12 @@ function fill({ parts, flags }: UsageSyntax, scan: Scan): { args: ArgumentValues
   // Not quoted: a secret typed without its flag may be among them.
   if (scan.words.length > parts.length && !parts.some((part) => part.kind === 'value' && part.many))
     return { args, fault: 'too many arguments' }
-  for (const { name, key, takesValue, required } of flags) {
-    const value = scan.flags.get(name)
-    if (value === undefined && required) return { args, fault: `--${name} is missing` }
-    if (takesValue) {
-      if (value !== undefined) args[key] = value
-    } else args[key] = value === true
+  for (const { name, key, takesValue, isRepeatable, required } of flags) {
+    const values = scan.flags.get(name)
+    if (!values && required) return { args, fault: `--${name} is missing` }
+    if (isRepeatable) args[key] = values ?? []
+    else if (!takesValue) args[key] = values !== undefined
+    else if (values) args[key] = values[0]
   }
   const other = [...scan.flags.keys()].find((name) => !flags.some((flag) => flag.name === name))
   return other === undefined ? { args } : { args, fault: `--${other} is not for this command` }

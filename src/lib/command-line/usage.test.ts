@@ -4,18 +4,21 @@ import { type Args, parseUsage } from './usage.ts'
 
 test('parses positional parts and flags', () => {
   const { parts, flags } = parseUsage(
-    'invite <instance> create <glob> [<note>] [<more>…] --daily|-d <cents> [--max-uses <n>] [--force]',
+    'invite <instance> create <glob> [<note>] [<more>…] --daily|-d <cents> [--max-uses <n>] [--file <path>…] [--force]',
   )
   assert.deepEqual(
     parts.map((part) => (part.kind === 'word' ? part.text : [part.name, part.optional, part.many])),
     [['instance', false, false], 'create', ['glob', false, false], ['note', true, false], ['more', true, true]],
   )
   assert.deepEqual(
-    flags.map(({ name, key, short, takesValue, required }) => [name, key, short, takesValue, required]),
+    flags.map(({ name, key, short, takesValue, isRepeatable, required }) => [
+      ...[name, key, short, takesValue, isRepeatable, required],
+    ]),
     [
-      ['daily', 'daily', 'd', true, true],
-      ['max-uses', 'maxUses', undefined, true, false],
-      ['force', 'force', undefined, false, false],
+      ['daily', 'daily', 'd', true, false, true],
+      ['max-uses', 'maxUses', undefined, true, false, false],
+      ['file', 'file', undefined, true, true, false],
+      ['force', 'force', undefined, false, false, false],
     ],
   )
 })
@@ -39,12 +42,13 @@ test('parses parts after --', () => {
 
 test('derives argument types from the usage line', () => {
   // Compiles only if the types are right: optional arguments may be omitted, required ones may not.
-  const args: Args<'x <instance> add <spec> [<suffix>] [<daemon>…] --daily|-d <cents> [--max-uses|-n <n>] [--force]'> =
+  const args: Args<'x <instance> add <spec> [<suffix>] [<daemon>…] --daily|-d <cents> [--max-uses|-n <n>] [--file <path>…] [--force]'> =
     {
       instance: 'demo',
       spec: 'team',
       daemon: ['webd'],
       daily: '5',
+      file: ['a.png'],
       force: false,
     }
   const maxUses: string | undefined = args.maxUses

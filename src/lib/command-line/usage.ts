@@ -1,5 +1,6 @@
 // The usage line declares a command: parser, help, completion and argument types derive from it. `<x>` is required, `[<x>]`
-// optional, `[<x>…]` takes the rest, `--flag|-f <v>` takes a value, and words after `--` are typed after it.
+// optional, `[<x>…]` takes the rest, `--flag|-f <v>` takes a value, `[--flag <v>…]` may be given again, and words after `--` are
+// typed after it.
 
 /** The arguments of `run` for a usage line: `'gate <instance> rm <spec>'` gives `{ instance: string; spec: string }`. */
 export type Args<U extends string> = string extends U ? ArgumentValues : Read<Words<U>>
@@ -19,7 +20,9 @@ type Read<W extends readonly string[]> = W extends readonly [
     : H extends `[--${infer F}]`
       ? { readonly [K in Key<F>]: boolean } & Read<T>
       : H extends `[--${infer F}`
-        ? { readonly [K in Key<F>]?: string } & Read<Rest<T>>
+        ? T extends readonly [`<${string}>…]`, ...infer R extends readonly string[]]
+          ? { readonly [K in Key<F>]: readonly string[] } & Read<R>
+          : { readonly [K in Key<F>]?: string } & Read<Rest<T>>
         : H extends `--${infer F}`
           ? { readonly [K in Key<F>]: string } & Read<Rest<T>>
           : H extends `[<${infer P}>…]` | `<${infer P}>…`
@@ -60,6 +63,7 @@ export interface Flag {
   readonly key: string
   readonly short: string | undefined
   readonly takesValue: boolean
+  readonly isRepeatable: boolean
   readonly required: boolean
 }
 
@@ -70,18 +74,19 @@ export interface UsageSyntax {
 }
 
 const TOKEN =
-  /(?<end>--(?= ))|(?<flag>\[?--(?<long>[a-z-]+)(?:\|-(?<short>[a-z]))?(?<takes> <[^>]+>)?\]?)|(?<value>\[?<(?<name>[^>]+)>(?<many>…)?\]?)|(?<word>[a-z-]+)/g
+  /(?<end>--(?= ))|(?<flag>\[?--(?<long>[a-z-]+)(?:\|-(?<short>[a-z]))?(?<takes> <[^>]+>)?(?<again>…)?\]?)|(?<value>\[?<(?<name>[^>]+)>(?<many>…)?\]?)|(?<word>[a-z-]+)/g
 
 export function parseUsage(usage: string): UsageSyntax {
   const parts: UsagePart[] = []
   const flags: Flag[] = []
   let behind = false
   for (const { groups = {} } of usage.matchAll(TOKEN)) {
-    const { end, flag, long, short, takes, value, name, many, word } = groups
+    const { end, flag, long, short, takes, again, value, name, many, word } = groups
     if (end !== undefined) behind = true
     else if (flag !== undefined && long !== undefined) {
       const key = long.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase())
-      flags.push({ name: long, key, short, takesValue: takes !== undefined, required: !flag.startsWith('[') })
+      const [takesValue, isRepeatable] = [takes !== undefined, again !== undefined]
+      flags.push({ name: long, key, short, takesValue, isRepeatable, required: !flag.startsWith('[') })
     } else if (value !== undefined && name !== undefined) {
       parts.push({
         kind: 'value',

@@ -59,9 +59,7 @@ export async function readText(path: string, maxBytes: number): Promise<string> 
 /** Like `readText`, as bytes. */
 export async function readFileBytes(path: string, maxBytes: number): Promise<Buffer> {
   try {
-    await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY)
-    const fault = kindFault(await file.stat())
-    if (fault) refuse('invalid', `cannot read ${path}: ${fault}`)
+    await using file = await openRegular(path)
     // Count the bytes read, not the reported size: the file may grow, and files in /proc report none.
     const bytes = await readUpTo(file, maxBytes + 1)
     if (bytes.length > maxBytes) refuse('too_large', `cannot read ${path}: it is larger than ${maxBytes} bytes`)
@@ -69,6 +67,37 @@ export async function readFileBytes(path: string, maxBytes: number): Promise<Buf
   } catch (error) {
     refuseDisk(error, 'read', path)
   }
+}
+
+/** Refuses a path that is not a readable, regular file. */
+export async function mustBeReadable(path: string): Promise<void> {
+  try {
+    await using _ = await openRegular(path)
+  } catch (error) {
+    refuseDisk(error, 'read', path)
+  }
+}
+
+/** A regular file of any size, piece by piece. */
+export async function* readPieces(path: string): AsyncGenerator<Buffer> {
+  try {
+    await using file = await openRegular(path)
+    for (;;) {
+      const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(65_536))
+      if (bytesRead === 0) return
+      yield buffer.subarray(0, bytesRead)
+    }
+  } catch (error) {
+    refuseDisk(error, 'read', path)
+  }
+}
+
+async function openRegular(path: string): Promise<FileHandle> {
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY)
+  const fault = kindFault(await file.stat())
+  if (fault === undefined) return file
+  await file.close()
+  return refuse('invalid', `cannot read ${path}: ${fault}`)
 }
 
 async function readUpTo(file: FileHandle, limit: number): Promise<Buffer> {
