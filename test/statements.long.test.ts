@@ -8,11 +8,25 @@ import type { Caller } from '../src/core/access/caller.ts'
 import { recordDenials } from '../src/core/access/network-denials.ts'
 import { readChatPage } from '../src/core/chats/chat-page.ts'
 import { resolveChatJid } from '../src/core/chats/folder-chat.ts'
+import { planBranch } from '../src/core/chats/topic-branches.ts'
+import { findListedTopic, listTopics, listVersions } from '../src/core/chats/topic-list.ts'
+import { mustBeIdle, mustFindConversation, removeTopicStep } from '../src/core/chats/topic-removal.ts'
 import { bumpConfigVersion } from '../src/core/config-version.ts'
 import { claimHealthChecks } from '../src/core/delivery/channel-registrations.ts'
-import { claimOutbox, hasOutboundInTopic, outbox, setDeliveryAside } from '../src/core/delivery/outbox.ts'
+import {
+  claimOutbox,
+  findTargetFolder,
+  hasOutboundInTopic,
+  outbox,
+  type RecordedOutbound,
+  recordOutbound,
+  setDeliveryAside,
+} from '../src/core/delivery/outbox.ts'
 import { postInRoom } from '../src/core/delivery/sandbox-rooms.ts'
 import { hasDueSuspect, noteDueSuspect } from '../src/core/delivery/suspect-deliveries.ts'
+import { ChatFileWriter } from '../src/core/files/chat-file-writer.ts'
+import { addChatFiles } from '../src/core/files/chat-files.ts'
+import { removeStrayFiles } from '../src/core/files/stray-files.ts'
 import { childNames, countDescendants, groups } from '../src/core/groups/groups.ts'
 import { deleteIdempotencyKeys } from '../src/core/links/idempotency-keys.ts'
 import { findNearlyFull, forgetChatBytes, subtractMovedBytes } from '../src/core/links/storage-use.ts'
@@ -69,7 +83,7 @@ import { listIdleCaps } from '../src/daemons/models/shared-models.ts'
 import { enterProcess } from '../src/daemons/process/process-entry.ts'
 import { storeHealthCheck } from '../src/daemons/process/store-health.ts'
 import { routeBatch } from '../src/daemons/routd/router.ts'
-import { timestamp } from '../src/lib/clock.ts'
+import { timestamp, uuidv7 } from '../src/lib/clock.ts'
 import { openLog } from '../src/lib/log/log.ts'
 import { processIdentity } from '../src/lib/process-identity.ts'
 import type { InstanceHost } from '../src/registry/context.ts'
@@ -339,6 +353,39 @@ async function openPages(t: TestContext, on: TestHost): Promise<void> {
   await host.engine.read((tx) => findReceivedMessage(tx, 'none'))
 }
 
+/** Topics, a branch and files of a chat, which are then deleted. */
+async function useTopicsAndFiles({ host, clock }: TestHost): Promise<void> {
+  const { engine, rules, random, layout = assert.fail('no layout') } = host
+  const [context, now, chat] = [writeContextOf(host), clock.now(), { jid: 'web:main', folder: 'main' }]
+  const writer = await ChatFileWriter.open(layout, { id: uuidv7(clock, random), name: 'a' })
+  await writer.write(Buffer.from('a'))
+  const stored = [await writer.finish()]
+  await writer.place(chat)
+  await removeStrayFiles({ ...host, layout }, { now: now + 2 * DAY_MS, isDryRun: true })
+  const add = (content: string): Promise<RecordedOutbound> =>
+    engine.transaction((tx) => recordOutbound(tx, context, rules, { ...chat, topic: 'green', content }))
+  const [{ seq: message_seq }] = [await add('a'), await add('b')]
+  await engine.transaction(async (tx) => {
+    await addChatFiles(tx, { place: chat, stored }, { message_seq, created_at: timestamp(now) })
+    await findTargetFolder(tx, chat)
+    await listTopics(tx, { ...chat, limit: 5 })
+    await findListedTopic(tx, chat.jid, chat.folder, 'green')
+    await listVersions(tx, chat.jid, 'green')
+    const inbound = { jid: chat.jid, sender: 'anon:1', content: 'a', reach: 'chat', topic: 'red' } as const
+    const { id, seq } = await recordInbound(tx, context, { ...inbound, target_folder: 'main', hasRound: true })
+    await planBranch(tx, { jid: chat.jid, topic: 'blue', message: { id, seq, topic: 'red' } })
+    await mustBeIdle(tx, engine.dialect, await mustFindConversation(tx, chat, 'green'))
+  })
+  // With its last event, as the only topic of its chat.
+  const other = { jid: 'web:main/topics', folder: 'main' }
+  await engine.transaction((tx) => recordOutbound(tx, context, rules, { ...other, topic: 'green', content: 'a' }))
+  for (const each of [chat, other]) {
+    const step = { ...each, topic: 'green', now }
+    const { files } = await engine.transaction((tx) => removeTopicStep(tx, engine.dialect, step))
+    assert.equal(files.length, each === chat ? 1 : 0)
+  }
+}
+
 onEveryEngine('the SQL of src/', (engine) => {
   test('every statement is executed without an error', async (t) => {
     const reached = recordStatementSites(t)
@@ -348,6 +395,7 @@ onEveryEngine('the SQL of src/', (engine) => {
     const on = await testHost(t, engine, store)
     await callDirectly(t, engine, on)
     await callOauth(on)
+    await useTopicsAndFiles(on)
     await openPages(t, on)
     const other = ONLY_ON[engine === 'sqlite' ? 'postgres' : 'sqlite']
     const sites = (await findStatementSites()).filter(({ code }) => !other.test(code))

@@ -65,7 +65,7 @@ const OPTIONS: Readonly<Record<string, Partial<GuideOptions>>> = {
   },
   'docs/links.md': {
     before: [...SERVED, TEAM],
-    files: { 'log.txt': 'a line\n', 'secret.txt': 'a secret that is long enough\n' },
+    files: { 'log.txt': 'a line\n', 'photo.png': 'a photo\n', 'secret.txt': 'a secret that is long enough\n' },
   },
 }
 

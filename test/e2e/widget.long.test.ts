@@ -1262,8 +1262,9 @@ suite('files in the chat', needs('browser'), () => {
     await chips(page).waitFor()
   })
 
-  test('are voice messages that a visitor records, hears and sends', async (t) => {
-    const { page, who } = await open(t, PHONE)
+  test('are voice messages that a visitor records, hears and sends', needs('full browser'), async (t) => {
+    const [at, who] = [await serveMain(t), await visitor(t, PHONE, 'chromium')]
+    const page = await who.open((await mint(at)).url)
     const record = page.getByRole('button', { name: 'Record a voice message' })
     await record.click()
     await page.locator('.notice', { hasText: 'does not allow this page to use the microphone' }).waitFor()

@@ -19,12 +19,15 @@ const FLAGS = [
 /** A busy machine is slow, and a long timeout costs nothing. */
 const PATIENCE_MS = 5 * 60_000
 
-/** Debian's builds of the same engine. The first has no windows and takes two thirds of the processor time. */
-const PROGRAMS = ['chromium-headless-shell', 'chromium']
+/** Debian's builds of the same engine. The first takes two thirds of the processor time, but cannot refuse a permission. */
+const PROGRAMS = ['chromium-headless-shell', 'chromium'] as const
+type Program = (typeof PROGRAMS)[number]
 
-let browser: Promise<Browser> | undefined
+const browsers = new Map<Program, Promise<Browser>>()
 // At module level: inside a test, it would close the browser at the end of the first test.
-after(async () => (await browser)?.close())
+after(async () => {
+  for (const browser of browsers.values()) await (await browser).close()
+})
 
 /** A visitor with separate cookies, storage and cache. */
 export interface Visitor {
@@ -35,8 +38,13 @@ export interface Visitor {
   readonly asked: readonly string[]
 }
 
-export async function visitor(t: TestContext, options: BrowserContextOptions = {}): Promise<Visitor> {
-  browser ??= launch()
+export async function visitor(
+  t: TestContext,
+  options: BrowserContextOptions = {},
+  preferred: Program = 'chromium-headless-shell',
+): Promise<Visitor> {
+  const browser = browsers.get(preferred) ?? launch(preferred)
+  browsers.set(preferred, browser)
   const context = await (await browser).newContext({ viewport: { width: 1100, height: 760 }, ...options })
   context.setDefaultTimeout(PATIENCE_MS)
   const [asked, faults]: [string[], string[]] = [[], []]
@@ -55,13 +63,15 @@ export async function visitor(t: TestContext, options: BrowserContextOptions = {
 }
 
 /** Playwright creates and removes the directory of the profile. */
-async function launch(): Promise<Browser> {
+async function launch(preferred: Program): Promise<Browser> {
   // Loaded on demand: most tests of the dashboard open no browser.
   const { chromium } = await import('playwright-core')
-  return chromium.launch({ executablePath: findBrowser() ?? '', args: FLAGS })
+  return chromium.launch({ executablePath: findBrowser(preferred) ?? '', args: FLAGS })
 }
 
-function findBrowser(): string | undefined {
+function findBrowser(preferred: Program): string | undefined {
   const folders = (process.env.PATH ?? '').split(delimiter)
-  return PROGRAMS.flatMap((name) => folders.map((folder) => join(folder, name))).find((path) => existsSync(path))
+  return [preferred, ...PROGRAMS]
+    .flatMap((name) => folders.map((folder) => join(folder, name)))
+    .find((path) => existsSync(path))
 }

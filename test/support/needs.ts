@@ -22,6 +22,7 @@ const PARTS = {
     missing: () => (commandMissing('chromium-headless-shell') ? commandMissing('chromium') : undefined),
     remedy: 'apt-get install chromium-headless-shell',
   },
+  'full browser': { missing: () => commandMissing('chromium'), remedy: 'apt-get install chromium' },
   compiler: { missing: () => commandMissing('cc'), remedy: 'apt-get install gcc libc6-dev' },
   curl: { missing: () => commandMissing('curl'), remedy: 'apt-get install curl' },
   wget: { missing: () => commandMissing('wget'), remedy: 'apt-get install wget' },
