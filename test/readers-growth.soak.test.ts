@@ -39,6 +39,7 @@ import { parseTarget } from '../src/daemons/proxyd/request-target.ts'
 import { personaOf } from '../src/daemons/runed/workspace-files.ts'
 import { parseFixedSettings } from '../src/daemons/setting-rules.ts'
 import { parseLinkPath } from '../src/daemons/webd/link-path.ts'
+import { parseTopicPath } from '../src/daemons/webd/topic-routes.ts'
 import { parseManifest } from '../src/deploy/packages/package-manifest.ts'
 import { parsePackageSource } from '../src/deploy/packages/package-source.ts'
 import { parseHost } from '../src/egress/address/host.ts'
@@ -239,6 +240,7 @@ const READERS: Record<string, Reader> = {
   parseLineMessage: { read: parseLineMessage, pieces: ['{"kind":"commit","work":[', '"arrivals"', ',', ']'] },
   parsePrice: { read: parsePrice, pieces: ['/', '1.25', '$', ' '] },
   parseModelPrices: { read: parseModelPrices, pieces: [',', 'a=', '=', '1/2', ' '] },
+  parseTopicPath: { read: parseTopicPath, pieces: ['topics/', '/', '/branches', '%2F', '%'] },
   parseLinkPath: { read: parseLinkPath, pieces: ['/chat/', '/hook/', '?'] },
   parseMultipart: {
     read: (text) => {
