@@ -1,8 +1,7 @@
 // `highlight.js`, which the chat loads when a message contains code: the plain lexer of sugar-high and a table of languages.
 //
-// sugar-high, because it reads each character once and returns tokens: 50,000 hostile characters take at most 40 ms. The
-// expressions of @speed-highlight/core and Prism took seconds for them, highlight.js makes HTML and is ten times as large. Its own
-// mode for JavaScript and HTML searches ahead at each `<` and is left out.
+// sugar-high, because it reads each character once and returns tokens: 50,000 hostile characters take at most 40 ms, while
+// @speed-highlight/core took 343 ms for 8,000 of C. Its own mode for JavaScript and HTML searches ahead at each `<` and is left out.
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
