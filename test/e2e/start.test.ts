@@ -204,7 +204,7 @@ test('the curl examples of the README and the guide to links work as printed', n
      mkdir got; cd got; ${find('files/$ID')}
      ${find('events"')} --max-time 2 || true`,
   )
-  assert.equal(readFileSync(join(dir, 'got/photo.png'), 'utf8'), 'a photo\n')
+  assert.equal(readFileSync(join(dir, 'got/copy.png'), 'utf8'), 'a photo\n')
   assert.equal(followed.match(/"status":"pending","topic":"/g)?.length, 2)
   assert.match(followed, /^\{"topics":\[\{"topic":"/m)
   // Of each of the two streams of the round, and of the stream of the conversation.
