@@ -61,7 +61,14 @@ const Id = z.object({ id: line(320) })
 const TaskId = line(320).describe('As returned by schedule_task and list_tasks')
 const ById = toolArguments({ taskId: TaskId }, ({ taskId }) => ({ id: taskId }))
 /** Shared by the tools that change the state of one task. */
-const TASK_TOOL = { activity: 'Changing a scheduled task', tiers: { max: 1, granted: 1 }, reach: 'chat', input: Id, toolInput: ById, output: Ok } as const
+const TASK_TOOL = {
+  activity: 'Changing a scheduled task',
+  tiers: { max: 1, granted: 1 },
+  reach: 'chat',
+  input: Id,
+  toolInput: ById,
+  output: Ok,
+} as const
 const CRON = `Five-field cron, milliseconds between runs (at least TASK_MIN_INTERVAL, ${AGENT_LIMITS.taskIntervalMs} by default), or an RFC 3339 time`
 const ScheduleTask = z.object({
   targetJid: line(512).describe('The chat that the task answers in; its folder runs the task'),
