@@ -21,6 +21,8 @@ export const GROWING_TABLES = [
   'rounds',
   'frames',
   'chat_events',
+  'chat_topics',
+  'chat_files',
   'outbox',
   'envelopes',
   'session_log',
@@ -287,6 +289,34 @@ async function fillTables(tx: Tx, { turns, folder, jids, at }: OldStore): Promis
       updated_at: text(at),
     },
     FEWER,
+  )
+  await fill(
+    'chat_topics',
+    {
+      jid: text('web:old/topics'),
+      topic: `'topic-' || i`,
+      root: `'topic-' || i`,
+      folder: text(folder),
+      depth: '0',
+      first_seq: 'i',
+      last_seq: 'i',
+      updated_at: text(at),
+    },
+    FEWER,
+  )
+  await fill(
+    'chat_files',
+    {
+      id: `'file-' || i`,
+      message_seq: 'i',
+      position: '0',
+      jid: text('web:old/topics'),
+      folder: text(folder),
+      ...Object.fromEntries(['name', 'type', 'extension'].map((name) => [name, text('txt')])),
+      size: '1',
+      created_at: text(at),
+    },
+    'n order by i',
   )
   await fill('engagements', { jid: `'web:old/' || i`, topic: text(''), last_reply_id: `'said-' || i` }, FEWER)
   await fill('chats', { jid: `'telegram:old/' || i`, source: text('teled') }, FEWER)
