@@ -10,6 +10,9 @@ import { type StoredFile, storedFileName } from './chat-files.ts'
 import { CHAT_FILE_MODE, makeChatFiles } from './chat-files-directory.ts'
 import { FileTypeDetector } from './file-type.ts'
 
+/** Bytes of one write to the disk. While it runs, as many more are received. */
+const WRITE_BYTES = 512 * 1024
+
 /** No folder has a name like this. */
 export const UNFINISHED = '.unfinished'
 
@@ -22,6 +25,9 @@ export class ChatFileWriter {
   readonly #handle: FileHandle
   readonly #detector = new FileTypeDetector()
   #size = 0
+  #waiting: Buffer[] = []
+  #waitingBytes = 0
+  #writing: Promise<void> = Promise.resolve()
   #isOpen = true
   #place: Pick<ChatPlace, 'folder' | 'jid'> | undefined
   #stored: StoredFile | undefined
@@ -51,14 +57,25 @@ export class ChatFileWriter {
   async write(bytes: Buffer): Promise<void> {
     this.#size += bytes.length
     this.#detector.write(bytes)
-    await onDisk(async () => {
-      for (let from = 0; from < bytes.length; )
-        from += (await this.#handle.write(bytes, from, bytes.length - from)).bytesWritten
-    })
+    this.#waiting.push(bytes)
+    this.#waitingBytes += bytes.length
+    if (this.#waitingBytes >= WRITE_BYTES) await this.#startWriting()
+  }
+
+  /** Waits for the write before, and so for its error. */
+  async #startWriting(): Promise<void> {
+    const buffers = this.#waiting
+    this.#waiting = []
+    this.#waitingBytes = 0
+    await this.#writing
+    this.#writing = onDisk(() => writeAll(this.#handle, buffers))
+    this.#writing.catch(() => undefined)
   }
 
   /** When it returns, the content survives a power cut. */
   async finish(): Promise<StoredFile> {
+    await this.#startWriting()
+    await this.#writing
     await onDisk(async () => {
       await this.#handle.chmod(CHAT_FILE_MODE)
       await this.#handle.sync()
@@ -93,7 +110,21 @@ export class ChatFileWriter {
   async #close(): Promise<void> {
     if (!this.#isOpen) return
     this.#isOpen = false
+    await this.#writing.catch(() => undefined)
     await this.#handle.close()
+  }
+}
+
+async function writeAll(handle: FileHandle, buffers: readonly Buffer[]): Promise<void> {
+  for (let left = buffers.filter(({ length }) => length > 0); left.length > 0; ) {
+    let { bytesWritten } = await handle.writev(left)
+    const next = left.findIndex((buffer) => {
+      if (bytesWritten < buffer.length) return true
+      bytesWritten -= buffer.length
+      return false
+    })
+    const first = left[next]
+    left = first ? [first.subarray(bytesWritten), ...left.slice(next + 1)] : []
   }
 }
 

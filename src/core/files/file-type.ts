@@ -42,13 +42,16 @@ const RIFF: Readonly<Record<string, FileType>> = {
 /** Reads a file as it arrives. */
 export class FileTypeDetector {
   #head: Buffer = Buffer.alloc(0)
+  #isImage = false
   /** Undefined once the content is no text. */
   #text: TextDecoder | undefined = new TextDecoder('utf-8', { fatal: true })
 
   write(bytes: Buffer): void {
-    const wanted = this.#head.length < HEAD_BYTES || isImage(this.#typeOfHead()) ? IMAGE_HEAD_BYTES : HEAD_BYTES
-    if (this.#head.length < wanted)
-      this.#head = Buffer.concat([this.#head, bytes.subarray(0, wanted - this.#head.length)])
+    if (this.#head.length < HEAD_BYTES) {
+      this.#head = Buffer.concat([this.#head, bytes.subarray(0, IMAGE_HEAD_BYTES - this.#head.length)])
+      this.#isImage = isImage(this.#typeOfHead())
+    } else if (this.#isImage && this.#head.length < IMAGE_HEAD_BYTES)
+      this.#head = Buffer.concat([this.#head, bytes.subarray(0, IMAGE_HEAD_BYTES - this.#head.length)])
     this.#checkText(bytes)
   }
 
