@@ -10,8 +10,8 @@ import { type StoredFile, storedFileName } from './chat-files.ts'
 import { CHAT_FILE_MODE, makeChatFiles } from './chat-files-directory.ts'
 import { FileTypeDetector } from './file-type.ts'
 
-/** Bytes of one write to the disk. While it runs, as many more are received. */
-const WRITE_BYTES = 512 * 1024
+/** Of one write to the disk. While it runs, as many more are received. A sender may send single bytes, which take memory each. */
+const WRITE_MAX = { bytes: 512 * 1024, pieces: 64 }
 
 /** No folder has a name like this. */
 export const UNFINISHED = '.unfinished'
@@ -59,7 +59,8 @@ export class ChatFileWriter {
     this.#detector.write(bytes)
     this.#waiting.push(bytes)
     this.#waitingBytes += bytes.length
-    if (this.#waitingBytes >= WRITE_BYTES) await this.#startWriting()
+    const isFull = this.#waitingBytes >= WRITE_MAX.bytes || this.#waiting.length >= WRITE_MAX.pieces
+    if (isFull) await this.#startWriting()
   }
 
   /** Waits for the write before, and so for its error. */
