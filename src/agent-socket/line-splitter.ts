@@ -1,4 +1,5 @@
 // Splits a stream of bytes into lines.
+import { GrowingBuffer } from '../lib/growing-buffer.ts'
 
 const NEWLINE = 10
 const RETURN = 13
@@ -6,9 +7,8 @@ const RETURN = 13
 export class LineSplitter {
   #chunk: Buffer | undefined
   #at = 0
-  /** The incomplete line, in one growing buffer: single bytes must not each allocate an object. */
-  #rest: Buffer = Buffer.alloc(0)
-  #length = 0
+  /** The incomplete line. */
+  readonly #rest = new GrowingBuffer()
 
   push(chunk: Buffer): void {
     this.#chunk = this.#chunk ? Buffer.concat([this.#chunk.subarray(this.#at), chunk]) : chunk
@@ -22,34 +22,20 @@ export class LineSplitter {
     const end = chunk.indexOf(NEWLINE, this.#at)
     const part = chunk.subarray(this.#at, end < 0 ? chunk.length : end)
     if (end < 0) {
-      this.#append(part)
+      this.#rest.append(part)
       this.#chunk = undefined
       return undefined
     }
     this.#at = end + 1
     if (this.#at === chunk.length) this.#chunk = undefined
-    if (this.#length === 0) return withoutReturn(part)
-    this.#append(part)
-    const line = this.#rest.subarray(0, this.#length)
-    this.#rest = Buffer.alloc(0)
-    this.#length = 0
-    return withoutReturn(line)
+    if (this.#rest.length === 0) return withoutReturn(part)
+    this.#rest.append(part)
+    return withoutReturn(this.#rest.take())
   }
 
   /** Length of the incomplete line. Valid after `next` returned undefined. */
   get pendingBytes(): number {
-    return this.#length
-  }
-
-  #append(part: Buffer): void {
-    const needed = this.#length + part.length
-    if (needed > this.#rest.length) {
-      const grown = Buffer.allocUnsafe(Math.max(needed, this.#rest.length * 2))
-      this.#rest.copy(grown, 0, 0, this.#length)
-      this.#rest = grown
-    }
-    part.copy(this.#rest, this.#length)
-    this.#length = needed
+    return this.#rest.length
   }
 }
 

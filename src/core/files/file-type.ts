@@ -1,5 +1,6 @@
 // The type of a file by its content. What a sender declares, or a name ends with, decides nothing: the type is what svc tells
 // browsers and agents.
+import { GrowingBuffer } from '../../lib/growing-buffer.ts'
 import { countPixels, IMAGE_HEAD_BYTES } from './image-size.ts'
 
 export interface FileType {
@@ -41,17 +42,15 @@ const RIFF: Readonly<Record<string, FileType>> = {
 
 /** Reads a file as it arrives. */
 export class FileTypeDetector {
-  #head: Buffer = Buffer.alloc(0)
+  readonly #head = new GrowingBuffer()
   #isImage = false
   /** Undefined once the content is no text. */
   #text: TextDecoder | undefined = new TextDecoder('utf-8', { fatal: true })
 
   write(bytes: Buffer): void {
-    if (this.#head.length < HEAD_BYTES) {
-      this.#head = Buffer.concat([this.#head, bytes.subarray(0, IMAGE_HEAD_BYTES - this.#head.length)])
-      this.#isImage = isImage(this.#typeOfHead())
-    } else if (this.#isImage && this.#head.length < IMAGE_HEAD_BYTES)
-      this.#head = Buffer.concat([this.#head, bytes.subarray(0, IMAGE_HEAD_BYTES - this.#head.length)])
+    const mayBeImage = this.#head.length < HEAD_BYTES
+    if (mayBeImage || this.#isImage) this.#head.append(bytes.subarray(0, IMAGE_HEAD_BYTES - this.#head.length))
+    if (mayBeImage) this.#isImage = isImage(this.#typeOfHead())
     this.#checkText(bytes)
   }
 
@@ -63,12 +62,12 @@ export class FileTypeDetector {
   /** Like `end`, but an image that browsers should not show has the unknown type. */
   endToShow(): FileType {
     const found = this.end()
-    const pixels = isImage(found) ? countPixels(found.type, this.#head) : 0
+    const pixels = isImage(found) ? countPixels(found.type, this.#head.bytes) : 0
     return pixels !== undefined && pixels <= PIXELS_MAX ? found : { ...found, type: UNKNOWN.type }
   }
 
   #typeOfHead(): FileType | undefined {
-    return typeOfHead(this.#head.subarray(0, HEAD_BYTES))
+    return typeOfHead(this.#head.bytes.subarray(0, HEAD_BYTES))
   }
 
   #checkText(bytes: Buffer | undefined): void {

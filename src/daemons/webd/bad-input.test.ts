@@ -3,11 +3,33 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { test } from 'node:test'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { openLinkHost } from '../../../test/support/link-host.ts'
 import { sendRaw, statusOf } from '../../../test/support/served-host.ts'
 import { until } from '../../../test/support/until.ts'
 
 const MIB = 1024 * 1024
+
+setFlagsFromString('--expose-gc')
+const collectGarbage: () => void = runInNewContext('gc')
+
+/** The most memory that is in use at a time during the work, over that before it. */
+async function peakBytes(work: () => Promise<void>): Promise<number> {
+  const used = (): number => {
+    collectGarbage()
+    const { heapUsed, arrayBuffers } = process.memoryUsage()
+    return heapUsed + arrayBuffers
+  }
+  const before = used()
+  let peak = before
+  const timer = setInterval(() => {
+    peak = Math.max(peak, used())
+  }, 5)
+  await work()
+  clearInterval(timer)
+  return peak - before
+}
 
 test('bad input at a link', async (t) => {
   const settings = { WEBHOOK_RATE_HOOK: '0', WEBHOOK_RATE_WEB: '0' }
@@ -66,6 +88,30 @@ test('bad input at a link', async (t) => {
     await until(() => text() !== '' || socket.destroyed)
     assert.equal(statusOf(text()), 413)
     assert.equal(await stored(), 1)
+  })
+
+  await t.test('a body in chunks of one byte takes no more memory than another', async () => {
+    const { chat } = await s.mintChat({ jid_suffix: 'chunks' })
+    const count = 300_000
+    const chunked = (text: string): string => text.replace(/./gs, (byte) => `1\r\n${byte}\r\n`)
+    const form = '--b\r\nContent-Disposition: form-data; name=content\r\n\r\n'
+    const bodies: [path: string, type: string, body: string][] = [
+      [link.hook, 'text/plain', 'x'.repeat(count)],
+      [chat, 'text/plain', 'x'.repeat(count)],
+      [chat, 'multipart/form-data; boundary=b', `${form}${'x'.repeat(count)}\r\n--b--\r\n`],
+    ]
+    for (const [path, type, body] of bodies) {
+      const wire = Buffer.from(`${chunked(body)}0\r\n\r\n`)
+      const headers = [`POST ${path} HTTP/1.1`, 'Host: a', `Content-Type: ${type}`, 'Transfer-Encoding: chunked', close]
+      const bytes = await peakBytes(async () => {
+        const { socket, text } = await open()
+        socket.write([...headers, '', ''].join('\r\n'))
+        socket.write(wire)
+        await once(socket, 'close')
+        assert.match(text(), /^HTTP\/1\.1 20[04] /)
+      })
+      assert.ok(bytes < 20 * MIB, `${path} ${type}: ${bytes} bytes`)
+    }
   })
 
   const broken: Record<string, string[]> = {

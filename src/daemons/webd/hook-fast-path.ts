@@ -5,6 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { hashTokenToKey } from '../../core/links/link-token.ts'
 import type { AppendResult } from '../../core/messages/link-inbound.ts'
 import type { FaultHandler } from '../../lib/fault-boundary.ts'
+import { GrowingBuffer } from '../../lib/growing-buffer.ts'
 import { TOKEN_LENGTH } from '../../lib/token-format.ts'
 import type { Waiter } from '../../store/lanes/lane.ts'
 import type { ConnectionOrigin, RawHandler } from '../http/raw-request.ts'
@@ -181,7 +182,8 @@ class FastHookPost implements Waiter<AppendResult>, LoggedRequest {
   readonly #context: HookFastPathContext
   readonly #link: CachedLink
   readonly #exchange: RawExchange & SimpleHeaders
-  #body: Buffer | undefined
+  /** Of a body that arrives in several chunks. */
+  #body: GrowingBuffer | undefined
   #isCharged = false
   #isAnswered = false
 
@@ -208,8 +210,10 @@ class FastHookPost implements Waiter<AppendResult>, LoggedRequest {
     // A body that ends early needs no handling: its client has disconnected.
     incoming.on('data', (chunk: Buffer) => {
       try {
-        this.#body = this.#body === undefined ? chunk : Buffer.concat([this.#body, chunk])
-        if (this.#body.length === length) this.#append(this.#body)
+        if (chunk.length === length) return this.#append(chunk)
+        this.#body ??= new GrowingBuffer()
+        this.#body.append(chunk)
+        if (this.#body.length === length) this.#append(this.#body.bytes)
       } catch (error) {
         this.#fail(error)
       }

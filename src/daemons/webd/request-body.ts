@@ -2,6 +2,7 @@
 // exhaust memory.
 import type { IncomingMessage } from 'node:http'
 import { guard } from '../../lib/fault-boundary.ts'
+import { GrowingBuffer } from '../../lib/growing-buffer.ts'
 import { utf8 } from '../../lib/http/http.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { parseJson } from '../../lib/text/json.ts'
@@ -52,7 +53,7 @@ export function mustBeWithinLimit({ headers }: IncomingMessage, max: number): vo
 export function readBody({ incoming, response }: LinkRequest, max: number, budget: BodyBudget): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
     let first: Buffer | undefined
-    let more: Buffer[] | undefined
+    let more: GrowingBuffer | undefined
     let length = 0
     const fail = (refusal: Refusal): void => {
       budget.release(length)
@@ -68,9 +69,15 @@ export function readBody({ incoming, response }: LinkRequest, max: number, budge
       if (!budget.reserve(chunk.length)) return void fail(overBudget())
       length += chunk.length
       // Nearly all bodies are one chunk.
-      if (first === undefined) first = chunk
-      else if (more === undefined) more = [first, chunk]
-      else more.push(chunk)
+      if (first === undefined) {
+        first = chunk
+        return
+      }
+      if (more === undefined) {
+        more = new GrowingBuffer()
+        more.append(first)
+      }
+      more.append(chunk)
     }
     const onData = guard(reject, take)
     const failIfIncomplete = (): void => {
@@ -79,7 +86,7 @@ export function readBody({ incoming, response }: LinkRequest, max: number, budge
     // A client that disconnected during the link lookup emits no further event.
     if (incoming.destroyed && !incoming.complete) return void failIfIncomplete()
     incoming.on('data', onData)
-    incoming.on('end', () => resolve(more === undefined ? (first ?? NOTHING) : Buffer.concat(more)))
+    incoming.on('end', () => resolve(more?.bytes ?? first ?? NOTHING))
     incoming.on('close', guard(reject, failIfIncomplete))
     if (incoming.headers.expect !== undefined) response.writeContinue()
   })

@@ -6,6 +6,7 @@ import { FILES_BYTES_MAX, FILES_MAX, type MessageFiles, type StoredFile } from '
 import { fileNameOfPart } from '../../core/files/file-names.ts'
 import { uuidv7 } from '../../lib/clock.ts'
 import { errnoCode } from '../../lib/files/atomic-file.ts'
+import { GrowingBuffer } from '../../lib/growing-buffer.ts'
 import { type FormPart, type MultipartEvent, MultipartReader, type PartHead } from '../../lib/http/multipart.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
@@ -28,7 +29,7 @@ export interface UploadContext {
 interface OpenText {
   readonly kind: 'text'
   readonly head: PartHead
-  readonly pieces: Buffer[]
+  readonly content: GrowingBuffer
 }
 
 interface OpenFile {
@@ -121,7 +122,7 @@ export class Upload {
   }
 
   #openPart(head: PartHead): OpenText | OpenFile {
-    if (head.filename === undefined) return { kind: 'text', head, pieces: [] }
+    if (head.filename === undefined) return { kind: 'text', head, content: new GrowingBuffer() }
     return { kind: 'file', head, writer: undefined, hash: this.#hash && createHash('sha256') }
   }
 
@@ -130,8 +131,7 @@ export class Upload {
     if (part?.kind === 'text') {
       if (!this.#context.budget.reserve(bytes.length)) throw overBudget()
       this.#reserved += bytes.length
-      // A copy: the chunk may be much larger.
-      part.pieces.push(Buffer.from(bytes))
+      part.content.append(bytes)
       return
     }
     if (!part) return
@@ -168,7 +168,7 @@ export class Upload {
     const { name, filename, headers } = part.head
     const type = headers.get('content-type')
     if (part.kind === 'text') {
-      const content = Buffer.concat(part.pieces)
+      const content = part.content.bytes
       this.#texts.push({ name, headers, isFile: false, content })
       return this.#addToHash({ name, type }, this.#hash && createHash('sha256').update(content))
     }

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { guard } from '../../lib/fault-boundary.ts'
+import { GrowingBuffer } from '../../lib/growing-buffer.ts'
 import { BODY_MAX, contentType, type Problem, problemOf, utf8 } from '../../lib/http/http.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { parseJson } from '../../lib/text/json.ts'
@@ -95,18 +96,16 @@ function bodyOf(text: string): unknown {
 
 /** At most 1 MiB; Node discards the rest of a larger body until the request times out. */
 async function readBody(request: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = []
-  let length = 0
+  const body = new GrowingBuffer()
   const tooLarge = new Refusal('too_large', `the body is larger than ${BODY_MAX} bytes`)
   if (Number(request.headers['content-length']) > BODY_MAX) throw tooLarge
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
   const take = (chunk: Buffer): void => {
-    length += chunk.length
-    if (length <= BODY_MAX) chunks.push(chunk)
+    if (body.length + chunk.length <= BODY_MAX) body.append(chunk)
     else reject(tooLarge)
   }
   request.on('data', guard(reject, take))
-  request.on('end', () => resolve(Buffer.concat(chunks)))
+  request.on('end', () => resolve(body.bytes))
   // The client is gone, but the promise must settle.
   request.on('close', () => reject(new Refusal('invalid', 'request body ended early')))
   return promise

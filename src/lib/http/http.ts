@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Context, ErrorHandler, Hono, NotFoundHandler } from 'hono'
 import { z } from 'zod'
+import { GrowingBuffer } from '../growing-buffer.ts'
 import { publicRefusal, REFUSALS, Refusal, type RefusalCode, RetryLaterRefusal, refuse } from '../refusal.ts'
 import { parseJson } from '../text/json.ts'
 
@@ -117,30 +118,20 @@ export function createNotFoundHandler(app: Hono): NotFoundHandler {
 
 /** Reads at most `max` bytes: checks the declared length before reading and counts the bytes in any case. */
 export async function readBodyBytes(request: Request, max: number = BODY_MAX): Promise<Uint8Array> {
-  const declared = request.headers.get('content-length')
-  if (Number(declared) > max) tooLarge(max)
-  // Node's parser enforces the declared length, so the body is read in one go.
-  const bytes =
-    declared === null
-      ? await readStream(request, max)
-      : new Uint8Array(await request.arrayBuffer().catch(refuseIncompleteBody))
-  return bytes.byteLength > max ? tooLarge(max) : bytes
-}
-
-async function readStream(request: Request, max: number): Promise<Uint8Array> {
+  if (Number(request.headers.get('content-length')) > max) tooLarge(max)
   const reader = request.body?.getReader()
-  const chunks: Uint8Array[] = []
+  const collected = new GrowingBuffer()
   let length = 0
   while (reader) {
     const { done, value } = await reader.read().catch(refuseIncompleteBody)
     if (done) break
     length += value.byteLength
-    if (length <= max) chunks.push(value)
+    if (length <= max) collected.append(value)
     // Keep reading beyond the limit: closing early would reset the connection before the client reads the response.
     if (length > max + DROPPED_MAX) await reader.cancel().catch(() => {})
   }
   if (length > max) tooLarge(max)
-  return Buffer.concat(chunks, length)
+  return collected.bytes
 }
 
 function refuseIncompleteBody(): never {
