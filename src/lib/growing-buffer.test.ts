@@ -32,6 +32,16 @@ suite('a growing buffer', () => {
     assert.deepEqual([bytes.toString(), buffer.bytes.toString()], ['abc', 'abcd'])
   })
 
+  test('begins again in the same memory when it is cleared', () => {
+    const buffer = new GrowingBuffer(8)
+    buffer.append(Buffer.from('first'))
+    const memory = buffer.bytes.buffer
+    buffer.clear()
+    assert.equal(buffer.length, 0)
+    buffer.append(Buffer.from('other'))
+    assert.deepEqual([buffer.bytes.toString(), buffer.bytes.buffer === memory], ['other', true])
+  })
+
   test('takes at most twice the memory of what it has', () => {
     const buffer = new GrowingBuffer()
     for (let at = 0; at < 100_000; at++) buffer.append(Buffer.of(at))

@@ -3,8 +3,14 @@
 const EMPTY = Buffer.alloc(0)
 
 export class GrowingBuffer {
+  readonly #capacity: number
   #buffer: Buffer = EMPTY
   #length = 0
+
+  /** `capacity` avoids copies while it grows up to that length. */
+  constructor(capacity = 0) {
+    this.#capacity = capacity
+  }
 
   get length(): number {
     return this.#length
@@ -13,7 +19,7 @@ export class GrowingBuffer {
   append(chunk: Uint8Array): void {
     const needed = this.#length + chunk.byteLength
     if (needed > this.#buffer.length) {
-      const grown = Buffer.allocUnsafe(Math.max(needed, this.#buffer.length * 2))
+      const grown = Buffer.allocUnsafe(Math.max(needed, this.#buffer.length * 2, this.#capacity))
       this.#buffer.copy(grown, 0, 0, this.#length)
       this.#buffer = grown
     }
@@ -24,6 +30,11 @@ export class GrowingBuffer {
   /** What was collected, in memory that later chunks do not change. */
   get bytes(): Buffer {
     return this.#buffer.subarray(0, this.#length)
+  }
+
+  /** Begins again in the same memory, so what was read before changes. */
+  clear(): void {
+    this.#length = 0
   }
 
   /** Returns what was collected, and begins again. */

@@ -5,6 +5,7 @@ import { suite, type TestContext, test } from 'node:test'
 import { isRefusal } from '../../../test/support/host.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 import { until } from '../../../test/support/until.ts'
+import { refuseDisk } from '../../lib/files/atomic-file.ts'
 import { type Layout, layout } from '../layout.ts'
 import { ChatFileWriter, noSpace, onDisk, UNFINISHED } from './chat-file-writer.ts'
 import { chatFilePath } from './chat-files.ts'
@@ -43,19 +44,14 @@ suite('a file that arrives', () => {
     assert.deepEqual(readFileSync(join(places.files, UNFINISHED, LABEL.id)), Buffer.concat(pieces))
   })
 
-  test('is written at 512 KiB, or at 64 pieces, and not before', async (t) => {
-    for (const [before, last] of [
-      [[512 * 1024 - 1], 1],
-      [Array<number>(63).fill(1), 1],
-    ] as const) {
-      const { places, writer } = await open(t)
-      const path = join(places.files, UNFINISHED, LABEL.id)
-      for (const length of before) await writer.write(Buffer.alloc(length))
-      assert.equal(statSync(path).size, 0)
-      await writer.write(Buffer.alloc(last))
-      await until(() => statSync(path).size === writer.size)
-      await writer.remove()
-    }
+  test('is written at 512 KiB, and not before', async (t) => {
+    const { places, writer } = await open(t)
+    const path = join(places.files, UNFINISHED, LABEL.id)
+    await writer.write(Buffer.alloc(512 * 1024 - 1))
+    assert.equal(statSync(path).size, 0)
+    await writer.write(Buffer.alloc(1))
+    await until(() => statSync(path).size === 512 * 1024)
+    await writer.remove()
   })
 
   test('can be removed before it is finished, before it is placed, and after', async (t) => {
@@ -88,6 +84,12 @@ suite('an error of the disk', () => {
   test('is the same refusal for every way in which there is no space', async () => {
     for (const code of ['ENOSPC', 'EDQUOT', 'EFBIG'])
       await assert.rejects(failing(code), isRefusal('storage_full', noSpace().message))
+  })
+
+  test('is that refusal also in a directory', async () => {
+    const full = Object.assign(new Error('ENOSPC: mkdir'), { code: 'ENOSPC' })
+    const inDirectory = onDisk(async () => refuseDisk(full, 'make', '/data/files'))
+    await assert.rejects(inDirectory, isRefusal('storage_full', noSpace().message))
   })
 
   test('is unavailable otherwise', async () => {

@@ -2,16 +2,21 @@
 // into the directory of its chat. It becomes valid with its row; `stray-files.ts` removes files that never got one.
 import type { FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
+import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts'
 import { errnoCode } from '../../lib/files/atomic-file.ts'
 import { Directory } from '../../lib/files/directory.ts'
+import { GrowingBuffer } from '../../lib/growing-buffer.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { type ChatPlace, chatFilesDir, type Layout } from '../layout.ts'
 import { type StoredFile, storedFileName } from './chat-files.ts'
 import { CHAT_FILE_MODE, makeChatFiles } from './chat-files-directory.ts'
 import { FileTypeDetector } from './file-type.ts'
 
-/** Of one write to the disk. While it runs, as many more are received. A sender may send single bytes, which take memory each. */
-const WRITE_MAX = { bytes: 512 * 1024, pieces: 64 }
+/** Of one write. While it runs, as many more are received. */
+const WRITE_BYTES = 512 * 1024
+const RECEIVED_AT_ONCE = 64 * 1024
+/** A slow disk must leave threads to the rest of the process. */
+const WRITES = new ConcurrencyLimit(2)
 
 /** No folder has a name like this. */
 export const UNFINISHED = '.unfinished'
@@ -25,8 +30,9 @@ export class ChatFileWriter {
   readonly #handle: FileHandle
   readonly #detector = new FileTypeDetector()
   #size = 0
-  #waiting: Buffer[] = []
-  #waitingBytes = 0
+  #received = new GrowingBuffer(WRITE_BYTES + RECEIVED_AT_ONCE)
+  /** It is being written. */
+  #written = new GrowingBuffer(WRITE_BYTES + RECEIVED_AT_ONCE)
   #writing: Promise<void> = Promise.resolve()
   #isOpen = true
   #place: Pick<ChatPlace, 'folder' | 'jid'> | undefined
@@ -57,19 +63,17 @@ export class ChatFileWriter {
   async write(bytes: Buffer): Promise<void> {
     this.#size += bytes.length
     this.#detector.write(bytes)
-    this.#waiting.push(bytes)
-    this.#waitingBytes += bytes.length
-    const isFull = this.#waitingBytes >= WRITE_MAX.bytes || this.#waiting.length >= WRITE_MAX.pieces
-    if (isFull) await this.#startWriting()
+    this.#received.append(bytes)
+    if (this.#received.length >= WRITE_BYTES) await this.#startWriting()
   }
 
   /** Waits for the write before, and so for its error. */
   async #startWriting(): Promise<void> {
-    const buffers = this.#waiting
-    this.#waiting = []
-    this.#waitingBytes = 0
     await this.#writing
-    this.#writing = onDisk(() => writeAll(this.#handle, buffers))
+    const { bytes } = this.#received
+    ;[this.#received, this.#written] = [this.#written, this.#received]
+    this.#received.clear()
+    this.#writing = onDisk(() => WRITES.run(() => this.#handle.writeFile(bytes)))
     this.#writing.catch(() => undefined)
   }
 
@@ -77,9 +81,11 @@ export class ChatFileWriter {
   async finish(): Promise<StoredFile> {
     await this.#startWriting()
     await this.#writing
+    // A message may have more files to come.
+    this.#received = this.#written = new GrowingBuffer()
     await onDisk(async () => {
       await this.#handle.chmod(CHAT_FILE_MODE)
-      await this.#handle.sync()
+      await WRITES.run(() => this.#handle.sync())
       await this.#close()
     })
     this.#stored = { ...this.#label, ...this.#detector.endToShow(), size: this.#size }
@@ -116,19 +122,6 @@ export class ChatFileWriter {
   }
 }
 
-async function writeAll(handle: FileHandle, buffers: readonly Buffer[]): Promise<void> {
-  for (let left = buffers.filter(({ length }) => length > 0); left.length > 0; ) {
-    let { bytesWritten } = await handle.writev(left)
-    const next = left.findIndex((buffer) => {
-      if (bytesWritten < buffer.length) return true
-      bytesWritten -= buffer.length
-      return false
-    })
-    const first = left[next]
-    left = first ? [first.subarray(bytesWritten), ...left.slice(next + 1)] : []
-  }
-}
-
 /** Refuses where the process has a directory of its own, in a pod without the files of the instance: they would be lost with it. */
 async function mustShareFiles({ files, groups }: Layout): Promise<void> {
   for (const path of [files, groups]) {
@@ -154,7 +147,8 @@ export async function onDisk<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {
-    if (FULL.has(errnoCode(error) ?? '')) throw noSpace()
+    const cause = error instanceof Refusal ? error.cause : error
+    if (FULL.has(errnoCode(cause) ?? '')) throw noSpace()
     if (error instanceof Error && (error instanceof Refusal || errnoCode(error) !== undefined))
       return refuse('unavailable', error.message)
     throw error

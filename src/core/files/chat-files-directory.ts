@@ -16,9 +16,9 @@ type FilesPlace = Pick<ChatPlace, 'folder' | 'jid'>
 /** Opens the directory and creates it if it is missing. Until a run of its chat starts, only svc can enter it. */
 export async function makeChatFiles(layout: Layout, place: FilesPlace): Promise<Directory> {
   const path = chatFilesDir(layout, place)
-  await (await Directory.make(layout.files, 0o700, { follow: true })).close()
-  await (await Directory.make(dirname(path), 0o700)).close()
-  const directory = await Directory.make(path, 0o700)
+  await (await Directory.make(layout.files, 0o700, { follow: true, isDurable: true })).close()
+  await (await Directory.make(dirname(path), 0o700, { isDurable: true })).close()
+  const directory = await Directory.make(path, 0o700, { isDurable: true })
   // svc ran as root before, which needs no permission.
   if (!layout.agents) await directory.setMode(0o700)
   return directory

@@ -6,6 +6,7 @@ import { refuse } from '../../lib/refusal.ts'
 import { chatFilesDir, type Layout } from '../layout.ts'
 import { onDisk } from './chat-file-writer.ts'
 import { type ChatFile, type MessageFiles, type StoredFile, storedFileName } from './chat-files.ts'
+import { removeMessageFiles } from './stray-files.ts'
 
 interface FilesHost {
   readonly layout?: Layout | undefined
@@ -26,7 +27,7 @@ export async function repeatFiles(
     const id = uuidv7(clock, random)
     return { id, name, declared_type, type, extension, size, ...(transcript === undefined ? {} : { transcript }) }
   })
-  await onDisk(async () => {
+  const link = async (): Promise<void> => {
     await using directory = await Directory.open(chatFilesDir(layout, place))
     for (const [at, file] of files.entries()) {
       const copy = stored[at]
@@ -34,6 +35,10 @@ export async function repeatFiles(
         refuse('unprocessable', 'a file of the message is gone', 'send the message again without it')
       await directory.linkFile(storedFileName(file), storedFileName(copy))
     }
+  }
+  await onDisk(link).catch(async (error) => {
+    await removeMessageFiles(layout, { place, stored })
+    throw error
   })
   return { place, stored }
 }

@@ -5,7 +5,7 @@ import type { Engine, Tx } from '../../store/engine.ts'
 import { placeholders, query, text } from '../../store/statement.ts'
 import { chatFilesDir, type Layout } from '../layout.ts'
 import { UNFINISHED } from './chat-file-writer.ts'
-import { type ChatFile, storedFileName } from './chat-files.ts'
+import { type ChatFile, type MessageFiles, storedFileName } from './chat-files.ts'
 
 /** Longer than any upload, and than the commit that adds its rows. */
 const STRAY_AFTER_MS = 24 * 3_600_000
@@ -23,6 +23,13 @@ export async function removeChatFiles(
     await using directory = await Directory.open(chatFilesDir(layout, file))
     await directory?.removeFile(storedFileName(file))
   }
+}
+
+export function removeMessageFiles(layout: Layout, { stored, place }: MessageFiles): Promise<void> {
+  return removeChatFiles(
+    layout,
+    stored.map((file) => ({ ...file, ...place })),
+  )
 }
 
 /** Returns how many files without a message are old enough to be removed; removes them unless `isDryRun`. */

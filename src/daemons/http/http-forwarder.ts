@@ -33,7 +33,7 @@ export interface Forwarder {
 }
 
 const CONNECT_MS = 5000
-/** Timeout of the response headers; the body may take as long as it needs. */
+/** Timeout of the response headers after the request; the bodies may take as long as they need. */
 const HEAD_MS = 60_000
 
 export function openForwarder(): Forwarder {
@@ -66,6 +66,8 @@ async function relay(
   { name, rewriteResponse = (headers) => headers }: UpstreamRequest,
 ): Promise<number> {
   const responded = waitForResponse(sent, name)
+  // A handler may refuse a request before its body; here the client just has to send it.
+  if (incoming.headers.expect !== undefined) outgoing.writeContinue()
   outgoing.once('close', () => {
     if (!outgoing.writableFinished) sent.destroy()
   })
@@ -107,7 +109,10 @@ function upstreamRequestHeaders({ url, headers }: UpstreamRequest, incoming: Inc
 
 function waitForResponse(sent: ClientRequest, name: string): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
-    const headTimer = setTimeout(() => sent.destroy(new Error('timeout')), HEAD_MS)
+    let headTimer: NodeJS.Timeout | undefined
+    sent.once('finish', () => {
+      headTimer = setTimeout(() => sent.destroy(new Error('timeout')), HEAD_MS)
+    })
     let connectTimer: NodeJS.Timeout | undefined
     sent.once('socket', (socket) => {
       if (!socket.connecting) return

@@ -137,6 +137,33 @@ test('a request body that arrives too slowly is 408', async (t) => {
   assert.equal(statusOf(await sendRaw(url, `${post('Content-Length: 10')}abcd`)), 408)
 })
 
+test('a form may arrive for as long as it makes progress', async (t) => {
+  const formRate = { bytes: 4, ms: 100 }
+  const { url, faults } = await open(t, { limits: { headMs: 60, requestMs: 60, formRate } })
+  const form = (length: number): string =>
+    post('Content-Type: multipart/form-data; boundary=b', `Content-Length: ${length}`, 'Connection: close')
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+  t.after(() => void socket.destroy())
+  let answer = ''
+  socket.on('data', (chunk) => {
+    answer += chunk
+  })
+  const closed = once(socket, 'close')
+  socket.write(form(60))
+  for (let sent = 0; sent < 60; sent += 6) {
+    assert.equal(answer, '')
+    socket.write('abcdef')
+    await pause(50)
+  }
+  await closed
+  assert.match(answer, /^HTTP\/1\.1 200 .*\r\n\r\n(?:abcdef){10}$/s)
+  assert.equal(statusOf(await sendRaw(url, `${form(60)}abcdef`)), 408)
+  assert.deepEqual(
+    faults.map(({ status }) => status),
+    [408],
+  )
+})
+
 test('a malformed request does not corrupt the response to the request before it', async (t) => {
   const { url } = await open(t)
   const answer = await sendRaw(url, get('Host: a'), 'no HTTP at all\r\n\r\n')

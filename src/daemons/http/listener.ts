@@ -14,8 +14,10 @@ import type { RawHandler } from './raw-request.ts'
 
 export interface HttpLimits {
   readonly headMs: number
-  /** For headers and body together. */
+  /** For headers and body together. A form may take longer: it may have files. */
   readonly requestMs: number
+  /** How much of a form must arrive each time after that. */
+  readonly formRate: { readonly bytes: number; readonly ms: number }
   readonly idleMs: number
   /** How long a client may leave sent data unacknowledged or unread. */
   readonly unreadMs: number
@@ -30,6 +32,7 @@ export interface HttpLimits {
 export const HTTP_LIMITS: HttpLimits = {
   headMs: 10_000,
   requestMs: 60_000,
+  formRate: { bytes: 320 * 1024, ms: 10_000 },
   idleMs: 65_000,
   unreadMs: 60_000,
   headBytes: 16_384,
@@ -150,6 +153,17 @@ export async function openHttpListener(options: HttpListenerOptions): Promise<Ht
   }
   server.on('connect', guard(onBackgroundError, onConnect))
   const onClientError = (error: Error, socket: Duplex): void => {
+    const request = requests.get(socket)
+    // Node reports a slow request once.
+    if (errnoCode(error) === 'ERR_HTTP_REQUEST_TIMEOUT' && request && isArrivingForm(request))
+      return void watchForm(
+        request,
+        limits.formRate,
+        guard(onBackgroundError, () => refuseClient(error, socket)),
+      )
+    refuseClient(error, socket)
+  }
+  const refuseClient = (error: Error, socket: Duplex): void => {
     const fault = CLIENT_FAULTS[errnoCode(error) ?? ''] ?? BAD_VERSION
     if (errnoCode(error) === 'ECONNRESET' || !socket.writable) return void socket.destroy()
     onFault?.(fault, socket instanceof Socket ? socket.remoteAddress : undefined)
@@ -162,6 +176,23 @@ export async function openHttpListener(options: HttpListenerOptions): Promise<Ht
   // An unhandled error, such as too many open files, would end the process; the listener can continue.
   server.on('error', onBackgroundError)
   return { url: urlOf(server), close: () => drain(server, unanswered, limits.drainMs) }
+}
+
+function isArrivingForm({ complete, headers }: IncomingMessage): boolean {
+  return !complete && (headers['content-type'] ?? '').toLowerCase().startsWith('multipart/form-data')
+}
+
+function watchForm(request: IncomingMessage, { bytes, ms }: HttpLimits['formRate'], onSlow: () => void): void {
+  const { socket } = request
+  let before = socket.bytesRead
+  const timer = setInterval(() => {
+    const arrived = socket.bytesRead - before
+    before = socket.bytesRead
+    if (!isArrivingForm(request) || socket.destroyed) return clearInterval(timer)
+    if (arrived >= bytes) return
+    clearInterval(timer)
+    onSlow()
+  }, ms).unref()
 }
 
 /**

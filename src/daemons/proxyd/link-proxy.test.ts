@@ -57,6 +57,26 @@ for (const [shape, open] of Object.entries(SHAPES)) {
       assert.equal(polled.status, 'success')
     })
 
+    test('a client that expects 100 is told to send its form', async (t) => {
+      const front = await mint(await open(t))
+      const body = '--b\r\nContent-Disposition: form-data; name=f; filename=a.txt\r\n\r\ntext\r\n--b--\r\n'
+      const head = [
+        `POST /chat/${front.chat}/ HTTP/1.1`,
+        'Host: a',
+        'Content-Type: multipart/form-data; boundary=b',
+        `Content-Length: ${body.length}`,
+        'Expect: 100-continue',
+        'Connection: close',
+      ]
+      const socket = connect(Number(new URL(front.url()).port), '127.0.0.1')
+      t.after(() => void socket.destroy())
+      socket.write([...head, '', ''].join('\r\n'))
+      const [first] = await once(socket, 'data')
+      assert.equal(String(first), 'HTTP/1.1 100 Continue\r\n\r\n')
+      socket.end(body)
+      assert.equal(statusOf(Buffer.concat(await socket.toArray()).toString()), 200)
+    })
+
     test('each event is forwarded while the stream is open', async (t) => {
       const front = await mint(await open(t))
       const gone = new AbortController()

@@ -11,15 +11,8 @@ import type { Waiter } from '../../store/lanes/lane.ts'
 import type { ConnectionOrigin, RawHandler } from '../http/raw-request.ts'
 import { storableContentType } from './chat-body.ts'
 import type { CachedLink } from './link-cache.ts'
-import {
-  chargeLink,
-  countRefusal,
-  createHookPost,
-  type LinkPostContext,
-  NO_LINK_RESPONSE,
-  refundLink,
-  traceAccepted,
-} from './link-post.ts'
+import { countRefusal, createHookPost, type LinkPostContext, NO_LINK_RESPONSE, traceAccepted } from './link-post.ts'
+import { chargeLink, refundLink } from './link-rate.ts'
 import { LinkRequest, type LoggedRequest, type LogResponse, NO_CONTENT_HEAD, shortHash } from './link-request.ts'
 import { NO_LINK } from './link-visitor.ts'
 

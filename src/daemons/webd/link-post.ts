@@ -3,7 +3,7 @@
 import { hash } from 'node:crypto'
 import { filesMember, type MessageFiles, readFilesOfMessages, type ShownFile } from '../../core/files/chat-files.ts'
 import { repeatFiles } from '../../core/files/repeated-files.ts'
-import { removeChatFiles } from '../../core/files/stray-files.ts'
+import { removeMessageFiles } from '../../core/files/stray-files.ts'
 import { isTokenProof, tokenHashFromUrl } from '../../core/links/link-token.ts'
 import type { StorageQuotas } from '../../core/links/storage-use.ts'
 import { visitorPart } from '../../core/links/visitor-chats.ts'
@@ -20,6 +20,7 @@ import type { Lane } from '../../store/lanes/lane.ts'
 import { type BranchInput, isBranch, readBranchPost, readStoredBranchPost } from './branch-post.ts'
 import { isForm, type MessageInput, rawMessage, readChatBody, readFormMessage } from './chat-body.ts'
 import { type CachedLink, type LinkCache, latin1 } from './link-cache.ts'
+import { chargeLink, mustBeInRate, refundLink } from './link-rate.ts'
 import { LinkRefusal, type LinkRequest, prebuiltResponse } from './link-request.ts'
 import { findVisitor, mustBeOwner, NO_LINK, type PersonChatOwner } from './link-visitor.ts'
 import { mustBeWithinLimit, readBody } from './request-body.ts'
@@ -30,21 +31,6 @@ export interface LinkPostContext extends UploadContext {
   readonly links: LinkCache
   readonly lane: Lane<LinkPost, AppendResult>
   readonly quotas: StorageQuotas
-}
-
-export class RateLimitRefusal extends Refusal {
-  readonly headers: Readonly<Record<string, string>>
-
-  constructor({ isHook, bucket: { rate } }: CachedLink, waitMs: number) {
-    const seconds = Math.max(1, Math.ceil(waitMs / 1000))
-    super('rate_limited', 'too many messages through this link', `try again in ${seconds} s`)
-    const policy = isHook ? 'hook' : 'web'
-    this.headers = {
-      'Retry-After': String(seconds),
-      'RateLimit-Policy': `"${policy}";q=${rate.count};w=${rate.windowMs / 1000}`,
-      RateLimit: `"${policy}";r=0;t=${seconds}`,
-    }
-  }
 }
 
 export const NO_LINK_RESPONSE = prebuiltResponse(NO_LINK)
@@ -116,13 +102,14 @@ async function postForm(
     const message = readFormMessage(upload.texts, upload.fileCount > 0)
     const files = await upload.place(visitor.part ?? '')
     const bodyHash = () => upload.digest()
-    const options = { message, visitor: visitor.part, bodyHash, hasRound: true, files }
+    const { isCharged } = upload
+    const options = { message, visitor: visitor.part, bodyHash, hasRound: true, files, isCharged }
     const { id, created_at } = await append(context, request, link, options).catch((error) => {
-      // The message may be stored all the same.
-      isKept = !(error instanceof Refusal) || error.code === 'unavailable'
+      isKept = isUnclear(error)
       throw error
     })
     isKept = id === request.id
+    if (isCharged && !isKept) link.bucket.refund()
     context.links.countAccepted(link)
     const shown = isKept ? files?.stored : await readFilesOfRound(context.host, id)
     await respondToPost(context, request, link, { visitor, message, appended: { id, created_at, files: shown } })
@@ -243,18 +230,6 @@ export async function postMessage(
   }
 }
 
-/** Charges a message to the rate and the storage of its link, or refuses it. */
-export function chargeLink(link: CachedLink, contentBytes: number, now: number): void {
-  mustBeInRate(link, now)
-  link.storage.reserve(contentBytes)
-  link.bucket.take(now)
-}
-
-export function refundLink(link: CachedLink, contentBytes: number): void {
-  link.bucket.refund()
-  link.storage.release(contentBytes)
-}
-
 /** A message as the hook URL stores it: no sender but the source of the link, no round, no key. */
 export function createHookPost(link: CachedLink, id: string, message: MessageInput, now: number): LinkPost {
   return {
@@ -283,6 +258,8 @@ interface AppendOptions {
   /** SHA-256 of the body, which the idempotency key is compared by. Absent for a post that has no key. */
   readonly bodyHash?: () => Uint8Array
   readonly files?: MessageFiles | undefined
+  /** Whether its rate is charged already. */
+  readonly isCharged?: boolean
   /** Set if one request may append several messages. */
   readonly id?: string
 }
@@ -291,7 +268,7 @@ async function append(
   context: LinkPostContext,
   request: LinkRequest,
   link: CachedLink,
-  { message, visitor, hasRound, bodyHash, files, id = request.id }: AppendOptions,
+  { message, visitor, hasRound, bodyHash, files, isCharged = false, id = request.id }: AppendOptions,
 ): Promise<AppendedMessage> {
   const { host } = context
   const sender = link.source ?? (await senderOf(host, request, link))
@@ -308,14 +285,16 @@ async function append(
     key: bodyHash && ofVisitorOnly(visitor, keyOfPost(request, link, bodyHash)),
     files,
   }
-  if (!isBranch(message)) return appendCharged(context, request, link, given)
-  return (await findRepeated(host, given)) ?? appendBranch(context, request, link, { given, message, visitor })
+  if (!isBranch(message)) return appendCharged(context, request, link, { post: given, isCharged })
+  const repeated = await findRepeated(host, given)
+  return repeated ?? appendBranch(context, request, link, { given, message, visitor, isCharged })
 }
 
 interface BranchPost {
   readonly given: LinkPost
   readonly message: BranchInput
   readonly visitor: string | null
+  readonly isCharged: boolean
 }
 
 /** A branch without files of its own has those of the message that it replaces. */
@@ -323,36 +302,39 @@ async function appendBranch(
   context: LinkPostContext,
   request: LinkRequest,
   link: CachedLink,
-  { given, message, visitor }: BranchPost,
+  { given, message, visitor, isCharged }: BranchPost,
 ): Promise<AppendedMessage> {
   const { host } = context
-  mustBeInRate(link, host.clock.now())
+  if (!isCharged) mustBeInRate(link, host.clock.now())
   const chat = { hash: link.hash, jid: chatOf(link, visitor), hasFiles: given.files !== undefined }
   const replaced = await host.engine.read((tx) => readBranchPost(tx, chat, message, given.id))
   const repeats = await repeatFiles(host, replaced.files)
   const post = { ...given, ...replaced.message, branch: replaced.branch, files: given.files ?? repeats }
   try {
-    return await appendCharged(context, request, link, post)
+    return await appendCharged(context, request, link, { post, isCharged })
   } catch (error) {
-    const isStored = !(error instanceof Refusal) || error.code === 'unavailable'
-    if (repeats && host.layout && !isStored)
-      await removeChatFiles(
-        host.layout,
-        repeats.stored.map((file) => ({ ...file, ...repeats.place })),
-      )
+    if (repeats && host.layout && !isUnclear(error)) await removeMessageFiles(host.layout, repeats)
     throw error
   }
+}
+
+/** Errors of appends whose message may be stored all the same. */
+const unclear = new WeakSet<Error>()
+
+function isUnclear(error: unknown): boolean {
+  return error instanceof Error && unclear.has(error)
 }
 
 async function appendCharged(
   { host, lane }: LinkPostContext,
   request: LinkRequest,
   link: CachedLink,
-  post: LinkPost,
+  { post, isCharged }: { readonly post: LinkPost; readonly isCharged: boolean },
 ): Promise<AppendedMessage> {
   const byteLength = post.content.byteLength + fileBytes(post.files)
   try {
-    chargeLink(link, byteLength, host.clock.now())
+    if (isCharged) link.storage.reserve(byteLength)
+    else chargeLink(link, byteLength, host.clock.now())
   } catch (error) {
     // A repeat of a stored message is answered even when the link is over its limits.
     const repeated = await findRepeated(host, post)
@@ -362,8 +344,13 @@ async function appendCharged(
   let result: AppendResult | undefined
   try {
     result = await lane.push(post)
+  } catch (error) {
+    const isRefused = error instanceof Refusal && error.code !== 'unavailable'
+    if (error instanceof Error && !isRefused) unclear.add(error)
+    throw error
   } finally {
-    if (result !== 'appended') refundLink(link, byteLength)
+    if (result !== 'appended' && isCharged) link.storage.release(byteLength)
+    else if (result !== 'appended') refundLink(link, byteLength)
   }
   if (result === 'appended') {
     traceAccepted(host, request, link, post.id)
@@ -390,11 +377,6 @@ export function traceAccepted(
   if (!tracer) return
   const endMs = clock.now()
   tracer.accepted({ id, jid, via: `POST /${path.kind}`, startMs: endMs - (performance.now() - started), endMs })
-}
-
-function mustBeInRate(link: CachedLink, now: number): void {
-  const waitMs = link.bucket.waitMs(now)
-  if (waitMs > 0) throw new RateLimitRefusal(link, waitMs)
 }
 
 async function findRepeated({ engine }: InstanceHost, post: LinkPost): Promise<AppendedMessage | undefined> {

@@ -26,7 +26,8 @@ import { chatFeed, roundFeed } from './event-feeds.ts'
 import { openHookFastPath } from './hook-fast-path.ts'
 import { latin1, linkFolder, type TokenRow } from './link-cache.ts'
 import { parseLinkPath } from './link-path.ts'
-import { type LinkPostContext, mustBeLink, postToLink, RateLimitRefusal } from './link-post.ts'
+import { type LinkPostContext, mustBeLink, postToLink } from './link-post.ts'
+import { RateLimitRefusal } from './link-rate.ts'
 import { LinkRequest, type LogResponse } from './link-request.ts'
 import {
   chatOwnerOf,

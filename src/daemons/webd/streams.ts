@@ -12,6 +12,7 @@ import { draftTextsOf } from '../process/draft-texts.ts'
 import { turnActivitiesOf } from '../process/turn-activities.ts'
 import { ActivityStreams } from './activity-streams.ts'
 import { type DraftReader, DraftStreams } from './draft-streams.ts'
+import { findReplaceable } from './fair-share.ts'
 import { latin1 } from './link-cache.ts'
 import {
   type CallReader,
@@ -144,17 +145,8 @@ export class Streams {
     return perLink > 0 && (this.#ofLink.get(link)?.size ?? 0) >= perLink
   }
 
-  /**
-   * The oldest stream of the network that has the most streams of the link, if it still has more than `network` afterwards:
-   * otherwise two networks would replace each other's streams without end.
-   */
   #findReplaceable(link: string, network: string): StreamSubscriber | undefined {
-    const streams = this.#ofLink.get(link) ?? new Set()
-    const counts = new Map<string, number>()
-    for (const each of streams) counts.set(each.network, (counts.get(each.network) ?? 0) + 1)
-    const most = Math.max(...counts.values())
-    if (most - 1 <= (counts.get(network) ?? 0)) return undefined
-    return [...streams].find((each) => counts.get(each.network) === most)
+    return findReplaceable(this.#ofLink.get(link) ?? [], network)
   }
 
   /** Sends the backlog as fast as the client reads it, then adds the subscriber to the live feed and returns. */
@@ -172,7 +164,8 @@ export class Streams {
   #addToDrafts(feed: string, subscriber: StreamSubscriber): void {
     const { response } = subscriber
     const write = (bytes: Uint8Array): boolean => {
-      if (response.destroyed || response.writableEnded) return false
+      // It gets nothing more.
+      if (response.destroyed || response.writableEnded) return true
       // A draft may be longer than the limit.
       if (response.writableLength > 0 && !hasSpace(response, bytes.length)) return false
       try {

@@ -132,8 +132,8 @@ interface OpenUpload {
 }
 
 /** An upload whose file has begun. */
-function startUpload(s: LinkHost, link: MintedLink): OpenUpload {
-  const headers = { 'Content-Type': 'multipart/form-data; boundary=b' }
+function startUpload(s: LinkHost, link: MintedLink, given: Record<string, string> = {}): OpenUpload {
+  const headers = { 'Content-Type': 'multipart/form-data; boundary=b', ...given }
   const asking = request(s.url('webd') + link.chat, { method: 'POST', agent: false, headers })
   const status = new Promise<number>((resolve) => {
     asking.on('response', (answer) => resolve(answer.resume().statusCode ?? 0))
@@ -173,6 +173,40 @@ test('a form that is refused leaves nothing', async (t) => {
   await leavesNothing(s, link)
   const full = form({ content: 'a' }, ...Array.from({ length: 10 }, (_, at) => text(`f${at}`, '0123456789')))
   assert.equal((await s.to(`POST ${link.chat}`, full)).status, 200)
+})
+
+test('a message with files counts in the rate of its link when its first file arrives', async (t) => {
+  const { s, link } = await open(t, 'sqlite', { WEBHOOK_RATE_WEB: '4' })
+  const post = async (topic: string, headers: Record<string, string> = {}) => {
+    const sent = { ...form({ content: 'a', topic }, text('a', '1')), headers }
+    return (await s.to(`POST ${link.chat}`, sent)).status
+  }
+  const tooLong = 'x'.repeat(129)
+  assert.deepEqual([await post(tooLong), await post(tooLong, { 'Idempotency-Key': 'a' })], [400, 400])
+  const cutOff = startUpload(s, link)
+  await until(() => onDisk(s).length === 1)
+  cutOff.request.destroy()
+  assert.deepEqual([await post('b', { 'Idempotency-Key': 'b' }), await post('c')], [200, 429])
+  assert.equal((await s.messages(link.jid)).length, 1)
+  await until(() => onDisk(s).length === 1)
+})
+
+test('a message with files that is sent again counts in the rate once', async (t) => {
+  const { s, link } = await open(t, 'sqlite', { WEBHOOK_RATE_WEB: '2' })
+  const init = { ...form({ content: 'a' }, text('a', '1')), headers: { 'Idempotency-Key': 'a' } }
+  for (let time = 0; time < 4; time++) assert.equal((await s.to(`POST ${link.chat}`, init)).status, 200)
+})
+
+test('an upload of a network with many makes room for one of another network', async (t) => {
+  const { s, link } = await open(t)
+  const from = (address: string) => startUpload(s, link, { 'X-Forwarded-For': address })
+  const uploads = Array.from({ length: 8 }, () => startUpload(s, link))
+  await until(() => onDisk(s).length === 8)
+  const other = from('203.0.113.7')
+  assert.equal(await uploads[0]?.status, 0)
+  other.end('x\r\n--b--\r\n')
+  assert.equal(await other.status, 200)
+  for (const { request } of uploads) request.destroy()
 })
 
 test('files beyond the quota of the link are refused before they are received', async (t) => {

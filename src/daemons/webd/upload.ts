@@ -7,14 +7,16 @@ import { fileNameOfPart } from '../../core/files/file-names.ts'
 import { uuidv7 } from '../../lib/clock.ts'
 import { errnoCode } from '../../lib/files/atomic-file.ts'
 import { GrowingBuffer } from '../../lib/growing-buffer.ts'
+import { clientNetwork } from '../../lib/http/client-network.ts'
 import { type FormPart, type MultipartEvent, MultipartReader, type PartHead } from '../../lib/http/multipart.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { storableContentType } from './chat-body.ts'
 import type { CachedLink } from './link-cache.ts'
+import { chargeRate } from './link-rate.ts'
 import type { LinkRequest } from './link-request.ts'
 import { type BodyBudget, LINK_JSON_VALUES_MAX, mustBeWithinLimit, overBudget, tooLarge } from './request-body.ts'
-import { mustHaveRoomOnDisk, type UploadSlots } from './upload-slots.ts'
+import type { UploadSlots } from './upload-slots.ts'
 
 export interface UploadContext {
   readonly host: InstanceHost
@@ -52,7 +54,7 @@ export class Upload {
   #bytes = 0
   #fileBytes = 0
   #reserved = 0
-  #releaseSlot: (() => void) | undefined
+  #slot: Parameters<UploadSlots['add']>[0] | undefined
 
   /** `isHashed`: whether `digest` is needed. */
   constructor(context: UploadContext, request: LinkRequest, link: CachedLink, isHashed: boolean) {
@@ -110,8 +112,13 @@ export class Upload {
     for (const writer of this.#writers) await writer.remove()
   }
 
+  /** Whether the rate of the link was charged. A file costs as much as a message, also one that is refused in the end. */
+  get isCharged(): boolean {
+    return this.#slot !== undefined
+  }
+
   close(): void {
-    this.#releaseSlot?.()
+    if (this.#slot) this.#context.uploads.remove(this.#slot)
     this.#context.budget.release(this.#reserved)
   }
 
@@ -143,6 +150,7 @@ export class Upload {
     if (this.#fileBytes > FILES_BYTES_MAX)
       refuse('too_large', `the files together are larger than ${FILES_BYTES_MAX} bytes`)
     part.hash?.update(bytes)
+    if (this.#slot) this.#slot.left -= bytes.length
     await part.writer.write(bytes)
   }
 
@@ -150,10 +158,18 @@ export class Upload {
     const { host, uploads } = this.#context
     if (!host.layout || this.#link.folder === undefined) refuse('wrong_type', 'this link does not accept files')
     if (this.#writers.length === FILES_MAX) refuse('too_large', `the message has more than ${FILES_MAX} files`)
-    this.#releaseSlot ??= uploads.take(this.#link.key)
-    const expected = Math.max(0, Number(this.#request.incoming.headers['content-length'] ?? 0) - this.#bytes)
-    this.#link.storage.mustHaveSpace(this.#fileBytes + expected)
-    await mustHaveRoomOnDisk(host.layout.root, expected)
+    const { incoming, client } = this.#request
+    if (!this.#slot) {
+      const length = incoming.headers['content-length']
+      const left = length === undefined ? FILES_BYTES_MAX : Math.max(0, Number(length) - this.#bytes)
+      const slot = { link: this.#link.key, network: clientNetwork(client), left, abort: () => void incoming.destroy() }
+      chargeRate(this.#link, host.clock.now())
+      uploads.add(slot)
+      this.#slot = slot
+    }
+    const rest = incoming.headers['content-length'] === undefined ? 0 : this.#slot.left
+    this.#link.storage.mustHaveSpace(this.#fileBytes + rest)
+    await uploads.mustHaveRoomOnDisk(host.layout)
     const declared_type = storableContentType(headers.get('content-type')) ?? undefined
     const label = { id: uuidv7(host.clock, host.random), name: fileNameOfPart(filename), declared_type }
     const writer = await ChatFileWriter.open(host.layout, label)

@@ -5,6 +5,7 @@ import { visitorPart } from '../../core/links/visitor-chats.ts'
 import { prefersHtml } from '../../lib/http/http.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
+import { requestSource } from '../http/request-source.ts'
 import { formatCookie, isSecure, readCookie } from '../http/session-cookie.ts'
 import type { TokenRow } from './link-cache.ts'
 import type { LinkRequest } from './link-request.ts'
@@ -54,9 +55,12 @@ export function postingVisitor(
     )
   const key = createToken(host.random)
   const path = `/${request.path.kind}/${request.path.token}/`
-  const cookie = prefersHtml(request.header('accept'))
-    ? { 'Set-Cookie': formatCookie(host, cookieName(host), key, { path, maxAgeS: MAX_AGE_S }) }
-    : {}
+  // A form of another site is sent without the cookie, and must not replace it.
+  const isForeign = requestSource(host, request.incoming.headers) === 'foreign'
+  const cookie =
+    prefersHtml(request.header('accept')) && !isForeign
+      ? { 'Set-Cookie': formatCookie(host, cookieName(host), key, { path, maxAgeS: MAX_AGE_S }) }
+      : {}
   return { part: visitorPart(key), headers: { 'X-Visitor': key, ...cookie } }
 }
 

@@ -177,6 +177,10 @@ test('the key of a visitor', async (t) => {
     assert.equal(stopped.status, 503)
     const [last, before] = (await s.messages()).reverse().map(({ jid }) => jid)
     assert.equal(last, before)
+    // A form on another site is sent without the cookie. A new one would replace that of the visitor.
+    const foreign = { ...form, 'Sec-Fetch-Site': 'cross-site', Origin: 'https://elsewhere.example' }
+    const answer = await s.to(`POST ${link.chat}`, { headers: foreign, body: 'content=unasked' })
+    assert.deepEqual([answer.status, answer.headers.get('set-cookie')], [303, null])
   })
 
   await t.test('is refused when malformed, and ignored where visitors are together', async () => {

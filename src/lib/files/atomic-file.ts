@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { constants, type Stats } from 'node:fs'
 import { type FileHandle, mkdir, open, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { type RefusalCode, refuse } from '../refusal.ts'
+import { Refusal, type RefusalCode, refuse } from '../refusal.ts'
 import { inheritOwner } from './owner.ts'
 
 /**
@@ -124,7 +124,7 @@ function decode(bytes: Buffer, path: string): string {
   }
 }
 
-async function syncDirectory(directory: string): Promise<void> {
+export async function syncDirectory(directory: string): Promise<void> {
   try {
     await using handle = await open(directory, constants.O_RDONLY)
     await handle.sync()
@@ -160,10 +160,8 @@ export function refuseDisk(error: unknown, doing: string, path: string): never {
   if (!fault) throw error
   const [refusal, reason] = fault
   // Writing creates the file, so ENOENT means that the directory is missing.
-  refuse(
-    refusal,
-    `cannot ${doing} ${path}: ${code === 'ENOENT' && doing === 'write' ? 'its directory does not exist' : reason}`,
-  )
+  const shown = code === 'ENOENT' && doing === 'write' ? 'its directory does not exist' : reason
+  throw Object.assign(new Refusal(refusal, `cannot ${doing} ${path}: ${shown}`), { cause: error })
 }
 
 /** The system's error code, such as ENOENT. */

@@ -22,7 +22,7 @@ import {
 } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { refuse } from '../refusal.ts'
-import { errnoCode, makeDirectory, refuseDisk } from './atomic-file.ts'
+import { errnoCode, makeDirectory, refuseDisk, syncDirectory } from './atomic-file.ts'
 import { type FileOwner, inheritOwner, ownerOfNew } from './owner.ts'
 
 const {
@@ -51,6 +51,8 @@ export interface DirectoryOptions {
   readonly owner?: FileOwner | undefined
   /** Whether the last segment of the opened path may be a symbolic link. */
   readonly follow?: boolean | undefined
+  /** Whether a directory that is created survives a power cut once it is open. */
+  readonly isDurable?: boolean | undefined
   /**
    * Addresses entries by path, the only way on systems without /proc (macOS). Links are still refused, but a parent directory
    * that is swapped between two steps goes unnoticed.
@@ -107,6 +109,7 @@ export class Directory implements AsyncDisposable {
   static async #makeAt(address: string, path: string, mode: number, options: DirectoryOptions): Promise<Directory> {
     const isNew = await isMadeAt(address, mode)
     if (isNew && !options.owner) inheritOwner(address)
+    if (isNew && options.isDurable) await syncDirectory(dirname(address))
     const directory = await Directory.#openAt(address, path, options)
     try {
       if (isNew && options.owner) await directory.setOwner(options.owner)

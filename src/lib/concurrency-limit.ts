@@ -1,0 +1,22 @@
+// Runs at most so many operations at a time; the others wait in their order.
+
+export class ConcurrencyLimit {
+  readonly #waiting: (() => void)[] = []
+  #free: number
+
+  constructor(max: number) {
+    this.#free = max
+  }
+
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free--
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve))
+    try {
+      return await work()
+    } finally {
+      const next = this.#waiting.shift()
+      if (next) next()
+      else this.#free++
+    }
+  }
+}
