@@ -68,7 +68,8 @@ export async function serve(given: ServeOptions): Promise<RunningInstance> {
   const stop = new AbortController()
   opened.defer(() => stop.abort())
   try {
-    if (given.host.layout) await securePrivateDirectories(given.host.layout)
+    const isPart = given.daemons !== undefined && given.daemons.length > 0 && !given.line
+    if (given.host.layout) await securePrivateDirectories(given.host.layout, isPart)
     const options = { ...given, host: await withTracing({ ...given, daemons: selectDaemons(given.daemons) }, opened) }
     opened.defer(await watchForLosses(options.host, options.log))
     await warnAboutSecrets(options.host, options.log)

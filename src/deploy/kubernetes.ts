@@ -32,9 +32,13 @@ export const REPLICATED = { proxyd: 2, webd: 2, authd: 2, timed: 1 } as const sa
   Record<DaemonName, number>
 >
 
-/** Daemons that share the files of the instance, as containers of one pod. Its proxyd serves published pages. */
+/**
+ * Daemons that share the files of the instance, as containers of one pod. Its proxyd serves published pages, and its webd takes and
+ * sends files of chats.
+ */
 export const WITH_FILES = [
   'proxyd',
+  'webd',
   'routd',
   'gated',
   'runed',
@@ -89,7 +93,7 @@ export function secretName(instance: string, of: DaemonName | typeof SETUP): str
 /** The container that creates the directories, and the workspace of main. */
 export const SETUP = 'setup'
 
-/** The complete front door, with published pages. */
+/** The complete front door, with published pages and files of chats. */
 const WEB_SERVICE = 'web'
 
 /** All objects except the Secrets, in the order in which they can be created. */
@@ -273,10 +277,9 @@ function daemonContainer(input: KubernetesInput, pod: PodName, daemon: DaemonNam
         (peer): EnvVar => ({
           name: `${peer.toUpperCase()}_URL`,
           // Not every cluster lets a pod reach itself through a Service.
-          value:
-            podOf(peer) === pod
-              ? `http://127.0.0.1:${portOf(peer)}`
-              : `http://${kubernetesName(instance)}-${peer}:${SERVICE_PORT}`,
+          value: daemonsOf(pod).includes(peer)
+            ? `http://127.0.0.1:${portOf(peer)}`
+            : `http://${kubernetesName(instance)}-${peer}:${SERVICE_PORT}`,
         }),
       ),
     ],
@@ -407,7 +410,7 @@ function daemonsOf(pod: PodName): readonly DaemonName[] {
 /** Daemons that the containers of a pod call in other pods. */
 function calledBy(pod: PodName): readonly DaemonName[] {
   const peers = daemonsOf(pod).flatMap((daemon) => DAEMON_NEEDS[daemon].peers)
-  return [...new Set(peers)].filter((peer) => podOf(peer) !== pod)
+  return [...new Set(peers)].filter((peer) => !daemonsOf(pod).includes(peer))
 }
 
 function networkPolicy(input: KubernetesInput, pod: PodName): NetworkPolicy {

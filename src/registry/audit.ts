@@ -190,7 +190,7 @@ function keyOf({ key, input: schema }: AuditedVerb, { input, reply }: AuditedCal
   return redact(encodeKey(names.map((name) => String(values.get(name))))).slice(0, VALUE_MAX)
 }
 
-/** For the operator who approves a call and must see its content. */
+/** For people who must see the content: those who approve a call, or watch a turn. */
 export function summaryWithContent(input: object, schema: z.ZodObject): string {
   return summarize(input, (name) => isSecret(name, schema))
 }

@@ -186,6 +186,21 @@ suite('the pods of a Kubernetes manifest', needs('postgres', 'bubblewrap'), () =
     assert.equal((await fetch(`${frontDoor('svc-demo-proxyd')}/pub/main/`)).status, 404)
   })
 
+  test('take and send files at the complete front door, and say so at the other one', async () => {
+    const issued = await execute('gated', 'token', 'demo', 'issue', 'chat', 'main', 'files')
+    const chat = new URL(/^url: (\S+)$/m.exec(issued)?.[1] ?? '').pathname
+    const upload = (pod: string): Promise<Response> => {
+      const body = new FormData()
+      body.append('file', new File(['hello'], 'a.txt'))
+      return fetch(`${frontDoor(pod)}${chat}`, { method: 'POST', body })
+    }
+    const { user } = JSON.parse(await (await upload('svc-demo-files')).text())
+    const path = `${chat}files/${user.files[0].id}`
+    assert.equal(await (await fetch(`${frontDoor('svc-demo-files')}${path}`)).text(), 'hello')
+    for (const refused of [await upload('svc-demo-proxyd'), await fetch(`${frontDoor('svc-demo-proxyd')}${path}`)])
+      assert.deepEqual([refused.status, JSON.parse(await refused.text()).detail], [501, 'files are not available here'])
+  })
+
   test('are alive and ready', async () => {
     for (const [name, port] of ports)
       for (const path of ['/livez', '/health'])
@@ -206,7 +221,9 @@ suite('the pods of a Kubernetes manifest', needs('postgres', 'bubblewrap'), () =
 
 /** In the pod with the files, by the port that the manifest gives it. */
 const DAEMON_PORTS: Readonly<Record<number, string>> = {
+  8080: 'proxyd',
   8081: 'routd',
+  8082: 'webd',
   8083: 'gated',
   8084: 'runed',
   8086: 'onbod',

@@ -1,6 +1,7 @@
 // Sends a message to a folder through its chat link, like any client with the link, and optionally waits for the answer.
 import { randomBytes, randomUUID } from 'node:crypto'
 import { basename } from 'node:path'
+import { cell } from '../../lib/command-line/print.ts'
 import { mustBeReadable } from '../../lib/files/atomic-file.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
@@ -91,7 +92,12 @@ async function printAnswer(
     ? await streamAndPrint(svc, client, sent)
     : await pollAndPrint(svc, client, sent, stop.signal)
   if (status !== 'failed') return 0
-  svc.print.say(`svc: the round failed${error === undefined ? '' : `: ${error}`}`)
+  const { FAILURE_MESSAGES } = await import('../../core/turns/turn-failures.ts')
+  if (error === FAILURE_MESSAGES.stopped) {
+    svc.print.say('svc: the answer was stopped')
+    return 1
+  }
+  svc.print.say(`svc: the round failed${error === undefined ? '' : `: ${cell(error)}`}`)
   svc.print.say(`hint: svc messages ${instance} show ${sent.turn_id} shows the reason`)
   return 1
 }

@@ -76,6 +76,26 @@ suite('post', () => {
     )
   })
 
+  test('reports full storage, and files that are not accepted, at once', async (t) => {
+    for (const [status, code] of [
+      [507, 'storage_full'],
+      [501, 'unsupported'],
+    ] as const) {
+      const body = JSON.stringify({ detail: 'not today', code, hint: 'send less' })
+      const { client, seen } = await startServer(t, (_, response) => json(response, status, body))
+      await assert.rejects(client.post(message, 'k1'), isRefusal(code, `(${status}): not today`))
+      assert.equal(seen.length, 1)
+    }
+  })
+
+  test('keeps what a frame says of an answer that was stopped, and of a voice message', async (t) => {
+    const file = { id: 'f', name: 'a.ogg', type: 'audio/ogg', size: 1, transcript: 'hello' }
+    const frame = { seq: 1, id: 'm', kind: 'message', content: 'a', created_at: 'now', partial: true, files: [file] }
+    const round = { turn_id: 't1', status: 'failed', frames: [frame], last_seq: 1, error: 'stopped' }
+    const { client } = await startServer(t, (_, response) => json(response, 200, JSON.stringify(round)))
+    assert.deepEqual(await client.poll('t1', 0), round)
+  })
+
   test('reports a transport error if no server listens, it keeps failing, or it is not svc', async (t) => {
     const closed = createServer().listen(0, 'localhost')
     await once(closed, 'listening')

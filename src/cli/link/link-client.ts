@@ -8,7 +8,13 @@ import { SseDecoder, type SseEvent } from '../../lib/http/sse-reader.ts'
 import { REFUSALS, Refusal, type RefusalCode } from '../../lib/refusal.ts'
 import { tryParseJson } from '../../lib/text/json.ts'
 
-const LinkFile = z.object({ id: z.string(), name: z.string(), type: z.string(), size: z.int() })
+const LinkFile = z.object({
+  id: z.string(),
+  name: z.string(),
+  type: z.string(),
+  size: z.int(),
+  transcript: z.string().optional(),
+})
 
 export const LinkFrame = z.object({
   seq: z.int(),
@@ -16,6 +22,8 @@ export const LinkFrame = z.object({
   kind: z.enum(['message', 'status']),
   content: z.string(),
   created_at: z.string(),
+  /** The start of an answer that was stopped. */
+  partial: z.literal(true).optional(),
   files: z.array(LinkFile).optional(),
 })
 export type LinkFrame = z.output<typeof LinkFrame>
@@ -42,18 +50,14 @@ const RETRY_DELAYS_MS = [250, 500, 1000, 2000, 4000]
 /** Shorter: a user should learn quickly that the server is down. */
 const POST_RETRY_DELAYS_MS = [250, 500]
 const RESPONSE_TIMEOUT_MS = 30_000
-/** The server gives a form with files a minute to arrive. */
-const UPLOAD_TIMEOUT_MS = 90_000
+/** The server takes a form with files for as long as it makes progress. */
+const UPLOAD_STALL_MS = 60_000
 /** The server sends a comment every 15 seconds; after three missing ones, the stream is dead. */
 const STREAM_TIMEOUT_MS = 45_000
 
 export interface SentFile {
   readonly name: string
   readonly path: string
-}
-
-interface TimedRequest extends RequestInit {
-  readonly timeoutMs?: number
 }
 
 interface SentContent {
@@ -82,9 +86,9 @@ export class LinkClient {
   async post({ files = [], ...message }: SentContent, key: string): Promise<string> {
     const headers = { Accept: 'application/json', 'Idempotency-Key': key }
     const json = { ...headers, 'Content-Type': 'application/json' }
-    const init = (): TimedRequest =>
+    const init = (): RequestInit =>
       files.length > 0
-        ? { method: 'POST', ...toForm(message, files, headers), timeoutMs: UPLOAD_TIMEOUT_MS }
+        ? { method: 'POST', ...toForm(message, files, headers) }
         : { method: 'POST', headers: json, body: JSON.stringify(message) }
     const { turn_id } = await this.#retry(POST_RETRY_DELAYS_MS, () => this.#fetchJson('', init(), PostResponse))
     return turn_id
@@ -148,12 +152,9 @@ export class LinkClient {
     return work()
   }
 
-  async #fetchJson<S extends z.ZodType>(
-    path: string,
-    { timeoutMs = RESPONSE_TIMEOUT_MS, ...init }: TimedRequest,
-    schema: S,
-  ): Promise<z.output<S>> {
-    const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(timeoutMs)])
+  async #fetchJson<S extends z.ZodType>(path: string, init: RequestInit, schema: S): Promise<z.output<S>> {
+    const timeout = init.signal ?? AbortSignal.timeout(RESPONSE_TIMEOUT_MS)
+    const signal = AbortSignal.any([this.#signal, timeout])
     try {
       const response = await this.#fetch(path, { ...init, signal })
       const parsed = schema.safeParse(tryParseJson(await response.text()))
@@ -177,7 +178,9 @@ export class LinkClient {
     }
     const { detail, title, code, hint } = Problem.safeParse(tryParseJson(await response.text())).data ?? {}
     const message = detail ?? title ?? `status ${status}`
-    if (status >= 500) throw new TransportError(`${this.#origin} responded with ${status}: ${message}`)
+    // A retry would get 507 or 501 again.
+    if (status >= 500 && code !== 'storage_full' && code !== 'unsupported')
+      throw new TransportError(`${this.#origin} responded with ${status}: ${message}`)
     const retryAfter = headers.get('retry-after')
     const retryHint = status === 429 && retryAfter !== null ? `try again in ${retryAfter} s` : undefined
     throw new Refusal(
@@ -204,9 +207,12 @@ export class LinkClient {
 /** Not FormData: a file that cannot be read then ends the process. */
 function toForm(message: SentContent, files: readonly SentFile[], headers: Record<string, string>): RequestInit {
   const boundary = randomBytes(16).toString('hex')
+  const stall = new AbortController()
+  const timer = setTimeout(() => stall.abort(), UPLOAD_STALL_MS).unref()
   return {
+    signal: stall.signal,
     headers: { ...headers, 'Content-Type': `multipart/form-data; boundary=${boundary}` },
-    body: ReadableStream.from(formBytes(boundary, message, files)),
+    body: ReadableStream.from(formBytes(boundary, message, files, () => timer.refresh())),
     duplex: 'half',
   }
 }
@@ -216,13 +222,17 @@ async function* formBytes(
   boundary: string,
   { content, topic }: SentContent,
   files: readonly SentFile[],
+  onProgress: () => void,
 ): AsyncGenerator<Uint8Array> {
   const head = (parameters: string): string => `--${boundary}\r\nContent-Disposition: form-data; ${parameters}\r\n\r\n`
   yield Buffer.from(`${head('name="content"')}${content}\r\n${head('name="topic"')}${topic}\r\n`)
   for (const { name, path } of files) {
     const quoted = name.replace(/["\r\n]/g, encodeURIComponent)
     yield Buffer.from(head(`name="file"; filename="${quoted}"`))
-    yield* readPieces(path)
+    for await (const piece of readPieces(path)) {
+      onProgress()
+      yield piece
+    }
     yield Buffer.from('\r\n')
   }
   yield Buffer.from(`--${boundary}--\r\n`)

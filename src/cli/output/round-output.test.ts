@@ -8,7 +8,7 @@ import { pollAndPrint, streamAndPrint } from './round-output.ts'
 
 const SENT = { turn_id: 't', topic: 'news' }
 
-function openContext(isTerminal: boolean, json = false) {
+function openContext(isTerminal: boolean, json = false, term = 'xterm') {
   const printed = { stdout: '', stderr: '' }
   const out = (name: 'stdout' | 'stderr') => ({
     isTerminal,
@@ -20,7 +20,13 @@ function openContext(isTerminal: boolean, json = false) {
     stdout: out('stdout'),
     stderr: out('stderr'),
     stdin: (async function* () {})(),
-    environment: sourceOf('the test', new Map([['NO_COLOR', '1']])),
+    environment: sourceOf(
+      'the test',
+      new Map([
+        ['NO_COLOR', '1'],
+        ['TERM', term],
+      ]),
+    ),
     clock: systemClock,
     writeBytes: async () => {},
     stopped: () => Promise.resolve(),
@@ -44,6 +50,26 @@ const pollClient = (...rounds: LinkRound[]) => ({
 const never = new AbortController().signal
 
 suite('on a terminal', () => {
+  test('shows no line to overwrite where lines cannot be overwritten', async () => {
+    const events = [
+      { event: 'activity', data: '{"turn_id":"t","text":"Searching"}', id: '' },
+      { event: 'round_done', data: '{"turn_id":"t","status":"success"}', id: '1' },
+    ]
+    const client = {
+      events: async function* () {
+        yield* events
+      },
+    }
+    for (const [term, expected] of [
+      ['dumb', ''],
+      ['xterm', '\r\u001b[KSearching …\r\u001b[K'],
+    ] as const) {
+      const { svc, printed } = openContext(true, false, term)
+      await streamAndPrint(svc, client, SENT)
+      assert.equal(printed.stderr, expected)
+    }
+  })
+
   test('prints the status of the agent and escapes control characters', async () => {
     const { svc, printed } = openContext(true)
     assert.deepEqual(await pollAndPrint(svc, pollClient(ENDED), SENT, never), { status: 'success' })

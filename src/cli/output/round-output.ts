@@ -93,8 +93,9 @@ class ActivityLine {
   }
 
   show(text: string): void {
-    const { stderr } = this.#svc.io
-    if (!stderr.isTerminal || this.#svc.print.json || text === this.#shown) return
+    const { stderr, environment } = this.#svc.io
+    const isOverwritable = stderr.isTerminal && environment.get('TERM') !== 'dumb'
+    if (!isOverwritable || this.#svc.print.json || text === this.#shown) return
     this.#shown = text
     stderr.write(`\r\u001b[K${text === '' ? '' : this.#svc.print.dim(`${cell(text)} …`)}`)
   }

@@ -74,7 +74,7 @@ suite('a file that arrives', () => {
 
   test('is refused by a process without the files of the instance', async (t) => {
     const places = layout(join(tempDir(t), 'nothing'))
-    await assert.rejects(ChatFileWriter.open(places, LABEL), isRefusal('unsupported', 'files are not accepted here'))
+    await assert.rejects(ChatFileWriter.open(places, LABEL), isRefusal('unsupported', 'files are not available here'))
   })
 })
 

@@ -123,12 +123,12 @@ export class ChatFileWriter {
 }
 
 /** Refuses where the process has a directory of its own, in a pod without the files of the instance: they would be lost with it. */
-async function mustShareFiles({ files, groups }: Layout): Promise<void> {
+export async function mustShareFiles({ files, groups }: Layout): Promise<void> {
   for (const path of [files, groups]) {
     await using directory = await Directory.open(path, { follow: true })
     if (directory) return
   }
-  refuse('unsupported', 'files are not accepted here', 'send the message without the file')
+  refuse('unsupported', 'files are not available here', 'send messages without files')
 }
 
 export async function makeUnfinished({ files }: Layout): Promise<Directory> {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { chmodSync, existsSync, mkdirSync, statSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { needs } from '../../../test/support/needs.ts'
@@ -34,6 +34,13 @@ test("creates only the directories of workspaces, visitors' chats and logs", asy
   assert.deepEqual([dirs.groups, dirs.chats, dirs.logs].map(modeOf), [0o700, 0o700, 0o700])
   for (const path of [dirs.ipc, dirname(dirs.store), dirs.web]) assert.ok(!existsSync(path), path)
   assert.equal(await isOpenToOthers(dirs, dirs.webPriv), undefined)
+})
+
+test('creates nothing where a process may be in a container', async (t) => {
+  const dirs = layout(tempDir(t))
+  mkdirSync(dirs.groups, { mode: 0o755 })
+  await securePrivateDirectories(dirs, true)
+  assert.deepEqual([readdirSync(dirs.root), modeOf(dirs.groups)], [['groups'], 0o700])
 })
 
 test('creates workspaces that other users cannot enter', async (t) => {

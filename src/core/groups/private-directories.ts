@@ -29,9 +29,12 @@ export async function isOpenToOthers(layout: Layout, path: string): Promise<bool
   return (mode & FOR_OTHERS & ~(isOwnGroup ? GROUP_EXECUTE : 0)) !== 0
 }
 
-/** Removes access for other users, and creates the directories of workspaces, visitors' chats and logs. */
-export async function securePrivateDirectories(layout: Layout): Promise<void> {
-  const required = [...mountedDirectories(layout), layout.logs]
+/**
+ * Removes access for other users, and creates the directories of workspaces, chats and logs, unless this process may be in a
+ * container that does not mount them.
+ */
+export async function securePrivateDirectories(layout: Layout, isContained = false): Promise<void> {
+  const required = isContained ? [] : [...mountedDirectories(layout), layout.logs]
   for (const path of privateDirectories(layout)) await secure(path, required.includes(path))
   if (layout.agents) for (const path of mountedDirectories(layout)) await allowAgentGroup(layout.agents, path)
 }

@@ -156,11 +156,10 @@ export async function openHttpListener(options: HttpListenerOptions): Promise<Ht
     const request = requests.get(socket)
     // Node reports a slow request once.
     if (errnoCode(error) === 'ERR_HTTP_REQUEST_TIMEOUT' && request && isArrivingForm(request))
-      return void watchForm(
-        request,
-        limits.formRate,
-        guard(onBackgroundError, () => refuseClient(error, socket)),
-      )
+      return void watchForm(request, limits.formRate, {
+        onSlow: () => refuseClient(error, socket),
+        onError: onBackgroundError,
+      })
     refuseClient(error, socket)
   }
   const refuseClient = (error: Error, socket: Duplex): void => {
@@ -182,17 +181,22 @@ function isArrivingForm({ complete, headers }: IncomingMessage): boolean {
   return !complete && (headers['content-type'] ?? '').toLowerCase().startsWith('multipart/form-data')
 }
 
-function watchForm(request: IncomingMessage, { bytes, ms }: HttpLimits['formRate'], onSlow: () => void): void {
+function watchForm(
+  request: IncomingMessage,
+  { bytes, ms }: HttpLimits['formRate'],
+  { onSlow, onError }: { onSlow(): void; readonly onError: FaultHandler },
+): void {
   const { socket } = request
   let before = socket.bytesRead
-  const timer = setInterval(() => {
+  const check = (): void => {
     const arrived = socket.bytesRead - before
     before = socket.bytesRead
     if (!isArrivingForm(request) || socket.destroyed) return clearInterval(timer)
     if (arrived >= bytes) return
     clearInterval(timer)
     onSlow()
-  }, ms).unref()
+  }
+  const timer = setInterval(guard(onError, check), ms).unref()
 }
 
 /**

@@ -41,6 +41,12 @@ suite('the body of a POST to a chat', () => {
       assert.equal(read(JSON.stringify({ content })).content, content)
   })
 
+  test('has line feeds where browsers write CRLF into forms, and no other change', () => {
+    const content = ' a\r\nb\rc\n\r\n'
+    assert.equal(read(new URLSearchParams({ content }).toString(), FORM_TYPE).content, ' a\nb\rc\n\n')
+    assert.equal(read(parts(['content', content]), MULTIPART).content, ' a\nb\rc\n\n')
+  })
+
   test('JSON that is not an object is 400', () => {
     for (const body of ['[]', '1', 'null', '"hi"', 'true', '[{"content":"hi"}]']) no(body)
   })
@@ -114,7 +120,7 @@ suite('the body of a POST to a chat', () => {
   test('decodes a multipart form; the first of two fields with the same name counts', () => {
     const plain = 'text/plain; charset=utf-8'
     const sent = parts(['content', ' hi\r\n--there '], ['topic', 'bills'], ['content', 'again'], ['other', 'x'])
-    assert.deepEqual(read(sent, MULTIPART), { content: ' hi\r\n--there ', topic: 'bills', content_type: plain })
+    assert.deepEqual(read(sent, MULTIPART), { content: ' hi\n--there ', topic: 'bills', content_type: plain })
     assert.equal(read(parts(['content', 'hi'], ['topic', '']), MULTIPART).topic, null)
     for (const body of [
       parts(['topic', 'x']),

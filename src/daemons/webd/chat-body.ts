@@ -83,7 +83,7 @@ function jsonFields(body: Uint8Array): MessageFields {
 function formFields(body: Uint8Array): MessageFields {
   const fields = new URLSearchParams(utf8(body))
   const field = (name: string): string | undefined => fields.get(name) ?? undefined
-  return { content: field('content'), topic: field('topic'), branch_of: field('branch_of') }
+  return { content: withLineFeeds(field('content')), topic: field('topic'), branch_of: field('branch_of') }
 }
 
 /** A message with a file: refused to webhooks too, because the file would be lost. */
@@ -103,7 +103,12 @@ function fieldsOfParts(parts: readonly FormPart[]): Record<keyof MessageFields, 
     const part = parts.find((candidate) => candidate.name === name && !candidate.isFile)
     return part && textOfField(part)
   }
-  return { content: field('content'), topic: field('topic'), branch_of: field('branch_of') }
+  return { content: withLineFeeds(field('content')), topic: field('topic'), branch_of: field('branch_of') }
+}
+
+/** Browsers end the lines of a field with CRLF. */
+function withLineFeeds(text: string | undefined): string | undefined {
+  return text?.replaceAll('\r\n', '\n')
 }
 
 /** The message in a form of a chat link. Beside files it may be empty. */

@@ -1,5 +1,7 @@
 // Sends a file of a chat: GET /chat/<token>/files/<id>. Anyone may have uploaded it, so no browser may run anything in it.
+import type { FileHandle } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
+import { mustShareFiles } from '../../core/files/chat-file-writer.ts'
 import { type ChatFile, storedFileName } from '../../core/files/chat-files.ts'
 import { contentDisposition } from '../../core/files/file-names.ts'
 import { chatFilesDir, type Layout } from '../../core/layout.ts'
@@ -21,9 +23,7 @@ const INLINE_AUDIO: ReadonlySet<string> = new Set([
 
 export async function sendChatFile(layout: Layout | undefined, request: LinkRequest, file: ChatFile): Promise<void> {
   if (!layout) refuse('unavailable', 'this process has no access to the files')
-  await using directory = await Directory.open(chatFilesDir(layout, file))
-  await using handle = await directory?.openFile(storedFileName(file))
-  if (!handle) return refuseMissingFile()
+  await using handle = await openStored(layout, file)
   const { method = '' } = request.incoming
   const headers = headersOf(file)
   const { ETag } = headers
@@ -40,6 +40,14 @@ export async function sendChatFile(layout: Layout | undefined, request: LinkRequ
   await pipeline(handle.createReadStream({ start, end, autoClose: false }), request.response).catch(() =>
     request.response.destroy(),
   )
+}
+
+async function openStored(layout: Layout, file: ChatFile): Promise<FileHandle> {
+  await using directory = await Directory.open(chatFilesDir(layout, file))
+  const handle = await directory?.openFile(storedFileName(file))
+  if (handle) return handle
+  await mustShareFiles(layout)
+  return refuseMissingFile()
 }
 
 export function refuseMissingFile(): never {

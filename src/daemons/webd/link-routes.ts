@@ -31,11 +31,11 @@ import { RateLimitRefusal } from './link-rate.ts'
 import { LinkRequest, type LogResponse } from './link-request.ts'
 import {
   chatOwnerOf,
+  dashboardPath,
   findCallReader,
   findChatVisitor,
   findVisitor,
   type LinkOwnership,
-  mayOpenDashboard,
   mustBeOwner,
   NO_LINK,
   SIGN_IN_NEEDED,
@@ -246,8 +246,7 @@ async function sendWidgetPage(context: LinkRoutesOptions, request: LinkRequest):
   const visitor = await findVisitor(context.host, request)
   const shown = await withLink(context, request, async (tx, row) => {
     const folder = linkFolder(row) ?? ''
-    const mayOpen = visitor && (await mayOpenDashboard(context.host, tx, visitor, folder))
-    return { folder, dashboard: mayOpen ? `/dash/folders/${folder}` : undefined }
+    return { folder, dashboard: visitor && (await dashboardPath(context.host, tx, visitor, folder)) }
   })
   request.sendPage(chatPage({ name: context.name, ...shown, limits: fileLimits(context.attachmentMax()) }))
 }

@@ -116,16 +116,18 @@ async function isOwner(
   )
 }
 
-/** A bearer opens no page of the dashboard. */
-export async function mayOpenDashboard(
+/** The page of the dashboard that the chat page links to. A bearer opens none. */
+export async function dashboardPath(
   { policies }: InstanceHost,
   tx: Tx,
   { caller }: LinkVisitor,
   folder: string,
-): Promise<boolean> {
-  if (caller.session === undefined) return false
+): Promise<string | undefined> {
+  if (caller.session === undefined) return undefined
   const subject = { principal: caller.sub, claims: claimsOf(caller) }
-  return checkAccess(await policies.read(tx), subject, { action: 'admin', scope: folder }).allow
+  const isAdmin = checkAccess(await policies.read(tx), subject, { action: 'admin', scope: folder }).allow
+  // Others have at least their account there.
+  return isAdmin ? `/dash/folders/${folder}` : '/dash/'
 }
 
 /** For open streams: whether the session or bearer is still valid, and the person still has the right. */
