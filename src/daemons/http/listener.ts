@@ -191,7 +191,7 @@ function watchForm(
   const check = (): void => {
     const arrived = socket.bytesRead - before
     before = socket.bytesRead
-    if (!isArrivingForm(request) || socket.destroyed) return clearInterval(timer)
+    if (!isArrivingForm(request) || socket.destroyed) return void clearInterval(timer)
     if (arrived >= bytes) return
     clearInterval(timer)
     onSlow()
