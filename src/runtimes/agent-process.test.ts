@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { suite, type TestContext, test } from 'node:test'
 import { toolSocket } from '../../test/support/tool-socket.ts'
 import { UnconfinedCell } from '../cell/unconfined-cell.ts'
@@ -36,6 +37,24 @@ const odd = (): never => {
 }
 // Would run for a minute if it was not stopped.
 const PRINTS = ['sh', '-c', 'echo one; echo two >&2; exec sleep 60']
+
+test('the log of a turn has what its program prints, without drafts', async (t) => {
+  const { context, job } = await open(t)
+  const run = job()
+  const prints = 'printf "draft one\\nkept\\ndraft two\\n"; echo warned >&2; printf last'
+  const texts: string[] = []
+  await runAgentProgram(context, run, {
+    argv: ['sh', '-c', prints],
+    input: '',
+    isDraft: (line) => line.startsWith('draft '),
+    onLine: (line) => {
+      texts.push(line)
+      return undefined
+    },
+  })
+  assert.deepEqual(texts, ['draft one', 'kept', 'draft two', 'last'])
+  assert.deepEqual(readFileSync(run.logFile, 'utf8').split('\n').sort(), ['', 'kept', 'last', 'warned'])
+})
 
 suite('an exception while a run is going on', () => {
   for (const [what, program] of Object.entries({

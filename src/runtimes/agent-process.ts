@@ -27,6 +27,8 @@ interface AgentProgram {
   readonly endpoint?: ModelAddress | undefined
   /** Returns a fault to stop the program. */
   onLine?(line: string, isPiece: boolean): RunFault | undefined
+  /** Lines that the log leaves out: there are thousands, and the answer has their text. */
+  isDraft?(line: string): boolean
   onText?(text: string): void
 }
 
@@ -91,10 +93,11 @@ async function superviseProcess(
   }
   const watchdog = new RunWatchdog(job, clock, kill)
   const stopUsageWatch = watchUsage((message) => kill(new RunFault('terminal', message)))
-  const { onLine } = program
+  const { onLine, isDraft } = program
   const lines =
     onLine &&
     new TextLineSplitter((line, isPiece) => {
+      if (isDraft && !isDraft(line)) log.write(Buffer.from(`${line}\n`))
       const fault = onLine(line, isPiece)
       if (fault) kill(fault)
     })
@@ -102,20 +105,18 @@ async function superviseProcess(
   const errors = new TextLineSplitter((line) => {
     if (line.trim() !== '') lastError = line.trim().slice(0, ERROR_LINE_MAX)
   }, 65_536)
-  const recordOutput = (chunk: Uint8Array): void => {
-    watchdog.recordActivity()
-    log.write(chunk)
-  }
   const [decoder, errorDecoder] = [new StringDecoder('utf8'), new StringDecoder('utf8')]
   const output = new OutputReader(kill)
   const readOutput = (slice: Buffer): void => {
-    recordOutput(slice)
+    watchdog.recordActivity()
+    if (!isDraft) log.write(slice)
     const text = decoder.write(slice)
     program.onText?.(text)
     lines?.push(text)
   }
   const readErrors = (slice: Buffer): void => {
-    recordOutput(slice)
+    watchdog.recordActivity()
+    log.write(slice)
     errors.push(errorDecoder.write(slice))
   }
   output.read(stdout, { hasLineCost: lines !== undefined, onSlice: readOutput })

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { findOnPath } from '../../src/cell/executable.ts'
@@ -116,6 +116,12 @@ async function isReadAlong(dash: Dashboard, endpoint: MessagesEndpoint): Promise
   stop()
   assert.deepEqual([status, frames.map(({ content }) => content)], ['success', [answer]])
   assert.ok(seen.has(`open: ${answer}`) || seen.has(`complete: ${answer}`), [...seen].join('\n'))
+  const logs = join(dash.host.layout?.logs ?? '', 'main')
+  const log = readdirSync(logs)
+    .map((name) => readFileSync(join(logs, name), 'utf8'))
+    .join('')
+  assert.match(log, /"Read along, please\."/)
+  assert.doesNotMatch(log, /"stream_event"/, 'the log has only the whole text')
 }
 
 async function answersWithTool(dash: Dashboard, endpoint: MessagesEndpoint): Promise<void> {

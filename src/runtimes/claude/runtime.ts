@@ -58,6 +58,7 @@ async function runOnce(context: RuntimeContext, given: Job): Promise<AgentRunRes
       texts: bridge.texts,
       endpoint: credentials.endpoint,
       env: { DISABLE_AUTOUPDATER: '1', ...credentials.env },
+      isDraft: (line) => line.startsWith('{"type":"stream_event"'),
       onLine: (line, isPiece) => {
         if (isPiece) stream.skip()
         else if (stream.push(line)) job.onUsage?.(stream.used)

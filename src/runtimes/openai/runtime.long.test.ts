@@ -65,7 +65,7 @@ suite('the runtime openai', needs('open checkout'), () => {
   })
 
   test('passes the answer on as it is written, and begins again after tool calls and retries', async (t) => {
-    const { ask, endpoint } = await open(t, { add: () => ({ sum: 3 }) })
+    const { ask, endpoint, socket } = await open(t, { add: () => ({ sum: 3 }) })
     const drafts: string[] = ['']
     const draft = {
       add: (text: string) => drafts.push(`${drafts.pop() ?? ''}${text}`),
@@ -79,6 +79,9 @@ suite('the runtime openai', needs('open checkout'), () => {
     )
     await ask('what is 1 + 2?', { draft })
     assert.deepEqual(drafts, ['Let me ', 'It is three 😀'])
+    const log = readFileSync(socket.job().logFile, 'utf8')
+    assert.match(log, /^\{"outcome":\{"result":"It is three 😀"/m)
+    assert.doesNotMatch(log, /"draft"/, 'the log has only the whole text')
   })
 
   test('calls the tools that the model requests and sends it the results', async (t) => {

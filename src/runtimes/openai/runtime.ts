@@ -50,9 +50,10 @@ async function runOpenai(context: RuntimeContext, job: Job, blind: BlindModels):
       argv: [cell.pathInside(process.execPath), cell.pathInside(AGENT)],
       input: JSON.stringify(task),
       endpoint: networkEndpoint(endpoint.baseUrl, !job.publicOnly?.has('OPENAI_BASE_URL')),
+      isDraft,
       onLine: (line, isPiece) => {
         if (isPiece) hasLongLine = true
-        else if (line.startsWith('{"draft":')) addToDraft(job, line)
+        else if (isDraft(line)) addToDraft(job, line)
         else if (line === BLIND_LINE) blind.add(...model)
         else outcome = readOutcome(line) ?? outcome
         const used = isPiece ? undefined : readUsage(line)
@@ -67,6 +68,10 @@ async function runOpenai(context: RuntimeContext, job: Job, blind: BlindModels):
     throw new RunFault('retryable', 'it ended without a result')
   }
   return requireResult(withoutHostFault(outcome))
+}
+
+function isDraft(line: string): boolean {
+  return line.startsWith('{"draft":')
 }
 
 /** Null begins the text again. */
