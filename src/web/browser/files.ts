@@ -88,7 +88,7 @@ export class FileNodes {
     const label = `Download ${displayName(file.name)}, ${formatSize(file.size)}`
     const url = this.#source.fileUrl(file.id)
     if (url !== undefined) {
-      const attributes = { class: 'file', href: url, download: file.name, 'aria-label': label, ...NEW_TAB }
+      const attributes = { class: 'file', href: url, download: displayName(file.name), 'aria-label': label, ...NEW_TAB }
       return element('a', attributes, ...parts, iconNode('download'))
     }
     const button = element('button', { type: 'button', class: 'file', 'aria-label': label }, ...parts)
@@ -102,7 +102,7 @@ export class FileNodes {
     try {
       const link = element('a', {
         href: this.#objectUrl(await this.#source.loadFile(file.id), file),
-        download: file.name,
+        download: displayName(file.name),
       })
       link.click()
     } catch {

@@ -336,6 +336,8 @@ html, body { height: 100%; margin: 0; background: var(--back) }
 .plain .text { margin: 0 }
 .plain .files { display: flex; flex-wrap: wrap; gap: 8px 16px; margin: 8px 0 0; padding: 0; list-style: none }
 .plain .files img { max-width: min(100%, 320px); max-height: 320px; border-radius: 8px }
+.plain .files audio { max-width: 100% }
+.plain-form small { color: var(--muted) }
 .plain .answer { display: flex; flex-direction: column; gap: 16px }
 .plain-form { display: flex; flex-direction: column; gap: 8px; align-items: flex-start }
 .plain-form label { font-weight: 600 }

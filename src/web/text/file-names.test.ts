@@ -44,6 +44,21 @@ test('a name is shown without characters that hide its extension', () => {
   assert.equal(displayName('a\nb\u0000.txt'), 'a\ufffdb\ufffd.txt')
   assert.equal(displayName('می\u200cخواهم.pdf'), 'می\u200cخواهم.pdf')
   assert.equal(displayName('  '), 'file')
+  assert.equal(displayName(`photo.jpg${' \u3000'.repeat(60)}.exe`), 'photo.jpg .exe')
+  for (const hidden of [
+    '\u200b',
+    '\u2060',
+    '\ufeff',
+    '\u00ad',
+    '\u200d',
+    '\u200f',
+    '\u061c',
+    '\u3164',
+    '\u2800',
+    '\u{e0065}',
+  ])
+    assert.equal(displayName(`a.ex${hidden}e`), 'a.ex\ufffde', JSON.stringify(hidden))
+  assert.equal(displayName('👩\u200d🚀❤\ufe0f.png'), '👩\u200d🚀❤\ufe0f.png')
 })
 
 test('an extension is a label only if it looks like one', () => {

@@ -1,4 +1,5 @@
 // Names, types and sizes of files as visitors see them, and the limits of the files of a message.
+import { HIDDEN_CHARACTERS } from '../../lib/text/hidden-characters.ts'
 
 interface NamedFile {
   readonly name: string
@@ -43,14 +44,14 @@ export function fileKind(type: string): 'image' | 'audio' | 'other' {
   return type.startsWith('audio/') ? 'audio' : 'other'
 }
 
-/** Without control characters and those that change the order of others, which could hide an extension. */
+/** Without characters that could hide the extension: many spaces would push it out of sight. */
 export function displayName(name: string): string {
-  return name.replace(/[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/gu, '\ufffd').trim() || 'file'
+  return name.replace(HIDDEN_CHARACTERS, '\ufffd').replace(/\s+/g, ' ').trim() || 'file'
 }
 
 /** Such as `PDF`, or nothing for an extension that is none. */
 export function extensionLabel(name: string): string {
-  const [, extension = ''] = /[^.]\.([a-z0-9]{1,4})$/i.exec(name) ?? []
+  const [, extension = ''] = /[^.]\.([a-z0-9]{1,4})$/i.exec(displayName(name)) ?? []
   return extension.toUpperCase()
 }
 
