@@ -1133,6 +1133,55 @@ suite('files in the chat', needs('browser'), () => {
     assert.equal(await (await opened).locator('img').count(), 1)
   })
 
+  test('of a link that keeps visitors apart are loaded once, when they are shown, and released with their topic', async (t) => {
+    const [at, who] = [await serveMain(t), await visitor(t, PHONE)]
+    await who.context.addInitScript(() => {
+      const live = new Set<string>()
+      const { createObjectURL, revokeObjectURL } = URL
+      URL.createObjectURL = (of) => {
+        const url = createObjectURL(of)
+        live.add(url)
+        return url
+      }
+      URL.revokeObjectURL = (url) => {
+        live.delete(url)
+        revokeObjectURL(url)
+      }
+      Reflect.set(globalThis, 'live', live)
+    })
+    const page = await who.open((await mintApart(at)).url)
+    const loads = (): number => who.asked.filter((url) => url.includes('/files/')).length
+    const live = (): Promise<number> => page.evaluate(() => Reflect.get(globalThis, 'live').size)
+    const photo = (name: string) => ({ name, mimeType: 'image/png', buffer: PNG })
+    await chooseFiles(page, photo('1.png'), textFile('a.txt', 5))
+    await page.getByRole('button', { name: 'Send' }).click()
+    await waitForAnswers(page, 1)
+    await waitForImages(page, 1)
+    assert.equal(loads(), 0)
+    await say(page, '/count 20')
+    await waitForAnswers(page, 21)
+    // The picture has left the visible part.
+    await until(async () => (await live()) === 0)
+    await page.reload()
+    await waitForAnswers(page, 21)
+    assert.equal(loads(), 0)
+    await page.locator('.picture').scrollIntoViewIfNeeded()
+    await waitForImages(page, 1)
+    assert.deepEqual([loads(), await live()], [1, 1])
+    await page.getByRole('button', { name: 'New topic' }).last().click()
+    assert.equal(await live(), 0)
+    await page.getByRole('button', { name: 'Topics' }).click()
+    await page.locator('.topic').first().click()
+    await waitForAnswers(page, 21)
+    await page.locator('.picture').scrollIntoViewIfNeeded()
+    await waitForImages(page, 1)
+    assert.equal(loads(), 1)
+    const downloaded = page.waitForEvent('download')
+    await page.getByRole('button', { name: 'Download a.txt, 5 bytes' }).click()
+    assert.equal(readFileSync(await (await downloaded).path(), 'utf8'), 'aaaaa')
+    assert.equal(loads(), 2)
+  })
+
   test('do not move a reader while images load', async (t) => {
     const { page } = await open(t, PHONE)
     const held = Promise.withResolvers<void>()

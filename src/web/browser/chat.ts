@@ -5,7 +5,7 @@ import { toSentence } from '../text/wording.ts'
 import { AllTopics } from './all-topics.ts'
 import { Attachments } from './attachments.ts'
 import { ConversationView } from './conversation.ts'
-import { FileNodes, type FrameFile } from './files.ts'
+import { FileCache, FileNodes, type FrameFile } from './files.ts'
 import { CodeHighlighter } from './highlight.ts'
 import {
   BrowserLinkClient,
@@ -55,6 +55,7 @@ export class ChatApp {
   readonly #notice: Notice
   readonly #attachments: Attachments
   readonly #recorder: VoiceRecorder | undefined
+  readonly #fileCache: FileCache
   #files: FileNodes
   #conversation: ConversationView
   #stream: LinkStream | undefined
@@ -85,7 +86,8 @@ export class ChatApp {
     const onRecorded = (file: File): void => this.#attachments.add([file])
     const handlers = { onRecorded, onProblem, onEnd: () => this.focus() }
     this.#recorder = canRecord() ? new VoiceRecorder(this.view, limits.each, handlers) : undefined
-    this.#files = new FileNodes(this.#link)
+    this.#fileCache = new FileCache(this.#link)
+    this.#files = new FileNodes(this.#fileCache, this.view.log)
     this.#conversation = this.#createConversation()
     this.#topics = new TopicList(base, () => this.#showTopics())
     this.#allTopics = new AllTopics(this.#link, {
@@ -235,7 +237,7 @@ export class ChatApp {
     this.#stream?.stop()
     this.#topic = topic
     this.#files.close()
-    this.#files = new FileNodes(this.#link)
+    this.#files = new FileNodes(this.#fileCache, this.view.log)
     const conversation = this.#createConversation()
     this.#conversation = conversation
     for (const unsent of this.#outbox.list().filter((message) => message.topic === topic)) {

@@ -160,8 +160,8 @@ export class BrowserLinkClient implements FileSource {
     return new URL('./', location.href).href === this.#base ? path : new URL(path, this.#base).href
   }
 
-  async loadFile(id: string): Promise<Blob> {
-    return (await this.#fetch(`./files/${encodeURIComponent(id)}`, {})).blob()
+  async loadFile(id: string, signal: AbortSignal | null = null): Promise<Blob> {
+    return (await this.#fetch(`./files/${encodeURIComponent(id)}`, { signal })).blob()
   }
 
   /** Stops the answer to a message. */
