@@ -84,8 +84,8 @@ export class ChatApp {
     const onProblem = (problem: string): void => this.#notice.showRefusal(problem)
     this.#attachments = new Attachments(this.view, limits, { onChange: () => this.#updateInput(), onProblem })
     const onRecorded = (file: File): void => this.#attachments.add([file])
-    const handlers = { onRecorded, onProblem, onEnd: () => this.focus() }
-    this.#recorder = canRecord() ? new VoiceRecorder(this.view, limits.each, handlers) : undefined
+    const handlers = { onRecorded, onProblem, onEnd: () => this.focus(), room: () => this.#attachments.room }
+    this.#recorder = canRecord() ? new VoiceRecorder(this.view, handlers) : undefined
     this.#fileCache = new FileCache(this.#link)
     this.#files = new FileNodes(this.#fileCache, this.view.log)
     this.#conversation = this.#createConversation()
@@ -125,8 +125,8 @@ export class ChatApp {
   setVisible(isVisible: boolean): void {
     this.#isVisible = isVisible
     clearTimeout(this.#idleTimer)
-    // The panel of a widget is closed.
-    if (this.view.app.getClientRects().length === 0) this.#recorder?.stop()
+    // A forgotten microphone would stay on.
+    if (!isVisible) this.#recorder?.stop()
     if (isVisible && !this.#isClosed) {
       this.#stream?.start()
       this.#stream?.wake()
@@ -448,6 +448,7 @@ export class ChatApp {
         if (progress.signal.aborted) {
           this.#outbox.remove(key)
           this.#restoreDraft(unsent)
+          if (this.#isVisible) this.focus()
           return
         }
       }

@@ -14,6 +14,8 @@ export interface AttachmentLimits {
   readonly total: number
 }
 
+const NAMES_MAX = 3
+
 /** The files that may be added to those of the message, and a sentence for each limit that keeps others out. */
 export function admitFiles<F extends NamedFile>(
   present: readonly NamedFile[],
@@ -21,21 +23,46 @@ export function admitFiles<F extends NamedFile>(
   limits: AttachmentLimits,
 ): { readonly admitted: F[]; readonly problems: string[] } {
   const admitted: F[] = []
-  const problems = new Set<string>()
-  let [count, total] = [present.length, present.reduce((sum, { size }) => sum + size, 0)]
+  const refused = new Map<string, NamedFile[]>()
   for (const file of incoming) {
-    if (file.size > limits.each)
-      problems.add(`${displayName(file.name)} has more than ${formatSize(limits.each)}, the most for one file.`)
-    else if (count >= limits.count) problems.add(`A message may have at most ${limits.count} files.`)
-    else if (total + file.size > limits.total)
-      problems.add(`The files of a message may have at most ${formatSize(limits.total)} together.`)
-    else {
-      admitted.push(file)
-      count++
-      total += file.size
-    }
+    const limit = limitAgainst(file, [...present, ...admitted], limits)
+    if (limit === undefined) admitted.push(file)
+    else
+      refused
+        .set(limit, refused.get(limit) ?? [])
+        .get(limit)
+        ?.push(file)
   }
-  return { admitted, problems: [...problems] }
+  const problems = [...refused].map(([limit, files]) => `${describeRefused(files)} not added: ${limit}.`)
+  return { admitted, problems }
+}
+
+function limitAgainst(
+  { size }: NamedFile,
+  present: readonly NamedFile[],
+  { each, count, total }: AttachmentLimits,
+): string | undefined {
+  if (size > each) return `a file may have at most ${formatSize(each)}`
+  if (present.length >= count) return `a message may have at most ${count} files`
+  return size + totalSize(present) > total
+    ? `the files of a message may have at most ${formatSize(total)} together`
+    : undefined
+}
+
+/** Each name is isolated from the direction of the sentence. */
+function describeRefused(files: readonly NamedFile[]): string {
+  const names = files.slice(0, NAMES_MAX).map(({ name }) => `\u2068${displayName(name)}\u2069`)
+  const more = files.length - names.length
+  return `${names.join(', ')}${more > 0 ? ` and ${more} more` : ''} ${files.length === 1 ? 'was' : 'were'}`
+}
+
+/** Bytes that another file of the message may have. */
+export function roomForFile(present: readonly NamedFile[], { each, count, total }: AttachmentLimits): number {
+  return present.length < count ? Math.min(each, total - totalSize(present)) : 0
+}
+
+function totalSize(files: readonly NamedFile[]): number {
+  return files.reduce((sum, { size }) => sum + size, 0)
 }
 
 /** The types that the server lets browsers show in place. */
