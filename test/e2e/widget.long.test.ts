@@ -1196,6 +1196,20 @@ suite('files in the chat', needs('browser'), () => {
     assert.equal(loads(), 2)
   })
 
+  test('that were not loaded are tried again while they are shown', async (t) => {
+    const [at, who] = [await serveMain(t), await visitor(t)]
+    const page = await who.open((await mintApart(at)).url)
+    await chooseFiles(page, { name: 'photo.png', mimeType: 'image/png', buffer: PNG })
+    await say(page, '/say here')
+    await waitForAnswers(page, 1)
+    await page.clock.install()
+    await page.route('**/files/*', (route) => route.abort('connectionreset'), { times: 1 })
+    await page.reload()
+    await page.locator('.picture', { hasText: 'photo.png' }).waitFor()
+    await page.clock.runFor(5_000)
+    await waitForImages(page, 1)
+  })
+
   test('do not move a reader while images load', async (t) => {
     const { page } = await open(t, PHONE)
     const held = Promise.withResolvers<void>()

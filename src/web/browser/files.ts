@@ -24,6 +24,8 @@ export interface FileSource {
 const NEW_TAB = { target: '_blank', rel: 'noreferrer noopener' }
 /** Bytes of the files that a page keeps. */
 const CACHE_MAX = 64 * 1024 ** 2
+/** The first retry of a file that was not loaded; each later one takes twice as long. */
+const FILE_RETRY_MS = 5_000
 /** A download has begun long before. */
 const DOWNLOAD_MS = 60_000
 
@@ -69,6 +71,7 @@ interface NearFile {
   readonly isInUse: () => boolean
   loading?: AbortController | undefined
   url?: string | undefined
+  retryMs?: number
 }
 
 /** Shows files, until it is closed. */
@@ -213,9 +216,20 @@ export class FileNodes {
       near.url = objectUrl(content, near.file)
       near.show(near.url)
     } catch {
-      // Shown like a file that is gone, until it comes near again.
-      if (!loading.signal.aborted) near.show('data:,')
+      if (!loading.signal.aborted) this.#retryLater(near, loading)
     }
+  }
+
+  /** Shown like a file that is gone meanwhile. */
+  #retryLater(near: NearFile, failed: AbortController): void {
+    near.show('data:,')
+    const waitMs = near.retryMs ?? FILE_RETRY_MS
+    near.retryMs = waitMs * 2
+    setTimeout(() => {
+      if (near.loading !== failed) return
+      near.loading = undefined
+      void this.#load(near)
+    }, waitMs)
   }
 
   #release(near: NearFile): void {

@@ -313,6 +313,13 @@ a.file:hover, button.file:hover { border-color: var(--ink) }
   .panel { inset: 0 !important; width: auto; height: auto; border: 0; border-radius: 0 }
   .panel:not([hidden]) + .launcher { visibility: hidden }
 }
+/* Backgrounds are gone there. */
+@media (forced-colors: active) {
+  .text, .notice, .tile, .avatar { outline: 1px solid }
+  .send, .finish, .launcher { border: 1px solid }
+  .dots i, .live { background: CanvasText }
+  .topic[aria-current] { text-decoration: underline }
+}
 @media (prefers-reduced-motion: reduce) {
   *, *::before, *::after { animation: none !important; transition: none !important }
 }
