@@ -1239,16 +1239,34 @@ suite('files in the chat', needs('browser'), () => {
   test('above a limit are not added, and a sentence says why', async (t) => {
     const { page } = await open(t, {}, { settings: { ATTACHMENT_MAX: '2KiB' } })
     await chooseFiles(page, textFile('fits.txt', 2048), textFile('large.txt', 2049))
-    await page.locator('.notice', { hasText: 'large.txt\u2069 was not added: a file may have at most 2 KB.' }).waitFor()
+    await page
+      .locator('.notice', { hasText: 'Not added: \u2068large.txt\u2069. A file may have at most 2 KB.' })
+      .waitFor()
     await chooseFiles(page, ...Array.from({ length: 10 }, (_, at) => textFile(`${at}.txt`, 1)))
     await page
-      .locator('.notice', { hasText: '9.txt\u2069 was not added: a message may have at most 10 files.' })
+      .locator('.notice', { hasText: 'Not added: \u20689.txt\u2069. A message may have at most 10 files.' })
       .waitFor()
     assert.equal(await chips(page).count(), 10)
     await say(page, '/say all')
     await waitForAnswers(page, 1)
     await page.locator('.notice').waitFor({ state: 'hidden' })
     assert.equal(await sentFiles(page).locator('.file').count(), 10)
+  })
+
+  test('with names from right to left stay beside their icons, in sentences from left to right', async (t) => {
+    const { page } = await open(t, {}, { settings: { ATTACHMENT_MAX: '2KiB' } })
+    await chooseFiles(page, textFile('דוח.pdf', 1), textFile('שלום.txt', 2049))
+    const sentence = page.locator('.notice p')
+    await sentence.waitFor()
+    assert.equal(await sentence.evaluate((node) => getComputedStyle(node).direction), 'ltr')
+    const lefts = await page
+      .locator('.chip .file-text > *')
+      .evaluateAll((nodes) => nodes.map((node) => node.getBoundingClientRect().left))
+    const widths = await page
+      .locator('.chip .file-text > *')
+      .evaluateAll((nodes) => nodes.map((node) => node.getBoundingClientRect().width))
+    assert.equal(lefts[0], lefts[1])
+    assert.ok((widths[0] ?? 0) < 100, String(widths))
   })
 
   test('dropped together with a folder are added without it, and one that is gone from the disk is named', async (t) => {

@@ -256,7 +256,7 @@ li:hover .change, li:focus-within .change { opacity: 1 }
   color: var(--on-accent); font-size: 11px; font-weight: 700; letter-spacing: .02em;
 }
 .file-text { display: flex; flex-direction: column; flex: 1; min-width: 0; font-size: 14px; line-height: 1.35 }
-.file-text > * { text-align: match-parent }
+.file-text > * { align-self: flex-start; max-width: 100% }
 .file-text b { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; font-weight: 600 }
 .file-text small, .sound figcaption { font-size: 12.5px; color: var(--muted) }
 .files { display: flex; flex-direction: column; gap: 8px; max-width: 100% }

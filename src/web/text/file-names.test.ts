@@ -12,17 +12,17 @@ suite('the files of a message', () => {
     assert.deepEqual(admitFiles([], [file(2048)], limits), { admitted: [file(2048)], problems: [] })
     assert.deepEqual(admitFiles([], [file(2049)], limits), {
       admitted: [],
-      problems: ['\u2068a.txt\u2069 was not added: a file may have at most 2 KB.'],
+      problems: ['Not added: \u2068a.txt\u2069. A file may have at most 2 KB.'],
     })
     assert.deepEqual(admitFiles([file(1), file(1)], [file(1)], limits).problems, [])
     assert.deepEqual(admitFiles([file(1), file(1), file(1)], [file(1)], limits), {
       admitted: [],
-      problems: ['\u2068a.txt\u2069 was not added: a message may have at most 3 files.'],
+      problems: ['Not added: \u2068a.txt\u2069. A message may have at most 3 files.'],
     })
     assert.deepEqual(admitFiles([file(2048)], [file(2048)], limits).problems, [])
     assert.deepEqual(admitFiles([file(2048), file(1)], [file(2048), file(2047)], limits), {
       admitted: [file(2047)],
-      problems: ['\u2068a.txt\u2069 was not added: the files of a message may have at most 4 KB together.'],
+      problems: ['Not added: \u2068a.txt\u2069. The files of a message may have at most 4 KB together.'],
     })
   })
 
@@ -31,8 +31,8 @@ suite('the files of a message', () => {
     const { admitted, problems } = admitFiles([], [...large, file(1), file(1), file(1), file(1, 'last')], limits)
     assert.equal(admitted.length, 3)
     assert.deepEqual(problems, [
-      '\u2068a\u2069, \u2068b\u2069, \u2068c\u2069 and 2 more were not added: a file may have at most 2 KB.',
-      '\u2068last\u2069 was not added: a message may have at most 3 files.',
+      'Not added: \u2068a\u2069, \u2068b\u2069, \u2068c\u2069 and 2 more. A file may have at most 2 KB.',
+      'Not added: \u2068last\u2069. A message may have at most 3 files.',
     ])
   })
 

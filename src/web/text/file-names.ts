@@ -33,7 +33,7 @@ export function admitFiles<F extends NamedFile>(
         .get(limit)
         ?.push(file)
   }
-  const problems = [...refused].map(([limit, files]) => `${describeRefused(files)} not added: ${limit}.`)
+  const problems = [...refused].map(([limit, files]) => `Not added: ${listNames(files)}. ${limit}.`)
   return { admitted, problems }
 }
 
@@ -42,18 +42,18 @@ function limitAgainst(
   present: readonly NamedFile[],
   { each, count, total }: AttachmentLimits,
 ): string | undefined {
-  if (size > each) return `a file may have at most ${formatSize(each)}`
-  if (present.length >= count) return `a message may have at most ${count} files`
+  if (size > each) return `A file may have at most ${formatSize(each)}`
+  if (present.length >= count) return `A message may have at most ${count} files`
   return size + totalSize(present) > total
-    ? `the files of a message may have at most ${formatSize(total)} together`
+    ? `The files of a message may have at most ${formatSize(total)} together`
     : undefined
 }
 
-/** Each name is isolated from the direction of the sentence. */
-function describeRefused(files: readonly NamedFile[]): string {
+/** Each name is isolated from the direction of the sentence, which begins in English, because browsers look at its first letter. */
+function listNames(files: readonly NamedFile[]): string {
   const names = files.slice(0, NAMES_MAX).map(({ name }) => `\u2068${displayName(name)}\u2069`)
   const more = files.length - names.length
-  return `${names.join(', ')}${more > 0 ? ` and ${more} more` : ''} ${files.length === 1 ? 'was' : 'were'}`
+  return more > 0 ? `${names.join(', ')} and ${more} more` : names.join(', ')
 }
 
 /** Bytes that another file of the message may have. */
