@@ -1,10 +1,12 @@
 // The chat page and the widget of a link in a real browser, with a served instance.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import type { BrowserContextOptions, Locator, Page, Request } from 'playwright-core'
@@ -864,6 +866,18 @@ suite('the widget on another site', needs('browser'), () => {
       await page.keyboard.press('Tab')
       assert.ok(await panel.evaluate((node) => node.matches(':focus-within')), 'the focus left the open panel')
     }
+    // Beside the open list of topics the rest of the panel is inert.
+    await panel.getByRole('button', { name: 'Topics' }).click()
+    for (const key of [...Array(6).fill('Tab'), ...Array(6).fill('Shift+Tab')]) {
+      const focused = (): Promise<string | undefined> =>
+        panel.evaluate((node) => (node.getRootNode() as ShadowRoot).activeElement?.outerHTML)
+      const before = await focused()
+      await page.keyboard.press(key)
+      assert.ok(await panel.locator('.nav').evaluate((node) => node.matches(':focus-within')), key)
+      assert.notEqual(await focused(), before, key)
+    }
+    await page.keyboard.press('Escape')
+    assert.equal(await panel.isVisible(), true)
     await page.keyboard.press('Escape')
     await panel.waitFor({ state: 'hidden' })
     assert.ok(await launcher.evaluate((node) => node.matches(':focus')), 'the focus did not return to the button')
@@ -1133,6 +1147,69 @@ suite('files in the chat', needs('browser'), () => {
     assert.equal(await (await opened).locator('img').count(), 1)
   })
 
+  test('of a link that keeps visitors apart are loaded once, when they are shown, and released with their topic', async (t) => {
+    const [at, who] = [await serveMain(t), await visitor(t, PHONE)]
+    await who.context.addInitScript(() => {
+      const live = new Set<string>()
+      const { createObjectURL, revokeObjectURL } = URL
+      URL.createObjectURL = (of) => {
+        const url = createObjectURL(of)
+        live.add(url)
+        return url
+      }
+      URL.revokeObjectURL = (url) => {
+        live.delete(url)
+        revokeObjectURL(url)
+      }
+      Reflect.set(globalThis, 'live', live)
+    })
+    const page = await who.open((await mintApart(at)).url)
+    const loads = (): number => who.asked.filter((url) => url.includes('/files/')).length
+    const live = (): Promise<number> => page.evaluate(() => Reflect.get(globalThis, 'live').size)
+    const photo = (name: string) => ({ name, mimeType: 'image/png', buffer: PNG })
+    await chooseFiles(page, photo('1.png'), textFile('a.txt', 5))
+    await page.getByRole('button', { name: 'Send' }).click()
+    await waitForAnswers(page, 1)
+    await waitForImages(page, 1)
+    assert.equal(loads(), 0)
+    await say(page, '/count 20')
+    await waitForAnswers(page, 21)
+    // The picture has left the visible part.
+    await until(async () => (await live()) === 0)
+    await page.reload()
+    await waitForAnswers(page, 21)
+    assert.equal(loads(), 0)
+    await page.locator('.picture').scrollIntoViewIfNeeded()
+    await waitForImages(page, 1)
+    assert.deepEqual([loads(), await live()], [1, 1])
+    await page.getByRole('button', { name: 'New topic' }).last().click()
+    assert.equal(await live(), 0)
+    await page.getByRole('button', { name: 'Topics' }).click()
+    await page.locator('.topic').first().click()
+    await waitForAnswers(page, 21)
+    await page.locator('.picture').scrollIntoViewIfNeeded()
+    await waitForImages(page, 1)
+    assert.equal(loads(), 1)
+    const downloaded = page.waitForEvent('download')
+    await page.getByRole('button', { name: 'Download a.txt, 5 bytes' }).click()
+    assert.equal(readFileSync(await (await downloaded).path(), 'utf8'), 'aaaaa')
+    assert.equal(loads(), 2)
+  })
+
+  test('that were not loaded are tried again while they are shown', async (t) => {
+    const [at, who] = [await serveMain(t), await visitor(t)]
+    const page = await who.open((await mintApart(at)).url)
+    await chooseFiles(page, { name: 'photo.png', mimeType: 'image/png', buffer: PNG })
+    await say(page, '/say here')
+    await waitForAnswers(page, 1)
+    await page.clock.install()
+    await page.route('**/files/*', (route) => route.abort('connectionreset'), { times: 1 })
+    await page.reload()
+    await page.locator('.picture', { hasText: 'photo.png' }).waitFor()
+    await page.clock.runFor(5_000)
+    await waitForImages(page, 1)
+  })
+
   test('do not move a reader while images load', async (t) => {
     const { page } = await open(t, PHONE)
     const held = Promise.withResolvers<void>()
@@ -1163,15 +1240,64 @@ suite('files in the chat', needs('browser'), () => {
     const { page } = await open(t, {}, { settings: { ATTACHMENT_MAX: '2KiB' } })
     await chooseFiles(page, textFile('fits.txt', 2048), textFile('large.txt', 2049))
     await page
-      .locator('.notice', { hasText: 'large.txt has more than 2 KB, the most for one file. One file was not added.' })
+      .locator('.notice', { hasText: 'Not added: \u2068large.txt\u2069. A file may have at most 2 KB.' })
       .waitFor()
     await chooseFiles(page, ...Array.from({ length: 10 }, (_, at) => textFile(`${at}.txt`, 1)))
-    await page.locator('.notice', { hasText: 'A message may have at most 10 files. One file was not added.' }).waitFor()
+    await page
+      .locator('.notice', { hasText: 'Not added: \u20689.txt\u2069. A message may have at most 10 files.' })
+      .waitFor()
     assert.equal(await chips(page).count(), 10)
     await say(page, '/say all')
     await waitForAnswers(page, 1)
     await page.locator('.notice').waitFor({ state: 'hidden' })
     assert.equal(await sentFiles(page).locator('.file').count(), 10)
+  })
+
+  test('with names from right to left stay beside their icons, in sentences from left to right', async (t) => {
+    const { page } = await open(t, {}, { settings: { ATTACHMENT_MAX: '2KiB' } })
+    await chooseFiles(page, textFile('דוח.pdf', 1), textFile('שלום.txt', 2049))
+    const sentence = page.locator('.notice p')
+    await sentence.waitFor()
+    assert.equal(await sentence.evaluate((node) => getComputedStyle(node).direction), 'ltr')
+    const lefts = await page
+      .locator('.chip .file-text > *')
+      .evaluateAll((nodes) => nodes.map((node) => node.getBoundingClientRect().left))
+    const widths = await page
+      .locator('.chip .file-text > *')
+      .evaluateAll((nodes) => nodes.map((node) => node.getBoundingClientRect().width))
+    assert.equal(lefts[0], lefts[1])
+    assert.ok((widths[0] ?? 0) < 100, String(widths))
+  })
+
+  test('dropped together with a folder are added without it, and one that is gone from the disk is named', async (t) => {
+    const { page } = await open(t)
+    await page.evaluate(() => {
+      const isDirectory = (item: DataTransferItem): boolean => item.getAsFile()?.name === 'folder'
+      DataTransferItem.prototype.webkitGetAsEntry = function () {
+        return { isDirectory: isDirectory(this) } as FileSystemEntry
+      }
+      const data = new DataTransfer()
+      for (const name of ['a.txt', 'folder', 'b.txt']) data.items.add(new File(['x'], name))
+      const drop = new DragEvent('drop', { bubbles: true, cancelable: true, dataTransfer: data })
+      document.querySelector('.log')?.dispatchEvent(drop)
+    })
+    await page.locator('.notice', { hasText: 'A folder cannot be sent.' }).waitFor()
+    assert.deepEqual(await chips(page).locator('b').allInnerTexts(), ['a.txt', 'b.txt'])
+    const path = join(mkdtempSync(join(tmpdir(), 'svc-lost-')), 'lost.txt')
+    t.after(() => rmSync(dirname(path), { recursive: true }))
+    writeFileSync(path, 'here')
+    const chooser = page.waitForEvent('filechooser')
+    await page.getByRole('button', { name: 'Add files' }).click()
+    await (await chooser).setFiles(path)
+    await chips(page).nth(2).waitFor()
+    rmSync(path)
+    await say(page, '/say sent')
+    await page.locator('.notice', { hasText: 'A file cannot be read any more: lost.txt. Remove it.' }).waitFor()
+    assert.equal(await inputOf(page), '/say sent')
+    await page.getByRole('button', { name: 'Remove lost.txt' }).click()
+    await page.getByRole('button', { name: 'Send' }).click()
+    await waitForAnswers(page, 1)
+    assert.equal(await sentFiles(page).locator('.file').count(), 2)
   })
 
   test('show progress, can be cancelled, and come back into the composer with the text', async (t) => {
@@ -1196,6 +1322,7 @@ suite('files in the chat', needs('browser'), () => {
     await page.getByRole('button', { name: 'Cancel' }).click()
     await bar.waitFor({ state: 'detached' })
     assert.equal(await inputOf(page), '/say it is here')
+    assert.ok(await page.locator('.composer textarea').evaluate((node) => node.matches(':focus')))
     assert.equal(await chips(page).count(), 1)
     await limitUpload(-1)
     await page.getByRole('button', { name: 'Send' }).click()

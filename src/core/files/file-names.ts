@@ -1,16 +1,14 @@
 // Names of files as senders give them. They are shown and sent back, and never part of a path.
+import { HIDDEN_CHARACTERS } from '../../lib/text/hidden-characters.ts'
 import { codePoints } from '../values.ts'
 
 export const FILE_NAME_MAX = 255
 const EXTENSION_MAX = 16
 
-/** Controls, separators of lines, and the marks that change the direction of a text: "gpj.exe" must not look like "exe.jpg". */
-const HIDDEN = /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu
-
-/** The last part of a path, in a form that can be shown; `file` if nothing is left. */
+/** The last part of a path, in a form that can be shown; `file` if nothing is left. "gpj.exe" must not look like "exe.jpg". */
 export function showableFileName(given: string): string {
   const [base = ''] = given.split(/[/\\]/).slice(-1)
-  const name = base.toWellFormed().replace(HIDDEN, '').trim()
+  const name = base.toWellFormed().replace(HIDDEN_CHARACTERS, '').replace(/\s+/g, ' ').trim()
   if (/^\.{0,2}$/.test(name)) return 'file'
   return codePoints(name) > FILE_NAME_MAX ? cutName(name) : name
 }

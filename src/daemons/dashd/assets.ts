@@ -10,6 +10,8 @@ import { buildScript, wrapInFunction } from '../../web/chat/script.ts'
 import { createScriptHandler } from '../../web/chat/script-response.ts'
 import { DASH_STYLE } from '../../web/dash/style.ts'
 
+const FOREVER = 'public, max-age=31536000, immutable'
+
 interface DashAsset {
   readonly path: string
   readonly type: string
@@ -43,7 +45,10 @@ export function dashAssets(): DashAssets {
   return { style: style.path, script: script.path }
 }
 
-/** Public: they contain nothing of the instance. */
+/**
+ * Public: they contain nothing of the instance. A page of another version, which a server has sent before or during an upgrade, gets the
+ * files of this one: without them it would be bare text.
+ */
 export function mountAssets(app: Hono): void {
   const handlers = new Map(
     readAssets().map(({ path, type, body }) => [
@@ -52,7 +57,8 @@ export function mountAssets(app: Hono): void {
     ]),
   )
   app.get('/dash/assets/:hash/:name', async (c) => {
-    const handler = handlers.get(c.req.path)
+    const current = readAssets().find(({ path }) => path.endsWith(`/${c.req.param('name')}`))?.path ?? ''
+    const handler = handlers.get(current)
     if (!handler) refuse('not_found', 'there is nothing at this path')
     const { status, headers, body } = await handler({
       acceptEncoding: c.req.header('Accept-Encoding'),
@@ -60,7 +66,7 @@ export function mountAssets(app: Hono): void {
     })
     return new Response((body ?? null) as Uint8Array<ArrayBuffer> | null, {
       status,
-      headers: { ...headers, 'Cache-Control': 'public, max-age=31536000, immutable' },
+      headers: { ...headers, 'Cache-Control': c.req.path === current ? FOREVER : 'no-store' },
     })
   })
 }

@@ -492,7 +492,15 @@ suite('the dashboard', () => {
       bytes += Number(asset.headers.get('Content-Length'))
     }
     assert.ok(bytes > 5000 && bytes <= 60_000, `${bytes} bytes`)
-    assert.equal((await fetch(`${dash.base}/dash/assets/0000000000000000/dash.js`)).status, 404)
+    assert.equal((await fetch(`${dash.base}/dash/assets/0000000000000000/other.js`)).status, 404)
+  })
+
+  test('gives a page of another version its style and script, which browsers do not keep', async (t) => {
+    const dash = await serveDashboard(t)
+    for (const name of ['dash.css', 'dash.js']) {
+      const old = await fetch(`${dash.base}/dash/assets/0000000000000000/${name}`)
+      assert.deepEqual([old.status, old.headers.get('Cache-Control')], [200, 'no-store'])
+    }
   })
 
   test('finds any of thousands of folders by a part of its folder or name, for those who administer it', async (t) => {

@@ -117,6 +117,18 @@ suite('a file of a chat', () => {
     }
   })
 
+  test('of a row with a name that shows something else is downloaded under a name that shows all of it', async (t) => {
+    const s = await openLinkHost(t)
+    const link = await s.mintChat()
+    const plain = { name: 'a', content: Buffer.from('1'), declared: '', type: '', kind: 'attachment' } as const
+    const [{ id = '' } = {}] = await upload(s, link, plain)
+    const name = 'a.\u200bgpj\u061c.exe'
+    await s.host.engine.transaction((tx) => chatFiles.update(tx, { id }, { name }))
+    const { headers } = await s.to(`GET ${link.chat}files/${id}`)
+    assert.match(headers.get('content-disposition') ?? '', /; filename="a\.gpj\.exe"; filename\*=UTF-8''a\.gpj\.exe$/)
+    assert.equal(headers.get('vary'), 'Cookie, X-Visitor')
+  })
+
   test('with the same name as another is another', async (t) => {
     const s = await openLinkHost(t)
     const same = { name: 'a', declared: '', type: '', kind: 'attachment' } as const

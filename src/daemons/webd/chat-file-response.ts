@@ -3,7 +3,7 @@ import type { FileHandle } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
 import { mustShareFiles } from '../../core/files/chat-file-writer.ts'
 import { type ChatFile, storedFileName } from '../../core/files/chat-files.ts'
-import { contentDisposition } from '../../core/files/file-names.ts'
+import { contentDisposition, showableFileName } from '../../core/files/file-names.ts'
 import { chatFilesDir, type Layout } from '../../core/layout.ts'
 import { Directory } from '../../lib/files/directory.ts'
 import { readRange } from '../../lib/http/byte-range.ts'
@@ -58,10 +58,12 @@ function headersOf(file: ChatFile): { readonly [name: string]: string; readonly 
   const kind = isInline(file) ? 'inline' : 'attachment'
   return {
     'Content-Type': file.type === 'text/plain' ? 'text/plain; charset=utf-8' : file.type,
-    'Content-Disposition': contentDisposition(kind, file.name),
+    'Content-Disposition': contentDisposition(kind, showableFileName(file.name)),
     // A file never changes, and its id is never used again.
     ETag: `"${file.id}"`,
     'Cache-Control': 'private, max-age=86400, immutable',
+    // A browser that has become another visitor asks again.
+    Vary: 'Cookie, X-Visitor',
     'Accept-Ranges': 'bytes',
     'Content-Security-Policy': "default-src 'none'; sandbox; frame-ancestors 'none'",
     'Cross-Origin-Resource-Policy': 'cross-origin',

@@ -269,12 +269,11 @@ async function mustFindRound(tx: Tx, row: TokenRow, id: string): Promise<Round> 
 
 async function sendRound(context: LinkRoutesOptions, request: LinkRequest, id: string): Promise<void> {
   const isPage = prefersHtml(request.header('accept'))
+  const shown = { name: context.name, limits: fileLimits(context.attachmentMax()) }
   const found = await withLink(context, request, async (tx, row) => {
     const after = readSequence(readUniqueQuery(request.path.query, ['after']).after, 'after') ?? 0
     const round = await mustFindRound(tx, row, id)
-    return isPage
-      ? { page: await renderRoundPage(tx, round, context.name) }
-      : { round: await pollRound(tx, round, after) }
+    return isPage ? { page: await renderRoundPage(tx, round, shown) } : { round: await pollRound(tx, round, after) }
   })
   if (found.page) request.sendPage(found.page)
   else request.sendJson(200, found.round)

@@ -4,7 +4,7 @@ import { decodeContent, messages } from '../../core/messages/messages.ts'
 import { type Round, readFrames } from '../../core/turns/rounds.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
-import { type HtmlPage, roundPage } from '../../web/chat/page.ts'
+import { type FileLimits, type HtmlPage, roundPage } from '../../web/chat/page.ts'
 
 const FRAMES_MAX = 200
 
@@ -14,11 +14,15 @@ export async function pollRound(tx: Tx, round: Round, after: number) {
   return { turn_id: id, status, frames, last_seq, ...(error === undefined ? {} : { error }) }
 }
 
-export async function renderRoundPage(tx: Tx, round: Round, name: string): Promise<HtmlPage> {
+export async function renderRoundPage(
+  tx: Tx,
+  round: Round,
+  { name, limits }: { readonly name: string; readonly limits?: FileLimits },
+): Promise<HtmlPage> {
   const question = await messages.find(tx, { seq: round.message_seq })
   const turn = await pollRound(tx, round, Math.max(0, round.last_seq - FRAMES_MAX))
   const files = (await readFilesOfMessages(tx, [round.message_seq])).get(round.message_seq)
-  return roundPage({ name, question: question ? decodeContent(question.content) : '', files, turn })
+  return roundPage({ name, limits, question: question ? decodeContent(question.content) : '', files, turn })
 }
 
 export function readSequence(text: string | undefined, name: string): number | undefined {

@@ -65,6 +65,11 @@ export class ToolCallList {
   }
 
   add(calls: readonly ToolCall[]): void {
+    // Another try of the turn counts from the beginning.
+    if (Math.max(...calls.map(({ n }) => n)) < Math.max(...this.#calls.keys())) {
+      this.#calls.clear()
+      this.#list.replaceChildren()
+    }
     for (const call of calls) {
       const node = this.#calls.get(call.n) ?? element('li')
       if (!this.#calls.has(call.n)) this.#list.append(node)

@@ -1,5 +1,5 @@
 // The files of the message in the composer: chosen, photographed, pasted, dropped or recorded, each shown as a chip.
-import { type AttachmentLimits, admitFiles, displayName, fileKind } from '../text/file-names.ts'
+import { type AttachmentLimits, admitFiles, displayName, fileKind, roomForFile } from '../text/file-names.ts'
 import { fileParts } from './files.ts'
 import { element, iconButton, iconNode } from './nodes.ts'
 import type { ChatView } from './view.ts'
@@ -46,6 +46,11 @@ export class Attachments {
     return this.#chips.map(({ file }) => file)
   }
 
+  /** Bytes that another file may have. */
+  get room(): number {
+    return roomForFile(this.files, this.#limits)
+  }
+
   /** Shows the files of this topic. */
   show(topic: string): void {
     if (topic === this.#topic) return
@@ -57,12 +62,13 @@ export class Attachments {
   }
 
   /** Adds what the limits allow. */
-  add(files: readonly File[]): void {
-    if (this.#isClosed || files.length === 0) return
+  add(files: readonly File[], otherProblems: readonly string[] = []): void {
+    if (this.#isClosed) return
     const { admitted, problems } = admitFiles(this.files, files, this.#limits)
     this.#append(admitted)
-    this.#announce()
-    if (problems.length > 0) this.#handlers.onProblem(`${problems.slice(0, 3).join(' ')} ${notAdded(files, admitted)}`)
+    if (admitted.length > 0) this.#announce()
+    const all = [...otherProblems, ...problems]
+    if (all.length > 0) this.#handlers.onProblem(all.join(' '))
   }
 
   /** Empties the composer, and returns its files. */
@@ -127,10 +133,10 @@ export class Attachments {
       if (!event.dataTransfer?.types.includes('Files')) return
       event.preventDefault()
       setOver(false)
-      const items = [...event.dataTransfer.items]
-      const hasFolder = items.some((item) => item.webkitGetAsEntry()?.isDirectory)
-      if (hasFolder) this.#handlers.onProblem('A folder cannot be sent. Add its files instead.')
-      else this.add([...event.dataTransfer.files])
+      const items = [...event.dataTransfer.items].filter(({ kind }) => kind === 'file')
+      const files = items.filter((item) => !item.webkitGetAsEntry()?.isDirectory)
+      const added = files.map((item) => item.getAsFile()).filter((file) => file !== null)
+      this.add(added, files.length < items.length ? ['A folder cannot be sent. Add its files instead.'] : [])
       input.focus()
     })
   }
@@ -187,9 +193,4 @@ export class Attachments {
     const names = this.files.map(({ name }) => displayName(name))
     this.#status.textContent = names.length === 0 ? 'No files' : `Files of your message: ${names.join(', ')}`
   }
-}
-
-function notAdded(files: readonly File[], admitted: readonly File[]): string {
-  const count = files.length - admitted.length
-  return count === 1 ? 'One file was not added.' : `${count} files were not added.`
 }

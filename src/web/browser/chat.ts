@@ -5,7 +5,7 @@ import { toSentence } from '../text/wording.ts'
 import { AllTopics } from './all-topics.ts'
 import { Attachments } from './attachments.ts'
 import { ConversationView } from './conversation.ts'
-import { FileNodes, type FrameFile } from './files.ts'
+import { FileCache, FileNodes, type FrameFile } from './files.ts'
 import { CodeHighlighter } from './highlight.ts'
 import {
   BrowserLinkClient,
@@ -55,6 +55,7 @@ export class ChatApp {
   readonly #notice: Notice
   readonly #attachments: Attachments
   readonly #recorder: VoiceRecorder | undefined
+  readonly #fileCache: FileCache
   #files: FileNodes
   #conversation: ConversationView
   #stream: LinkStream | undefined
@@ -83,9 +84,10 @@ export class ChatApp {
     const onProblem = (problem: string): void => this.#notice.showRefusal(problem)
     this.#attachments = new Attachments(this.view, limits, { onChange: () => this.#updateInput(), onProblem })
     const onRecorded = (file: File): void => this.#attachments.add([file])
-    const handlers = { onRecorded, onProblem, onEnd: () => this.focus() }
-    this.#recorder = canRecord() ? new VoiceRecorder(this.view, limits.each, handlers) : undefined
-    this.#files = new FileNodes(this.#link)
+    const handlers = { onRecorded, onProblem, onEnd: () => this.focus(), room: () => this.#attachments.room }
+    this.#recorder = canRecord() ? new VoiceRecorder(this.view, handlers) : undefined
+    this.#fileCache = new FileCache(this.#link)
+    this.#files = new FileNodes(this.#fileCache, this.view.log)
     this.#conversation = this.#createConversation()
     this.#topics = new TopicList(base, () => this.#showTopics())
     this.#allTopics = new AllTopics(this.#link, {
@@ -123,8 +125,8 @@ export class ChatApp {
   setVisible(isVisible: boolean): void {
     this.#isVisible = isVisible
     clearTimeout(this.#idleTimer)
-    // The panel of a widget is closed.
-    if (this.view.app.getClientRects().length === 0) this.#recorder?.stop()
+    // A forgotten microphone would stay on.
+    if (!isVisible) this.#recorder?.stop()
     if (isVisible && !this.#isClosed) {
       this.#stream?.start()
       this.#stream?.wake()
@@ -235,7 +237,7 @@ export class ChatApp {
     this.#stream?.stop()
     this.#topic = topic
     this.#files.close()
-    this.#files = new FileNodes(this.#link)
+    this.#files = new FileNodes(this.#fileCache, this.view.log)
     const conversation = this.#createConversation()
     this.#conversation = conversation
     for (const unsent of this.#outbox.list().filter((message) => message.topic === topic)) {
@@ -446,6 +448,7 @@ export class ChatApp {
         if (progress.signal.aborted) {
           this.#outbox.remove(key)
           this.#restoreDraft(unsent)
+          if (this.#isVisible) this.focus()
           return
         }
       }

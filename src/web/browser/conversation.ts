@@ -201,7 +201,9 @@ export class ConversationView {
 
   /** The server has the message. Does nothing for a message of another topic or one that the stream has delivered. */
   acknowledge(key: string, posted: PostedChatMessage): void {
-    if (!this.#unsent.has(key)) return
+    const unsent = this.#unsent.get(key)
+    if (!unsent) return
+    this.#handlers.files.keep(unsent.files, posted.files)
     this.removeUnsent(key)
     if (this.#byId.has(posted.id)) return
     this.#round(posted.id)
@@ -324,6 +326,7 @@ export class ConversationView {
     )
     if (!found) return
     found.isReceived = true
+    this.#handlers.files.keep(found.files, files)
     found.node.remove()
   }
 

@@ -106,9 +106,10 @@ function startEmbed({ src, dataset }: HTMLScriptElement): void {
 
 /** Makes Tab cycle through the controls of the panel. */
 function cycleFocus(event: KeyboardEvent, panel: HTMLElement, root: ShadowRoot): void {
-  const all = [...panel.querySelectorAll<HTMLElement>('button, textarea, audio, a[href], [tabindex="0"]')]
+  const all = [...panel.querySelectorAll<HTMLElement>('button, input, textarea, summary, audio, a[href], [tabindex]')]
   const focusable = all.filter(
-    (node) => !node.matches(':disabled') && node.getClientRects().length > 0 && isVisible(node),
+    (node) =>
+      !node.matches(':disabled, [tabindex="-1"], [inert] *') && node.getClientRects().length > 0 && isVisible(node),
   )
   const ends = [focusable[0], focusable.at(-1)]
   const [from, to] = event.shiftKey ? ends : ends.reverse()

@@ -18,22 +18,94 @@ export interface FrameFile {
 export interface FileSource {
   /** The URL of a file, or undefined if a request for it needs headers, which elements do not send. */
   fileUrl(id: string): string | undefined
-  loadFile(id: string): Promise<Blob>
+  loadFile(id: string, signal?: AbortSignal): Promise<Blob>
 }
 
 const NEW_TAB = { target: '_blank', rel: 'noreferrer noopener' }
+/** Bytes of the files that a page keeps. */
+const CACHE_MAX = 64 * 1024 ** 2
+/** The first retry of a file that was not loaded; each later one takes twice as long. */
+const FILE_RETRY_MS = 5_000
+/** A download has begun long before. */
+const DOWNLOAD_MS = 60_000
 
-/** Shows files, and holds the object URLs of those that are in memory until it is closed. */
-export class FileNodes {
+/** The files that this page has sent or loaded last: browsers keep only those that elements load by URL. */
+export class FileCache {
   readonly #source: FileSource
-  readonly #objectUrls: string[] = []
+  /** The last used one is last. */
+  readonly #blobs = new Map<string, Blob>()
 
   constructor(source: FileSource) {
     this.#source = source
   }
 
+  /** The URL of a file that this page does not have. */
+  fileUrl(id: string): string | undefined {
+    return this.#blobs.has(id) ? undefined : this.#source.fileUrl(id)
+  }
+
+  async load(id: string, signal?: AbortSignal): Promise<Blob> {
+    const blob = this.#blobs.get(id) ?? (await this.#source.loadFile(id, signal))
+    this.keep(id, blob)
+    return blob
+  }
+
+  keep(id: string, blob: Blob): void {
+    this.#blobs.delete(id)
+    this.#blobs.set(id, blob)
+    let bytes = [...this.#blobs.values()].reduce((sum, { size }) => sum + size, 0)
+    for (const [oldest, { size }] of this.#blobs) {
+      if (bytes <= CACHE_MAX) return
+      this.#blobs.delete(oldest)
+      bytes -= size
+    }
+  }
+}
+
+/** A file whose content has an object URL while its node is near the visible part of the log. */
+interface NearFile {
+  readonly file: FrameFile
+  /** Called without a URL when the last one ends. */
+  readonly show: (url?: string) => void
+  /** Whether the URL is needed meanwhile. */
+  readonly isInUse: () => boolean
+  loading?: AbortController | undefined
+  url?: string | undefined
+  retryMs?: number
+}
+
+/** Shows files, until it is closed. */
+export class FileNodes {
+  readonly #cache: FileCache
+  readonly #near = new Map<Element, NearFile>()
+  readonly #observer: IntersectionObserver
+
+  /** `root` is the element that scrolls. */
+  constructor(cache: FileCache, root: Element) {
+    this.#cache = cache
+    const onChange = (entries: readonly IntersectionObserverEntry[]): void => {
+      for (const { target, isIntersecting } of entries) {
+        const near = this.#near.get(target)
+        if (near && isIntersecting) void this.#load(near)
+        else if (near && !near.isInUse()) this.#release(near)
+        if (!target.isConnected) this.#near.delete(target)
+      }
+    }
+    this.#observer = new IntersectionObserver(onChange, { root, rootMargin: '400px 0px' })
+  }
+
   close(): void {
-    for (const url of this.#objectUrls.splice(0)) URL.revokeObjectURL(url)
+    this.#observer.disconnect()
+    for (const near of this.#near.values()) this.#release(near)
+    this.#near.clear()
+  }
+
+  /** The server has these files of a message now. */
+  keep(sent: readonly FrameFile[], stored: readonly FrameFile[]): void {
+    for (const [at, { id }] of stored.entries()) {
+      const blob = sent[at]?.blob
+      if (blob) this.#cache.keep(id, blob)
+    }
   }
 
   nodes(files: readonly FrameFile[]): Node[] {
@@ -60,8 +132,14 @@ export class FileNodes {
     const link = element('a', { class: 'picture', ...NEW_TAB }, image)
     image.addEventListener('error', () => link.replaceChildren(element('span', { dir: 'auto' }, name)))
     this.#whenNear(link, file, (url) => {
-      link.href = url
-      image.src = url
+      link.replaceChildren(image)
+      if (url === undefined) {
+        link.removeAttribute('href')
+        image.removeAttribute('src')
+      } else {
+        link.href = url
+        image.src = url
+      }
     })
     return link
   }
@@ -70,9 +148,10 @@ export class FileNodes {
     const player = element('audio', { controls: '', preload: 'none', 'aria-label': displayName(file.name) })
     const caption = element('figcaption', { dir: 'auto' }, describeFile(file))
     const node = element('figure', { class: 'sound' }, player, caption)
-    this.#whenNear(node, file, (url) => {
-      player.src = url
-    })
+    const isInUse = (): boolean => player.currentTime > 0
+    const show = (url?: string): void =>
+      url === undefined ? player.removeAttribute('src') : player.setAttribute('src', url)
+    this.#whenNear(node, file, show, isInUse)
     if (file.transcript) {
       const said = element('p', { class: 'transcript', dir: 'auto' }, file.transcript)
       said.prepend(element('span', { class: 'hidden' }, 'Transcript: '))
@@ -86,9 +165,9 @@ export class FileNodes {
     // The visitor has a file that is still being sent.
     if (file.blob) return element('div', { class: 'file' }, ...parts)
     const label = `Download ${displayName(file.name)}, ${formatSize(file.size)}`
-    const url = this.#source.fileUrl(file.id)
+    const url = this.#cache.fileUrl(file.id)
     if (url !== undefined) {
-      const attributes = { class: 'file', href: url, download: file.name, 'aria-label': label, ...NEW_TAB }
+      const attributes = { class: 'file', href: url, download: displayName(file.name), 'aria-label': label, ...NEW_TAB }
       return element('a', attributes, ...parts, iconNode('download'))
     }
     const button = element('button', { type: 'button', class: 'file', 'aria-label': label }, ...parts)
@@ -98,49 +177,75 @@ export class FileNodes {
   }
 
   async #download(file: FrameFile, button: HTMLButtonElement): Promise<void> {
-    button.disabled = true
+    // A disabled button would lose the focus.
+    if (button.ariaBusy === 'true') return
+    button.ariaBusy = 'true'
+    const note = button.querySelector('small')
+    note?.replaceChildren('Loading …')
     try {
-      const link = element('a', {
-        href: this.#objectUrl(await this.#source.loadFile(file.id), file),
-        download: file.name,
-      })
-      link.click()
+      const url = objectUrl(await this.#cache.load(file.id), file)
+      element('a', { href: url, download: displayName(file.name) }).click()
+      setTimeout(() => URL.revokeObjectURL(url), DOWNLOAD_MS)
+      note?.replaceChildren(formatSize(file.size))
     } catch {
-      button.querySelector('small')?.replaceChildren('This file could not be loaded.')
+      note?.replaceChildren('This file could not be loaded.')
     } finally {
-      button.disabled = false
+      button.ariaBusy = null
     }
   }
 
-  /** Calls `use` with the URL of a file, if it has to be loaded for that when the node comes near the visible part of the page. */
-  #whenNear(node: Element, file: FrameFile, use: (url: string) => void): void {
-    const url = file.blob ? this.#objectUrl(file.blob, file) : this.#source.fileUrl(file.id)
+  /** Calls `show` with the URL of the file, at once or whenever the node comes near. */
+  #whenNear(node: Element, file: FrameFile, show: NearFile['show'], isInUse = (): boolean => false): void {
+    const url = file.blob ? undefined : this.#cache.fileUrl(file.id)
     if (url !== undefined) {
-      use(url)
+      show(url)
       return
     }
-    const observer = new IntersectionObserver(
-      (entries) => {
-        if (!entries.some(({ isIntersecting }) => isIntersecting)) return
-        observer.disconnect()
-        this.#source.loadFile(file.id).then(
-          (blob) => use(this.#objectUrl(blob, file)),
-          // Shown like a file that is gone.
-          () => use('data:,'),
-        )
-      },
-      { rootMargin: '400px' },
-    )
-    observer.observe(node)
+    this.#near.set(node, { file, show, isInUse })
+    this.#observer.observe(node)
   }
 
-  /** Never with a type that a browser would open as a page: the page of an object URL has the origin of this one. */
-  #objectUrl(blob: Blob, { type }: FrameFile): string {
-    const isShown = fileKind(type) !== 'other'
-    const url = URL.createObjectURL(new Blob([blob], { type: isShown ? type : 'application/octet-stream' }))
-    this.#objectUrls.push(url)
-    return url
+  async #load(near: NearFile): Promise<void> {
+    if (near.loading) return
+    const loading = new AbortController()
+    near.loading = loading
+    const { id, blob } = near.file
+    try {
+      const content = blob ?? (await this.#cache.load(id, loading.signal))
+      if (loading.signal.aborted) return
+      near.url = objectUrl(content, near.file)
+      near.show(near.url)
+    } catch {
+      if (!loading.signal.aborted) this.#retryLater(near, loading)
+    }
   }
+
+  /** Shown like a file that is gone meanwhile. */
+  #retryLater(near: NearFile, failed: AbortController): void {
+    near.show('data:,')
+    const waitMs = near.retryMs ?? FILE_RETRY_MS
+    near.retryMs = waitMs * 2
+    setTimeout(() => {
+      if (near.loading !== failed) return
+      near.loading = undefined
+      void this.#load(near)
+    }, waitMs)
+  }
+
+  #release(near: NearFile): void {
+    if (!near.loading) return
+    near.loading.abort()
+    near.loading = undefined
+    near.show()
+    if (near.url !== undefined) URL.revokeObjectURL(near.url)
+    near.url = undefined
+  }
+}
+
+/** Never with a type that a browser would open as a page: the page of an object URL has the origin of this one. */
+function objectUrl(blob: Blob, { type }: FrameFile): string {
+  const isShown = fileKind(type) !== 'other'
+  return URL.createObjectURL(new Blob([blob], { type: isShown ? type : 'application/octet-stream' }))
 }
 
 /** The icon, the name and the size. */

@@ -1,5 +1,5 @@
-// Colours the code of messages. The highlighter is loaded with the first code in a language that it knows; where that fails, as on a
-// site whose content security policy forbids it, code stays plain.
+// Colours the code of messages. The highlighter is loaded with the first code in a language that it knows; until that succeeds,
+// code stays plain, as on a site whose content security policy forbids it.
 import type { Tokenizer } from './highlighter.ts'
 import { element } from './nodes.ts'
 
@@ -8,6 +8,8 @@ declare const HIGHLIGHTER: string
 
 /** Longer code stays plain. */
 const CODE_MAX = 20_000
+/** Between attempts to load the highlighter; the last one repeats. */
+const RETRY_MS = [5_000, 30_000, 120_000, 600_000]
 
 const LANGUAGES: Readonly<Record<string, string>> = {
   c: 'c h',
@@ -51,7 +53,7 @@ interface CodeHighlighterOptions {
 
 export class CodeHighlighter {
   readonly #options: CodeHighlighterOptions
-  #loading: Promise<Tokenizer | undefined> | undefined
+  #loading: Promise<Tokenizer> | undefined
   #queue: Promise<void> = Promise.resolve()
 
   constructor(options: CodeHighlighterOptions) {
@@ -78,13 +80,21 @@ export class CodeHighlighter {
     this.#queue = this.#queue.then(async () => {
       const tokenize = await this.#loading
       if (!tokenize || !code.isConnected) return
-      code.replaceChildren(...tokenize(text, language).map(tokenNode))
+      colour(code, () => tokenize(text, language))
       await new Promise((resolve) => setTimeout(resolve))
     })
   }
 
+  async #load(): Promise<Tokenizer> {
+    for (let attempt = 0; ; attempt++) {
+      const tokenize = await this.#loadScript()
+      if (tokenize) return tokenize
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS[attempt] ?? RETRY_MS.at(-1)))
+    }
+  }
+
   /** The script sets the function as a property of its element. */
-  #load(): Promise<Tokenizer | undefined> {
+  #loadScript(): Promise<Tokenizer | undefined> {
     return new Promise((resolve) => {
       const script = element('script', {
         integrity: HIGHLIGHTER,
@@ -105,6 +115,16 @@ export class CodeHighlighter {
         finish()
       }
     })
+  }
+}
+
+/** Whatever the highlighter does, the code keeps its text. */
+function colour(code: HTMLElement, tokenize: () => ReturnType<Tokenizer>): void {
+  try {
+    const tokens = tokenize()
+    if (tokens.map(([, text]) => text).join('') === code.textContent) code.replaceChildren(...tokens.map(tokenNode))
+  } catch {
+    // It stays plain.
   }
 }
 

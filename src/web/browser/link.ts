@@ -1,9 +1,10 @@
 // The HTTP client of a link: posts messages and streams events.
 import { SseDecoder } from '../../lib/http/sse-reader.ts'
+import { displayName } from '../text/file-names.ts'
 import type { Activity, ToolCall } from './activity.ts'
 import type { FileSource, FrameFile } from './files.ts'
 import { visitorKeyFor } from './stored.ts'
-import { sendForm, type UploadProgress } from './upload.ts'
+import { findLostFile, sendForm, type UploadProgress } from './upload.ts'
 import type { TopicVersion } from './versions.ts'
 
 /** A message or a status of the stream. */
@@ -148,7 +149,12 @@ export class BrowserLinkClient implements FileSource {
     for (const { blob, name } of files) if (blob) form.append('file', blob, name)
     const headers = this.#headers({ Accept: 'application/json', 'Idempotency-Key': key })
     const url = new URL('./', this.#base)
-    const response = await sendForm({ url, form, headers, credentials: this.#credentials }, progress)
+    const request = { url, form, headers, credentials: this.#credentials }
+    const response = await sendForm(request, progress).catch(async (error: unknown) => {
+      const lost = await findLostFile(files)
+      if (!lost) throw error
+      throw new ServerRefusal(0, `a file cannot be read any more: ${displayName(lost.name)}`, 'remove it', 0)
+    })
     if (!response.ok) throw await readRefusal(response)
     return readPosted(await response.json(), content)
   }
@@ -160,8 +166,8 @@ export class BrowserLinkClient implements FileSource {
     return new URL('./', location.href).href === this.#base ? path : new URL(path, this.#base).href
   }
 
-  async loadFile(id: string): Promise<Blob> {
-    return (await this.#fetch(`./files/${encodeURIComponent(id)}`, {})).blob()
+  async loadFile(id: string, signal: AbortSignal | null = null): Promise<Blob> {
+    return (await this.#fetch(`./files/${encodeURIComponent(id)}`, { signal })).blob()
   }
 
   /** Stops the answer to a message. */

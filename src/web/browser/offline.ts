@@ -19,6 +19,7 @@ const { scope } = registration
 // Other scripts of this origin could list the names, so they do not contain the token.
 const CACHE = `svc-chat:${hashLinkUrl(scope)}`
 const PAGE_KEY = 'https://page.invalid/'
+const DOWN = [502, 503, 504]
 
 addEventListener('install', (event) => event.waitUntil(Promise.all([skipWaiting(), savePage()])))
 addEventListener('fetch', (event) => {
@@ -31,17 +32,24 @@ async function openPage(event: RequestEvent): Promise<Response> {
     const response = await fetch(event.request)
     if (response.ok) event.waitUntil(savePage().catch(() => undefined))
     if (response.status === 401) event.waitUntil(removeAll())
-    return response
+    // A proxy that does not reach the server. The page says so, and goes on as soon as it is back.
+    return (DOWN.includes(response.status) && (await findPage())) || response
   } catch (error) {
-    const page = await (await caches.open(CACHE)).match(PAGE_KEY)
+    const page = await findPage()
     if (page) return page
     throw error
   }
 }
 
+async function findPage(): Promise<Response | undefined> {
+  return (await caches.open(CACHE)).match(PAGE_KEY)
+}
+
 /** Fetched without the session: the kept page must not show what a signed-in person sees. */
 async function savePage(): Promise<void> {
-  const response = await fetch(scope, { credentials: 'omit', headers: { Accept: 'text/html' } })
+  const headers = { Accept: 'text/html' }
+  // Never the page of a proxy that asks for a password.
+  const response = await fetch(scope, { credentials: 'omit', headers, redirect: 'error', cache: 'no-store' })
   if (response.status === 401) await removeAll()
   else if (response.ok) await (await caches.open(CACHE)).put(PAGE_KEY, response)
 }

@@ -6,19 +6,28 @@ interface RecorderHandlers {
   onRecorded(file: File): void
   /** Called with a sentence. */
   onProblem(problem: string): void
-  /** Called when the composer is back. */
+  /** Called when the composer is back and has no focus. */
   onEnd(): void
+  /** Bytes that the message has room for. */
+  room(): number
 }
 
 /** Types that browsers record, the preferred one first. */
 const TYPES = ['audio/webm;codecs=opus', 'audio/mp4', 'audio/ogg;codecs=opus']
 const BITS_PER_SECOND = 32_000
 const RECORDING_MAX_MS = 10 * 60_000
+/** A shorter recording would be of no use. */
+const RECORDING_MIN_MS = 10_000
+const NO_ROOM = 'Your message has no room for a voice message. Send it first, or remove a file.'
+const TOO_LONG = 'The recording has ended, because it cannot be longer.'
 
 /** One recording: the microphone, and how far it is. */
 interface Recording {
   readonly recorder: MediaRecorder
+  readonly stream: MediaStream
   readonly chunks: Blob[]
+  /** Bytes. */
+  readonly max: number
   readonly timer: ReturnType<typeof setInterval>
   isCancelled: boolean
 }
@@ -31,16 +40,15 @@ export function canRecord(): boolean {
 export class VoiceRecorder {
   readonly #box: HTMLElement
   readonly #handlers: RecorderHandlers
-  /** Bytes. */
-  readonly #max: number
-  readonly #button = iconButton('Record a voice message', iconNode('microphone'), 'icon mic')
+  readonly #button = iconButton('Record a voice message (at most 10 minutes)', iconNode('microphone'), 'icon mic')
   readonly #clock = element('span', { role: 'timer', 'aria-label': 'Length of the recording' })
   readonly #bar = element('div', { class: 'recorder', hidden: '' })
   #recording: Recording | undefined
+  /** While the browser asks for permission. */
+  #isStarting = false
 
-  constructor({ box, send }: ChatView, max: number, handlers: RecorderHandlers) {
+  constructor({ box, send }: ChatView, handlers: RecorderHandlers) {
     this.#box = box
-    this.#max = max
     this.#handlers = handlers
     const cancel = iconButton('Discard the recording', iconNode('close'))
     const stop = iconButton('Finish the recording', iconNode('check'), 'finish')
@@ -65,63 +73,96 @@ export class VoiceRecorder {
   }
 
   async #start(stop: HTMLElement): Promise<void> {
-    this.#button.disabled = true
+    const max = this.#handlers.room()
+    if (max < bytesOf(RECORDING_MIN_MS)) {
+      this.#handlers.onProblem(NO_ROOM)
+      return
+    }
+    if (this.#isStarting) return
+    this.#isStarting = true
+    let stream: MediaStream | undefined
     try {
-      this.#record(await navigator.mediaDevices.getUserMedia({ audio: true }))
-      stop.focus()
+      stream = await navigator.mediaDevices.getUserMedia({ audio: true })
+      // The panel or the link may have been closed meanwhile.
+      if (this.#button.disabled || this.#box.getClientRects().length === 0) endTracks(stream)
+      else {
+        this.#record(stream, max)
+        stop.focus()
+      }
     } catch (error) {
+      if (stream) endTracks(stream)
       this.#handlers.onProblem(describeMicrophoneProblem(error))
     } finally {
-      this.#button.disabled = false
+      this.#isStarting = false
     }
   }
 
-  #record(stream: MediaStream): void {
+  #record(stream: MediaStream, max: number): void {
     const mimeType = TYPES.find((type) => MediaRecorder.isTypeSupported(type))
     const options = { audioBitsPerSecond: BITS_PER_SECOND, ...(mimeType ? { mimeType } : {}) }
     const recorder = new MediaRecorder(stream, options)
+    recorder.start(1_000)
     const started = performance.now()
+    const maxMs = Math.min(RECORDING_MAX_MS, (max / bytesOf(1_000)) * 1_000)
     const showTime = (): void => {
       const elapsed = performance.now() - started
-      this.#clock.textContent = formatClock(elapsed)
-      if (elapsed >= RECORDING_MAX_MS) this.stop()
+      this.#clock.textContent = `${formatClock(elapsed)} / ${formatClock(maxMs)}`
+      if (elapsed >= maxMs) this.#endTooLong()
     }
-    const recording: Recording = { recorder, chunks: [], timer: setInterval(showTime, 250), isCancelled: false }
+    const timer = setInterval(showTime, 250)
+    const recording: Recording = { recorder, stream, chunks: [], max, timer, isCancelled: false }
     recorder.addEventListener('dataavailable', ({ data }) => this.#keep(recording, data))
-    recorder.addEventListener('stop', () => this.#finish(recording, stream))
+    recorder.addEventListener('stop', () => this.#finish(recording))
     this.#recording = recording
     this.#setRecording(true)
     showTime()
-    recorder.start(1_000)
   }
 
-  #keep({ chunks }: Recording, data: Blob): void {
+  #keep({ chunks, max }: Recording, data: Blob): void {
     const size = chunks.reduce((sum, chunk) => sum + chunk.size, data.size)
-    if (size > this.#max) this.stop()
+    if (size > max) this.#endTooLong()
     else chunks.push(data)
   }
 
-  #end(isCancelled: boolean): void {
-    if (!this.#recording || this.#recording.recorder.state === 'inactive') return
-    this.#recording.isCancelled = isCancelled
-    this.#recording.recorder.stop()
+  #endTooLong(): void {
+    if (this.#end(false)) this.#handlers.onProblem(TOO_LONG)
   }
 
-  #finish({ recorder, chunks, timer, isCancelled }: Recording, stream: MediaStream): void {
+  /** Whether there was a recording. */
+  #end(isCancelled: boolean): boolean {
+    if (!this.#recording || this.#recording.recorder.state === 'inactive') return false
+    this.#recording.isCancelled = isCancelled
+    this.#recording.recorder.stop()
+    return true
+  }
+
+  #finish({ recorder, stream, chunks, timer, isCancelled }: Recording): void {
     clearInterval(timer)
-    // The browser shows that the microphone is on until then.
-    for (const track of stream.getTracks()) track.stop()
+    endTracks(stream)
     this.#recording = undefined
+    const hadFocus = this.#bar.matches(':focus-within')
     this.#setRecording(false)
     if (!isCancelled && chunks.some(({ size }) => size > 0))
       this.#handlers.onRecorded(voiceFile(chunks, recorder.mimeType))
-    this.#handlers.onEnd()
+    if (!hadFocus) return
+    // On a phone the keyboard would cover the recording.
+    if (matchMedia('(hover: hover)').matches) this.#handlers.onEnd()
+    else this.#button.focus()
   }
 
   #setRecording(isRecording: boolean): void {
     this.#box.classList.toggle('recording', isRecording)
     this.#bar.hidden = !isRecording
   }
+}
+
+/** The browser shows that the microphone is on until then. */
+function endTracks(stream: MediaStream): void {
+  for (const track of stream.getTracks()) track.stop()
+}
+
+function bytesOf(milliseconds: number): number {
+  return (milliseconds / 1_000) * (BITS_PER_SECOND / 8)
 }
 
 function voiceFile(chunks: readonly Blob[], mimeType: string): File {

@@ -1,4 +1,5 @@
-// Browser storage for a link. Where the browser denies access, values are kept in memory for the life of the page.
+// Browser storage for a link. What the browser does not store, because it denies access or is full, is kept in memory for the life of
+// the page.
 
 type StorageArea = 'localStorage' | 'sessionStorage'
 
@@ -6,19 +7,20 @@ const memoryFallback = new Map<string, string>()
 
 export function readStored(area: StorageArea, key: string): string | undefined {
   try {
-    return globalThis[area].getItem(key) ?? undefined
+    // A full storage still has the value before.
+    return memoryFallback.get(area + key) ?? globalThis[area].getItem(key) ?? undefined
   } catch {
-    return memoryFallback.get(area + key)
+    return undefined
   }
 }
 
 export function writeStored(area: StorageArea, key: string, value: string | undefined): void {
+  memoryFallback.delete(area + key)
   try {
     if (value === undefined) globalThis[area].removeItem(key)
     else globalThis[area].setItem(key, value)
   } catch {
-    if (value === undefined) memoryFallback.delete(area + key)
-    else memoryFallback.set(area + key, value)
+    if (value !== undefined) memoryFallback.set(area + key, value)
   }
 }
 

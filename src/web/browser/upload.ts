@@ -39,6 +39,18 @@ export class UploadProgress {
   }
 }
 
+/** The first of these files whose content is gone, such as one that was deleted on the disk of the visitor. */
+export async function findLostFile<F extends { readonly blob?: Blob }>(files: readonly F[]): Promise<F | undefined> {
+  for (const file of files) {
+    const isReadable = await file.blob
+      ?.slice(0, 1)
+      .arrayBuffer()
+      .then(Boolean, () => false)
+    if (isReadable === false) return file
+  }
+  return undefined
+}
+
 /** Posts the form. Rejects when the server was not reached or the upload was cancelled. */
 export function sendForm(request: UploadRequest, progress: UploadProgress): Promise<Response> {
   const { url, credentials } = request

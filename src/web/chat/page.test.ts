@@ -142,6 +142,33 @@ suite('the page of a round without script', () => {
     ])
     assert.ok(body.includes(refresh) && body.includes('thinking') && body.includes('<strong>half</strong>'))
     assert.ok(body.includes('Why?'))
+    // A reload would empty it.
+    assert.ok(!body.includes('<textarea'))
+  })
+
+  test('shows its files with name and size, images and sounds in place, and takes more', () => {
+    const file = (name: string, type: string, transcript?: string) => ({ id: 'f1', name, type, size: 1536, transcript })
+    const files = [
+      file('a.png', 'image/png'),
+      file('b.svg', 'image/svg+xml'),
+      file('c.webm', 'audio/webm', 'Hello <b>'),
+      file('d\u202egpj.\u200bexe', 'application/octet-stream'),
+    ]
+    const page = roundPage({ name: 'svc', question: '', files, turn, limits: LIMITS })
+    const items = [...page.body.matchAll(/<li>(.*?)<\/li>/g)].map(([, item]) => item)
+    const link = (name: string): string => `<a href="./files/f1" dir="auto">${name}</a> (1.5 KB)`
+    assert.deepEqual(items, [
+      `<a href="./files/f1"><img src="./files/f1" alt="a.png" loading="lazy"></a><br>${link('a.png')}`,
+      link('b.svg'),
+      `<audio controls preload="none" src="./files/f1" aria-label="c.webm"></audio><br>${link('c.webm')}<p class="transcript" dir="auto">Hello &lt;b&gt;</p>`,
+      link('d\ufffdgpj.\ufffdexe'),
+    ])
+    assert.deepEqual(policyOf(page).get('media-src'), ["'self'"])
+    assert.match(
+      page.body,
+      /<form [^>]*enctype="multipart\/form-data">[\s\S]*<input id="file" type="file" name="file" multiple/,
+    )
+    assert.ok(page.body.includes('At most 10 files of 25 bytes each, 100 bytes together'))
   })
 
   test('does not reload after the round, and has a form for the next message', () => {

@@ -2,6 +2,7 @@
 // contains the token: all URLs in them are relative.
 import { createHash } from 'node:crypto'
 import { EMPTY_HTML, type Html, html, linkTarget, trustedHtml } from '../html.ts'
+import { displayName, fileKind, formatSize } from '../text/file-names.ts'
 import { MARKDOWN_MAX } from '../text/markdown.ts'
 import { describeFailure, initialLetter, isStopped, NO_ANSWER, STOPPED, toSentence } from '../text/wording.ts'
 import { DARK_BACK, LIGHT_BACK } from '../tokens.ts'
@@ -40,10 +41,13 @@ interface PageFile {
   readonly name: string
   readonly type: string
   readonly size: number
+  /** What is said in a voice message. */
+  readonly transcript?: string | undefined
 }
 
 interface RoundPageOptions {
   readonly name: string
+  readonly limits?: FileLimits | undefined
   readonly question: string
   readonly files?: readonly PageFile[] | undefined
   readonly turn: {
@@ -78,14 +82,15 @@ export function chatPage({ name, folder, limits, dashboard }: ChatPageOptions): 
 ${plainHead(name)}
 ${dashboard === undefined ? EMPTY_HTML : html`<nav><a href="${linkTarget(dashboard)}">Dashboard</a></nav>`}
 <main><p class="lead">Ask a question. The answer appears on the next page.</p></main>
-${questionForm('Your message')}
+${questionForm('Your message', limits)}
 </div>
 </div>
 <script>${code}</script>`
   return renderDocument(200, name, { body, policy, head: APP_HEAD })
 }
 
-export function roundPage({ name, question, files, turn }: RoundPageOptions): HtmlPage {
+/** Without a form while it is reloaded, which would empty the form. */
+export function roundPage({ name, question, files, turn, limits }: RoundPageOptions): HtmlPage {
   const isPending = turn.status === 'pending'
   const messages = turn.frames.filter(({ kind }) => kind !== 'status')
   const status = turn.frames.findLast(({ kind }) => kind === 'status')
@@ -102,10 +107,10 @@ ${turn.status === 'failed' ? failureHtml(messages.length > 0, turn.error) : EMPT
 ${turn.status === 'success' && messages.length === 0 ? html`<p class="status">${NO_ANSWER}</p>` : EMPTY_HTML}
 </section>
 </main>
-${questionForm('Your next message')}
+${isPending ? EMPTY_HTML : questionForm('Your next message', limits)}
 </div></div>`
   const head = isPending ? html`<meta http-equiv="refresh" content="1">` : EMPTY_HTML
-  return renderDocument(200, name, { body, head })
+  return renderDocument(200, name, { body, head, policy: ["media-src 'self'"] })
 }
 
 function failureHtml(isAnswered: boolean, error: string | undefined): Html {
@@ -124,19 +129,18 @@ function answerHtml(messages: readonly PageFrame[]): Html[] {
 }
 
 function filesHtml(files: readonly PageFile[] = []): Html {
-  if (files.length === 0) return EMPTY_HTML
-  const items = files.map(({ id, name, type, size }) => {
-    const url = `./files/${id}`
-    if (type.startsWith('image/'))
-      return html`<li><a href="${url}"><img src="${url}" alt="${name}" loading="lazy"></a></li>`
-    return html`<li><a href="${url}" dir="auto">${name}</a> (${formatSize(size)})</li>`
-  })
-  return html`<ul class="files">${items}</ul>`
+  return files.length === 0
+    ? EMPTY_HTML
+    : html`<ul class="files">${files.map((file) => html`<li>${fileHtml(file)}</li>`)}</ul>`
 }
 
-function formatSize(bytes: number): string {
-  if (bytes < 1000) return `${bytes} bytes`
-  return bytes < 1_000_000 ? `${Math.round(bytes / 1000)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`
+function fileHtml({ id, name, type, size, transcript }: PageFile): Html {
+  const [url, kind, shown] = [`./files/${id}`, fileKind(type), displayName(name)]
+  const link = html`<a href="${url}" dir="auto">${shown}</a> (${formatSize(size)})`
+  if (kind === 'image') return html`<a href="${url}"><img src="${url}" alt="${shown}" loading="lazy"></a><br>${link}`
+  if (kind === 'other') return link
+  const said = transcript ? html`<p class="transcript" dir="auto">${transcript}</p>` : EMPTY_HTML
+  return html`<audio controls preload="none" src="${url}" aria-label="${shown}"></audio><br>${link}${said}`
 }
 
 export function linkProblemPage({ status, title, detail, hint, retryAfter }: ProblemPageOptions): HtmlPage {
@@ -270,11 +274,16 @@ function plainHead(name: string): Html {
   return html`<header class="head"><span class="avatar" aria-hidden="true">${initialLetter(name)}</span><h1 dir="auto">${name}</h1></header>`
 }
 
-function questionForm(label: string): Html {
+function questionForm(label: string, limits?: FileLimits): Html {
+  const most = limits
+    ? `At most ${limits.count} files of ${formatSize(limits.bytes)} each, ${formatSize(limits.totalBytes)} together`
+    : ''
   return html`<form class="plain-form" method="post" action="./" accept-charset="utf-8" enctype="multipart/form-data">
 <label for="content">${label}</label>
 <textarea id="content" name="content" rows="4" dir="auto"></textarea>
-<input type="file" name="file" multiple aria-label="Files">
+<label for="file">Files</label>
+<input id="file" type="file" name="file" multiple aria-describedby="most">
+<small id="most">${most}</small>
 <button type="submit">Send</button>
 </form>`
 }

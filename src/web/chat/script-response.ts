@@ -34,6 +34,10 @@ export function createScriptHandler(build: ScriptBuild, inputs: () => unknown = 
     if (builtFrom !== inputs()) compressed = undefined
     builtFrom = inputs()
     compressed ??= compress(build)
+    // Such as of files that an upgrade is replacing.
+    compressed.catch(() => {
+      compressed = undefined
+    })
     const { version, headers: scriptHeaders, bodies } = await compressed
     const encoding = negotiateEncoding(acceptEncoding, ENCODINGS)
     const etag = `"${version}${encoding === undefined ? '' : `-${encoding}`}"`

@@ -8,6 +8,7 @@ import { extname, join } from 'node:path'
 const CHAT = [
   'text/markdown',
   'text/wording',
+  '../lib/text/hidden-characters',
   'text/file-names',
   '../lib/http/sse-reader',
   'browser/nodes',

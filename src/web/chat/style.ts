@@ -256,7 +256,7 @@ li:hover .change, li:focus-within .change { opacity: 1 }
   color: var(--on-accent); font-size: 11px; font-weight: 700; letter-spacing: .02em;
 }
 .file-text { display: flex; flex-direction: column; flex: 1; min-width: 0; font-size: 14px; line-height: 1.35 }
-.file-text > * { text-align: match-parent }
+.file-text > * { align-self: flex-start; max-width: 100% }
 .file-text b { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; font-weight: 600 }
 .file-text small, .sound figcaption { font-size: 12.5px; color: var(--muted) }
 .files { display: flex; flex-direction: column; gap: 8px; max-width: 100% }
@@ -313,6 +313,13 @@ a.file:hover, button.file:hover { border-color: var(--ink) }
   .panel { inset: 0 !important; width: auto; height: auto; border: 0; border-radius: 0 }
   .panel:not([hidden]) + .launcher { visibility: hidden }
 }
+/* Backgrounds are gone there. */
+@media (forced-colors: active) {
+  .text, .notice, .tile, .avatar { outline: 1px solid }
+  .send, .finish, .launcher { border: 1px solid }
+  .dots i, .live { background: CanvasText }
+  .topic[aria-current] { text-decoration: underline }
+}
 @media (prefers-reduced-motion: reduce) {
   *, *::before, *::after { animation: none !important; transition: none !important }
 }
@@ -336,6 +343,8 @@ html, body { height: 100%; margin: 0; background: var(--back) }
 .plain .text { margin: 0 }
 .plain .files { display: flex; flex-wrap: wrap; gap: 8px 16px; margin: 8px 0 0; padding: 0; list-style: none }
 .plain .files img { max-width: min(100%, 320px); max-height: 320px; border-radius: 8px }
+.plain .files audio { max-width: 100% }
+.plain-form small { color: var(--muted) }
 .plain .answer { display: flex; flex-direction: column; gap: 16px }
 .plain-form { display: flex; flex-direction: column; gap: 8px; align-items: flex-start }
 .plain-form label { font-weight: 600 }

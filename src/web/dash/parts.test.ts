@@ -40,7 +40,8 @@ suite('parts of pages', () => {
       '\u202e',
     ])
       assert.match(visibleText(hidden), /^\\u[0-9a-f]{4}$/)
-    for (const hidden of ['\u200f', '\u2060', '\u2066', '\u2069', '\ufeff']) assert.match(visibleText(hidden), /^\\u/)
+    for (const hidden of ['\u00ad', '\u061c', '\u180e', '\u200f', '\u2060', '\u2066', '\u2069', '\ufeff'])
+      assert.match(visibleText(hidden), /^\\u/)
     for (const shown of [' ', '~', '\u00a0', '\u200a', '\u2010', '\u2029', '\u202f', '\u205f', '\u206a'])
       assert.equal(visibleText(shown), shown)
     assert.equal(visibleText(visibleText('\u202e')), '\\u202e')

@@ -34,7 +34,8 @@ export function buttonLink(href: string, text: string): Html {
   return html`<a class="button" href="${linkTarget(href)}">${text}</a>`
 }
 
-const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f\u0080-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g
+const CONTROL =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g
 
 /** Text that somebody else wrote: control characters and those that change the direction of text are visible. */
 export function visibleText(text: string): string {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import fc from 'fast-check'
-import { admitFiles, displayName, extensionLabel, fileKind, formatSize } from './file-names.ts'
+import { admitFiles, displayName, extensionLabel, fileKind, formatSize, roomForFile } from './file-names.ts'
 
 const file = (size: number, name = 'a.txt') => ({ name, size })
 
@@ -12,18 +12,35 @@ suite('the files of a message', () => {
     assert.deepEqual(admitFiles([], [file(2048)], limits), { admitted: [file(2048)], problems: [] })
     assert.deepEqual(admitFiles([], [file(2049)], limits), {
       admitted: [],
-      problems: ['a.txt has more than 2 KB, the most for one file.'],
+      problems: ['Not added: \u2068a.txt\u2069. A file may have at most 2 KB.'],
     })
     assert.deepEqual(admitFiles([file(1), file(1)], [file(1)], limits).problems, [])
     assert.deepEqual(admitFiles([file(1), file(1), file(1)], [file(1)], limits), {
       admitted: [],
-      problems: ['A message may have at most 3 files.'],
+      problems: ['Not added: \u2068a.txt\u2069. A message may have at most 3 files.'],
     })
     assert.deepEqual(admitFiles([file(2048)], [file(2048)], limits).problems, [])
     assert.deepEqual(admitFiles([file(2048), file(1)], [file(2048), file(2047)], limits), {
       admitted: [file(2047)],
-      problems: ['The files of a message may have at most 4 KB together.'],
+      problems: ['Not added: \u2068a.txt\u2069. The files of a message may have at most 4 KB together.'],
     })
+  })
+
+  test('that are not admitted are named once for each limit', () => {
+    const large = ['a', 'b', 'c', 'd\u202e', 'e'].map((name) => file(3000, name))
+    const { admitted, problems } = admitFiles([], [...large, file(1), file(1), file(1), file(1, 'last')], limits)
+    assert.equal(admitted.length, 3)
+    assert.deepEqual(problems, [
+      'Not added: \u2068a\u2069, \u2068b\u2069, \u2068c\u2069 and 2 more. A file may have at most 2 KB.',
+      'Not added: \u2068last\u2069. A message may have at most 3 files.',
+    ])
+  })
+
+  test('leave room for another file up to the nearest limit', () => {
+    const rooms = [[], [file(2048)], [file(2048), file(1048)], [file(1), file(1), file(1)]].map((present) =>
+      roomForFile(present, limits),
+    )
+    assert.deepEqual(rooms, [2048, 2048, 1000, 0])
   })
 
   test('never exceed the limits, whatever is added', () => {
@@ -44,6 +61,21 @@ test('a name is shown without characters that hide its extension', () => {
   assert.equal(displayName('a\nb\u0000.txt'), 'a\ufffdb\ufffd.txt')
   assert.equal(displayName('می\u200cخواهم.pdf'), 'می\u200cخواهم.pdf')
   assert.equal(displayName('  '), 'file')
+  assert.equal(displayName(`photo.jpg${' \u3000'.repeat(60)}.exe`), 'photo.jpg .exe')
+  for (const hidden of [
+    '\u200b',
+    '\u2060',
+    '\ufeff',
+    '\u00ad',
+    '\u200d',
+    '\u200f',
+    '\u061c',
+    '\u3164',
+    '\u2800',
+    '\u{e0065}',
+  ])
+    assert.equal(displayName(`a.ex${hidden}e`), 'a.ex\ufffde', JSON.stringify(hidden))
+  assert.equal(displayName('👩\u200d🚀❤\ufe0f.png'), '👩\u200d🚀❤\ufe0f.png')
 })
 
 test('an extension is a label only if it looks like one', () => {

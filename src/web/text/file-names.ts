@@ -1,4 +1,5 @@
 // Names, types and sizes of files as visitors see them, and the limits of the files of a message.
+import { HIDDEN_CHARACTERS } from '../../lib/text/hidden-characters.ts'
 
 interface NamedFile {
   readonly name: string
@@ -13,6 +14,8 @@ export interface AttachmentLimits {
   readonly total: number
 }
 
+const NAMES_MAX = 3
+
 /** The files that may be added to those of the message, and a sentence for each limit that keeps others out. */
 export function admitFiles<F extends NamedFile>(
   present: readonly NamedFile[],
@@ -20,21 +23,46 @@ export function admitFiles<F extends NamedFile>(
   limits: AttachmentLimits,
 ): { readonly admitted: F[]; readonly problems: string[] } {
   const admitted: F[] = []
-  const problems = new Set<string>()
-  let [count, total] = [present.length, present.reduce((sum, { size }) => sum + size, 0)]
+  const refused = new Map<string, NamedFile[]>()
   for (const file of incoming) {
-    if (file.size > limits.each)
-      problems.add(`${displayName(file.name)} has more than ${formatSize(limits.each)}, the most for one file.`)
-    else if (count >= limits.count) problems.add(`A message may have at most ${limits.count} files.`)
-    else if (total + file.size > limits.total)
-      problems.add(`The files of a message may have at most ${formatSize(limits.total)} together.`)
-    else {
-      admitted.push(file)
-      count++
-      total += file.size
-    }
+    const limit = limitAgainst(file, [...present, ...admitted], limits)
+    if (limit === undefined) admitted.push(file)
+    else
+      refused
+        .set(limit, refused.get(limit) ?? [])
+        .get(limit)
+        ?.push(file)
   }
-  return { admitted, problems: [...problems] }
+  const problems = [...refused].map(([limit, files]) => `Not added: ${listNames(files)}. ${limit}.`)
+  return { admitted, problems }
+}
+
+function limitAgainst(
+  { size }: NamedFile,
+  present: readonly NamedFile[],
+  { each, count, total }: AttachmentLimits,
+): string | undefined {
+  if (size > each) return `A file may have at most ${formatSize(each)}`
+  if (present.length >= count) return `A message may have at most ${count} files`
+  return size + totalSize(present) > total
+    ? `The files of a message may have at most ${formatSize(total)} together`
+    : undefined
+}
+
+/** Each name is isolated from the direction of the sentence, which begins in English, because browsers look at its first letter. */
+function listNames(files: readonly NamedFile[]): string {
+  const names = files.slice(0, NAMES_MAX).map(({ name }) => `\u2068${displayName(name)}\u2069`)
+  const more = files.length - names.length
+  return more > 0 ? `${names.join(', ')} and ${more} more` : names.join(', ')
+}
+
+/** Bytes that another file of the message may have. */
+export function roomForFile(present: readonly NamedFile[], { each, count, total }: AttachmentLimits): number {
+  return present.length < count ? Math.min(each, total - totalSize(present)) : 0
+}
+
+function totalSize(files: readonly NamedFile[]): number {
+  return files.reduce((sum, { size }) => sum + size, 0)
 }
 
 /** The types that the server lets browsers show in place. */
@@ -43,14 +71,14 @@ export function fileKind(type: string): 'image' | 'audio' | 'other' {
   return type.startsWith('audio/') ? 'audio' : 'other'
 }
 
-/** Without control characters and those that change the order of others, which could hide an extension. */
+/** Without characters that could hide the extension: many spaces would push it out of sight. */
 export function displayName(name: string): string {
-  return name.replace(/[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/gu, '\ufffd').trim() || 'file'
+  return name.replace(HIDDEN_CHARACTERS, '\ufffd').replace(/\s+/g, ' ').trim() || 'file'
 }
 
 /** Such as `PDF`, or nothing for an extension that is none. */
 export function extensionLabel(name: string): string {
-  const [, extension = ''] = /[^.]\.([a-z0-9]{1,4})$/i.exec(name) ?? []
+  const [, extension = ''] = /[^.]\.([a-z0-9]{1,4})$/i.exec(displayName(name)) ?? []
   return extension.toUpperCase()
 }
 

@@ -86,7 +86,8 @@ function retryOf(view: PageView, { id = '', state = 'waiting', direction }: Rece
 /** Without the contents: anyone may have uploaded them. */
 function renderFiles({ files = [] }: ReceivedMessage | SentMessage): Html {
   const items = files.map(
-    ({ name, type, size }) => html`<li>${visibleText(name)} <span class="muted">${type}, ${size} bytes</span></li>`,
+    ({ name, type, size }) =>
+      html`<li><bdi>${visibleText(name)}</bdi> <span class="muted">${type}, ${size} bytes</span></li>`,
   )
   return files.length === 0 ? EMPTY_HTML : html`<ul>${items}</ul>`
 }
