@@ -23,7 +23,7 @@ export const SCHEMA_STEPS: Readonly<Record<string, number>> = {
   daily_costs: 6,
   daily_spend: 5,
   messages: 4,
-  filing: 2,
+  filing: 3,
   chat_events: 2,
   rounds: 8,
   idempotency_keys: 2,

@@ -3,10 +3,10 @@
 import { z } from 'zod'
 import type { StoredRow, Tx, Value } from '../../store/engine.ts'
 import type { DeferredResult } from '../../store/lanes/lane.ts'
-import { execute, flag, integer, oneOf, optional, query, queryOne, text } from '../../store/statement.ts'
+import { execute, flag, integer, oneOf, optional, placeholders, query, queryOne, text } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
 import { addReceivedBytes } from '../links/storage-use.ts'
-import { batchLength, type Message, messages } from '../messages/messages.ts'
+import { BEFORE_FIRST_EVENT, batchLength, type Message, messages } from '../messages/messages.ts'
 import { ChatName } from '../values.ts'
 import { addAppendedTopic, addReceivedTopics } from './chat-topics.ts'
 
@@ -43,7 +43,7 @@ const ADD_MESSAGES = `with fresh as materialized (
     select seq, jid, kind, turn_id, topic, row_number() over (partition by jid order by seq) as n
     from messages where seq > $1 and seq <= $2 and direction = 'in'),
   chat as materialized (
-    select c.jid, coalesce((select max(e.seq) from chat_events e where e.jid = c.jid), 0) as last
+    select c.jid, coalesce((select max(e.seq) from chat_events e where e.jid = c.jid), ${BEFORE_FIRST_EVENT}) as last
     from (select distinct jid from fresh) as c)
   insert into chat_events (jid, seq, kind, message_seq, turn_id, topic)
   select fresh.jid, fresh.n + chat.last, fresh.kind, fresh.seq, fresh.turn_id, fresh.topic
@@ -85,7 +85,39 @@ export async function appendChatEvent(tx: Tx, event: NewChatEvent): Promise<void
 
 /** The last number is found by one lookup in the primary key. */
 const APPEND_EVENT = `insert into chat_events (jid, seq, kind, message_seq, turn_id, topic)
-  values ($1, 1 + coalesce((select e.seq from chat_events e where e.jid = $1 order by e.seq desc limit 1), 0), $2, $3, $4, $5)`
+  values ($1, 1 + coalesce((select e.seq from chat_events e where e.jid = $1 order by e.seq desc limit 1), ${BEFORE_FIRST_EVENT}),
+    $2, $3, $4, $5)`
+
+/**
+ * Removes events of a chat. The last one stays, empty: its number must not be given to another event, which readers that resume
+ * would miss. Call `lockMessageOrder` first.
+ */
+export async function removeChatEvents(tx: Tx, jid: string, seqs: readonly number[]): Promise<void> {
+  if (seqs.length === 0) return
+  const last = (await lastEventNumbers(tx, [jid])).get(jid) ?? 0
+  if (seqs.includes(last)) await execute(tx, EMPTY_EVENT, [jid, last])
+  const removed = seqs.filter((seq) => seq !== last)
+  if (removed.length === 0) return
+  const sql = `delete from chat_events where jid = $1 and seq in (${placeholders(removed.length, 1)})`
+  await execute(tx, sql, [jid, ...removed])
+}
+
+const EMPTY_EVENT = `update chat_events set kind = 'status', message_seq = null, turn_id = null, topic = null
+  where jid = $1 and seq = $2`
+
+/** Whether nothing is left in a chat but an empty event, and no message waits to be added to it. */
+export async function isChatEmpty(tx: Tx, jid: string): Promise<boolean> {
+  const sql = `select not exists (select 1 from chat_events where jid = $1 and (message_seq is not null or turn_id is not null))
+    and not exists (select 1 from messages where seq > (select last_seq from filing where id = 1) and jid = $1) as is_empty`
+  return (await queryOne(tx, { is_empty: flag }, sql, [jid])).is_empty
+}
+
+/** Removes the empty event of a chat that is gone. If the chat begins again, its numbers continue after all that were forgotten. */
+export async function forgetEventNumbers(tx: Tx, jid: string): Promise<void> {
+  const last = (await lastEventNumbers(tx, [jid])).get(jid) ?? 0
+  await execute(tx, 'update filing set forgotten_seq = $1 where id = 1 and forgotten_seq < $1', [last])
+  await chatEvents.remove(tx, { jid })
+}
 
 export interface ChatEvent {
   readonly seq: number

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import type { Tx } from '../../store/engine.ts'
 import { execute } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
-import { contentStart, decodeContent } from '../messages/messages.ts'
+import { BEFORE_FIRST_EVENT, contentStart, decodeContent } from '../messages/messages.ts'
 import { Bytes, ChatName, Folder, line, Timestamp } from '../values.ts'
 
 /** Characters of a title that is derived from the first message. */
@@ -64,7 +64,7 @@ const ADD_RECEIVED = `with fresh as materialized (
     select seq, jid, topic, created_at, row_number() over (partition by jid order by seq) as n
     from messages where seq > $1 and seq <= $2 and direction = 'in'),
   chat as materialized (
-    select c.jid, coalesce((select e.seq from chat_events e where e.jid = c.jid order by e.seq desc limit 1), 0) as last
+    select c.jid, coalesce((select e.seq from chat_events e where e.jid = c.jid order by e.seq desc limit 1), ${BEFORE_FIRST_EVENT}) as last
     from (select distinct jid from fresh) as c),
   topics as (
     select jid, topic, min(n) as first_n, max(n) as last_n, min(seq) as first_message, max(created_at) as at

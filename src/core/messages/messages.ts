@@ -47,16 +47,23 @@ export const messages = new Table({
   ],
 })
 
-/** All messages up to `last_seq` are in `chat_events`. Also the lock for transactions that add messages. */
+/**
+ * All messages up to `last_seq` are in `chat_events`. Chats that are gone had event numbers up to `forgotten_seq`. Also the lock
+ * for transactions that add messages.
+ */
 export const filing = new Table({
   name: 'filing',
-  row: z.object({ id: z.int(), last_seq: z.int() }),
+  row: z.object({ id: z.int(), last_seq: z.int(), forgotten_seq: z.int() }),
   key: 'id',
   storage: [
     'create table filing (id integer primary key, last_seq bigint not null)',
     'insert into filing (id, last_seq) values (1, 0)',
+    'alter table filing add column forgotten_seq bigint not null default 0',
   ],
 })
+
+/** SQL: the number before the first event of a chat that has none. */
+export const BEFORE_FIRST_EVENT = '(select forgotten_seq from filing where id = 1)'
 
 /**
  * Call first in a transaction that adds messages. Postgres assigns `seq` before the commit: without a lock, a reader that

@@ -3,9 +3,14 @@ import { type TestContext, test } from 'node:test'
 import { type ConversationHost, openConversationHost } from '../../../test/support/conversation-host.ts'
 import { type EngineName, onEveryEngine } from '../../../test/support/host.ts'
 import { run } from '../../../test/support/sql.ts'
-import { addMessagesToChats } from '../chats/chat-events.ts'
+import { addMessagesToChats, eventsAfter } from '../chats/chat-events.ts'
+import { chatTopics } from '../chats/chat-topics.ts'
+import { createBranch, planBranch } from '../chats/topic-branches.ts'
 import { outbox } from '../delivery/outbox.ts'
 import { storedBytes } from '../links/storage-use.ts'
+import { visitorPart } from '../links/visitor-chats.ts'
+import { visitorConversation } from '../routing/routing-decision.ts'
+import { workSessions } from '../turns/conversations.ts'
 import { costLog } from '../turns/costs.ts'
 import { findRound, frames } from '../turns/rounds.ts'
 import { turns } from '../turns/turns.ts'
@@ -48,8 +53,10 @@ async function open(t: TestContext, engine: EngineName): Promise<RetentionHost> 
     counts: () =>
       on.read(async (tx) => {
         const found: [string, number][] = []
+        // The last event of a chat stays, empty.
+        const only = { chat_events: ' where message_seq is not null or turn_id is not null' } as Record<string, string>
         for (const name of TABLES)
-          found.push([name, Number((await run(tx, `select count(*) as n from ${name}`)).rows[0]?.n)])
+          found.push([name, Number((await run(tx, `select count(*) as n from ${name}${only[name] ?? ''}`)).rows[0]?.n)])
         return Object.fromEntries(found)
       }),
     stored: () =>
@@ -178,6 +185,100 @@ onEveryEngine('retention of messages', (engine) => {
     }
     assert.deepEqual(steps, [1, 3, 1])
     assert.equal((await on.counts()).chat_events, 2)
+  })
+
+  test('never uses the number of an event again, not even of a visitor\u2019s chat that is gone', async (t) => {
+    const on = await open(t, engine)
+    const visitor = `web:main${visitorPart('ann')}`
+    const numbers = async (jid: string) =>
+      (await on.read((tx) => eventsAfter(tx, { jid, after: 0, limit: 100 }))).events.map(({ seq }) => seq)
+    const visit = async (jid: string, topic: string) => {
+      await on.ask('a question', { jid, topic, conversation: visitorConversation(jid, topic) })
+      await on.end((await on.mustClaim()).turn)
+      await on.settle()
+    }
+    for (const jid of ['web:main', visitor]) {
+      await visit(jid, 'red')
+      assert.deepEqual(await numbers(jid), [1, 2])
+    }
+    on.clock.advance(KEEP_MS + 1)
+    await on.sweep()
+    assert.deepEqual([await numbers('web:main'), await numbers(visitor)], [[2], []])
+    for (const jid of ['web:main', visitor]) await visit(jid, 'blue')
+    assert.deepEqual(
+      [await numbers('web:main'), await numbers(visitor)],
+      [
+        [2, 3, 4],
+        [3, 4],
+      ],
+    )
+    on.clock.advance(KEEP_MS + 1)
+    await on.sweep()
+    await visit(`web:main${visitorPart('bob')}`, 'red')
+    assert.deepEqual(await numbers(`web:main${visitorPart('bob')}`), [5, 6])
+  })
+
+  test('leaves nothing of a visitor\u2019s chat, and the chats of others whole', async (t) => {
+    const on = await open(t, engine)
+    const [ann, bob] = [`web:main${visitorPart('ann')}`, `web:main${visitorPart('bob')}`]
+    const visit = async (jid: string) => {
+      await on.ask('a question', { jid, topic: 'red', conversation: visitorConversation(jid, 'red') })
+      const { turn } = await on.mustClaim()
+      await on.write((tx) =>
+        workSessions.insert(tx, {
+          ...{ folder: 'main', topic: turn.topic, jid, session_id: 's', updated_at: turn.started_at },
+        }),
+      )
+      await on.end(turn)
+      await on.settle()
+      const main = { jid, topic: '', root: '', first_seq: 0, last_seq: 1, depth: 0, updated_at: turn.started_at }
+      await on.write((tx) => chatTopics.insert(tx, main))
+    }
+    await visit(ann)
+    on.clock.advance(KEEP_MS + 1)
+    await visit(bob)
+    assert.equal((await on.sweep()).removed, 1)
+    for (const [table, column] of [
+      ['conversations', 'topic'],
+      ['work_sessions', 'topic'],
+      ['session_log', 'topic'],
+      ['chat_topics', 'jid'],
+      ['chat_events', 'jid'],
+    ] as const) {
+      const { rows } = await on.read((tx) => run(tx, `select ${column} as name from ${table}`))
+      const of = (jid: string): boolean => rows.some(({ name }) => String(name).includes(jid))
+      assert.deepEqual([of(ann), of(bob)], [false, true], table)
+    }
+  })
+
+  test('removes topics without events, but none that a branch continues', async (t) => {
+    const on = await open(t, engine)
+    const answered = async (topic: string | undefined): Promise<string> => {
+      const id = await on.ask('a question', topic === undefined ? {} : { topic })
+      await on.end((await on.mustClaim()).turn)
+      await on.settle()
+      return id
+    }
+    const branchFrom = (id: string, topic: string) =>
+      on.write(async (tx) => {
+        const message = (await messages.find(tx, { id })) ?? assert.fail()
+        await createBranch(tx, await planBranch(tx, { jid: 'web:main', topic, message }), message.created_at)
+      })
+    const left = async () => (await on.read((tx) => chatTopics.list(tx))).map(({ topic }) => topic)
+    const [red, main] = [await answered('red'), await answered(undefined)]
+    await answered('old')
+    on.clock.advance(KEEP_MS)
+    await branchFrom(red, 'red 2')
+    await branchFrom(main, 'main 2')
+    for (const topic of ['red 2', 'main 2', 'young']) await answered(topic)
+    // A topic that stays must not keep the sweep from one after it.
+    await on.write((tx) => chatTopics.update(tx, { jid: 'web:main', topic: 'young' }, { last_seq: 1 }))
+    on.clock.advance(1)
+    for (let at = 0; at < 3; at++) assert.equal((await on.sweep(0, 1)).removed, 1)
+    assert.deepEqual(await left(), ['', 'main 2', 'red', 'red 2', 'young'])
+    on.clock.advance(KEEP_MS)
+    assert.equal((await on.sweep()).removed, 3)
+    assert.deepEqual(await left(), [])
   })
 
   test('removes messages from the search index', async (t) => {

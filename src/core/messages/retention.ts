@@ -3,10 +3,13 @@
 import { timestamp } from '../../lib/clock.ts'
 import type { Dialect, Tx } from '../../store/engine.ts'
 import { execute, flag, integer, optional, placeholders, query, text } from '../../store/statement.ts'
-import { lastEventNumbers } from '../chats/chat-events.ts'
+import { forgetEventNumbers, isChatEmpty, removeChatEvents } from '../chats/chat-events.ts'
+import { chatTopics } from '../chats/chat-topics.ts'
 import { type ChatFile, readFilesOfMessages } from '../files/chat-files.ts'
 import { forgetChatBytes, subtractFileBytes, subtractReceivedBytes } from '../links/storage-use.ts'
 import { isVisitorChat } from '../links/visitor-chats.ts'
+import { visitorConversations } from '../routing/routing-decision.ts'
+import { conversations, sessionLog, workSessions } from '../turns/conversations.ts'
 import { IS_OPEN } from '../turns/turn-rules.ts'
 import { firstIdAt } from './id-times.ts'
 import { messageChanges } from './message-changes.ts'
@@ -31,7 +34,7 @@ export interface RetentionProgress<Cursor> {
 const KEPT_STATES = `('waiting', 'running', 'delegated', 'onboarding')`
 
 /** `is_over`: no longer needed. */
-const MESSAGES = `select m.seq, m.jid, m.target_folder as folder, m.created_at,
+const MESSAGES = `select m.seq, m.jid, m.topic, m.target_folder as folder, m.created_at,
     case when m.direction = 'in' then i.message_seq is not null and i.state not in ${KEPT_STATES}
         and (r.id is null or r.status <> 'pending')
       else o.message_seq is null or o.state not in ('pending', 'sending') end
@@ -57,38 +60,52 @@ export async function removeMessages(
   RetentionProgress<number> & { readonly emptied: readonly EmptiedChat[]; readonly files: readonly ChatFile[] }
 > {
   await lockMessageOrder(tx, dialect)
-  const schema = { seq: integer, jid: text, folder: optional(text), created_at: text, is_over: flag }
+  const schema = {
+    ...{ seq: integer, jid: text, topic: optional(text), folder: optional(text), created_at: text },
+    is_over: flag,
+  }
   const rows = await query(tx, schema, OLDEST, [after, limit])
   const { old, next } = takeOld(rows, ({ created_at }) => created_at < timestamp(before), limit)
   const over = old.filter(({ is_over }) => is_over)
   const seqs = over.map(({ seq }) => seq)
   const files = await removeMessageRows(tx, seqs, now)
   if (seqs.length > 0) {
-    for (const jid of new Set(over.map(({ jid }) => jid))) {
+    for (const [jid, removed] of Map.groupBy(over, ({ jid }) => jid)) {
       await removeEvents(tx, jid, Math.max(...seqs))
-      await removeEmptyTopics(tx, jid, limit)
+      await removeEmptyTopics(tx, jid, new Set(removed.map(({ topic = '' }) => topic)))
     }
   }
-  const emptied = await findEmptied(tx, over)
-  await forgetChatBytes(
-    tx,
-    emptied.map(({ jid }) => jid),
-  )
+  const emptied = await removeEmptyChats(tx, over)
   await removeChanges(tx, before, limit)
   return { removed: seqs.length, files, emptied, ...(next ? { next: next.seq } : {}) }
 }
 
-async function findEmptied(
+/** Removes what is left of those that are chats of visitors without messages. The caller removes their directories. */
+export async function removeEmptyChats(
   tx: Tx,
-  removed: readonly { readonly jid: string; readonly folder: string | undefined }[],
+  chats: readonly { readonly jid: string; readonly folder?: string | undefined }[],
 ): Promise<EmptiedChat[]> {
-  const chats = removed.flatMap(({ jid, folder }) =>
-    folder !== undefined && isVisitorChat(jid) ? [[jid, { jid, folder }] as const] : [],
+  const byJid = new Map(chats.map(({ jid, folder }) => [jid, folder]))
+  const emptied: EmptiedChat[] = []
+  for (const [jid, folder] of byJid) {
+    if (folder === undefined || !isVisitorChat(jid) || !(await isChatEmpty(tx, jid))) continue
+    await forgetEventNumbers(tx, jid)
+    await chatTopics.remove(tx, { jid })
+    await forgetVisitorSessions(tx, folder, jid)
+    emptied.push({ jid, folder })
+  }
+  await forgetChatBytes(
+    tx,
+    emptied.map(({ jid }) => jid),
   )
-  if (chats.length === 0) return []
-  const byJid = new Map(chats)
-  const left = await lastEventNumbers(tx, [...byJid.keys()])
-  return [...byJid.values()].filter(({ jid }) => !left.has(jid))
+  return emptied
+}
+
+/** Strangers create these rows, so they must not stay. */
+async function forgetVisitorSessions(tx: Tx, folder: string, jid: string): Promise<void> {
+  const [from, to] = visitorConversations(jid)
+  for (const { name } of [conversations, workSessions, sessionLog])
+    await execute(tx, `delete from ${name} where folder = $1 and topic >= $2 and topic < $3`, [folder, from, to])
 }
 
 /** Whether all of these messages are answered and delivered. */
@@ -140,26 +157,36 @@ async function removeEvents(tx: Tx, jid: string, until: number): Promise<void> {
       [jid, after],
     )
     const gone = rows.filter(({ is_gone }) => is_gone).map(({ seq }) => seq)
-    if (gone.length > 0) {
-      const sql = `delete from chat_events where jid = $1 and seq in (${placeholders(gone.length, 1)})`
-      await execute(tx, sql, [jid, ...gone])
-    }
+    await removeChatEvents(tx, jid, gone)
     const isPast = rows.some(({ message_seq = 0 }) => message_seq > until)
     if (isPast || rows.length < EVENTS_BATCH) return
     after = rows.at(-1)?.seq ?? after
   }
 }
 
-/** Removes the oldest topics of a chat without events. */
-async function removeEmptyTopics(tx: Tx, jid: string, limit: number): Promise<void> {
-  await execute(
-    tx,
-    `delete from chat_topics where jid = $1 and topic in (select t.topic from (
-         select topic from chat_topics where jid = $1 and last_seq > 0 order by last_seq limit $2) as t
-       where t.topic <> '' and not exists (select 1 from chat_events e where e.jid = $1 and e.topic = t.topic))`,
-    [jid, limit],
-  )
+/**
+ * Removes topics without events from the conversations of these topics, but none that others continue, and no new ones. The main
+ * topic has a row only for its branches.
+ */
+async function removeEmptyTopics(tx: Tx, jid: string, topics: ReadonlySet<string>): Promise<void> {
+  const roots = new Set<string>()
+  for (const topic of topics) {
+    const row = await chatTopics.find(tx, { jid, topic })
+    if (row) roots.add(row.root)
+  }
+  // The removal of a branch may leave an earlier one that nothing continues.
+  for (const root of roots) while ((await execute(tx, REMOVE_EMPTY, [jid, root])) > 0);
 }
+
+const REMOVE_EMPTY = `delete from chat_topics where jid = $1 and root = $2 and last_seq > 0
+    and (topic = '' or not exists (
+      select 1 from chat_events e where e.jid = $1 and e.topic = chat_topics.topic))
+    and not exists (
+      select 1 from chat_topics o where o.jid = $1 and o.root = $2 and o.topic <> chat_topics.topic
+        and (o.parent = chat_topics.topic or o.root = chat_topics.topic))
+    and not exists (
+      select 1 from messages m where m.seq > (select last_seq from filing where id = 1) and m.jid = $1
+        and m.topic = chat_topics.topic)`
 
 /** Keeps changes as long as messages, for the search index, and always the last one, whose id is its position. */
 async function removeChanges(tx: Tx, before: number, limit: number): Promise<void> {

@@ -70,6 +70,11 @@ export function visitorConversation(jid: string, topic: string | undefined): str
   return `${VISITOR_TOPIC_PREFIX}${jid}#${topic ?? ''}`
 }
 
+/** All of a visitor's conversations, as a range of names: `$` follows `#`. The second is exclusive. */
+export function visitorConversations(jid: string): readonly [from: string, to: string] {
+  return [visitorConversation(jid, ''), `${VISITOR_TOPIC_PREFIX}${jid}$`]
+}
+
 /** The conversation of a message in this topic. */
 export function conversationOf(origin: MessageOrigin, topic: string | undefined): string {
   const { jid } = origin.message
