@@ -105,6 +105,33 @@ suite('parts of the chat page', needs('browser'), () => {
     assert.deepEqual(await code(), [coloured('if python'), 'if go', 'if c', coloured('if rust'), 'draft'])
   })
 
+  test('an upload that fails after its last byte can be cancelled before the next attempt', async (t) => {
+    const page = await openSite(t)
+    const states = await run(
+      page,
+      [...NAMES, 'browser/upload'],
+      `
+      const upload = new EventTarget()
+      class Broken extends EventTarget {
+        upload = upload
+        open() {}
+        setRequestHeader() {}
+        send() {
+          upload.dispatchEvent(Object.assign(new Event('progress'), { loaded: 9, total: 9 }))
+          states.push(progress.cancelButton.hidden)
+          for (const type of ['error', 'loadend']) this.dispatchEvent(new Event(type))
+        }
+      }
+      globalThis.XMLHttpRequest = Broken
+      const states = []
+      const progress = new UploadProgress()
+      const request = { url: new URL(location.href), form: new FormData(), headers: new Headers(), credentials: 'same-origin' }
+      const reason = await sendForm(request, progress).catch(({ message }) => message)
+      return [...states, progress.cancelButton.hidden, reason]`,
+    )
+    assert.deepEqual(states, [true, false, 'the server was not reached'])
+  })
+
   test('tool calls of a try that failed are not shown beside those of the next', async (t) => {
     const page = await openSite(t)
     const shown = await run(

@@ -800,6 +800,23 @@ suite('accessibility of the chat', needs('browser'), () => {
     assert.equal(await page.evaluate(() => document.activeElement?.getAttribute('aria-label')), 'Topics')
   })
 
+  test('shows that the agent works, and which side a message is on, in forced colours', async (t) => {
+    const { page } = await open(t, { forcedColors: 'active' })
+    await say(page, '/wait 60s')
+    await page.locator('.dots').waitFor()
+    const [dot, back, outline] = await page.evaluate(() => {
+      const styleOf = (path: string): CSSStyleDeclaration =>
+        getComputedStyle(document.querySelector(path) ?? document.body)
+      return [
+        styleOf('.dots i').backgroundColor,
+        styleOf('body').backgroundColor,
+        styleOf('.message.user .text').outlineStyle,
+      ]
+    })
+    assert.notEqual(dot, back)
+    assert.equal(outline, 'solid')
+  })
+
   test('aligns right-to-left text and its list markers to the right', async (t) => {
     const { page } = await open(t)
     await post(await linkOf(page), 'مرحبا\n\n- نقطة أولى\n- نقطة ثانية', await topicOf(page))
