@@ -745,7 +745,7 @@ suite('accessibility of the chat', needs('browser'), () => {
   test('copies code and messages as written', async (t) => {
     const { who, page } = await open(t)
     await who.context.grantPermissions(['clipboard-read', 'clipboard-write'])
-    await post(await linkOf(page), 'Look:\n```sh\necho <hi>\n```', await topicOf(page))
+    await post(await linkOf(page), 'Look:\n```sh\necho \t<hi>\n```', await topicOf(page))
     await waitForAnswers(page, 1)
     const clipboard = (): Promise<string> => page.evaluate(() => navigator.clipboard.readText())
     await page.getByRole('button', { name: 'Copy this message' }).click()
@@ -753,7 +753,7 @@ suite('accessibility of the chat', needs('browser'), () => {
     assert.ok((await clipboard()).includes('> Look:'))
     await page.getByRole('button', { name: 'Copy this code' }).click()
     await page.locator('.code-bar', { hasText: 'Copied' }).waitFor()
-    assert.equal(await clipboard(), 'echo <hi>')
+    assert.equal(await clipboard(), 'echo \t<hi>')
   })
 
   test('names every control, marks up the log, and has enough contrast', async (t) => {
