@@ -1439,6 +1439,26 @@ suite('files in the chat', needs('browser'), () => {
         return audio.currentSrc !== '' && audio.error === null
       })
     assert.ok(await plays('.chip'))
+    assert.equal(
+      await page.evaluate(() => document.activeElement?.getAttribute('aria-label')),
+      'Record a voice message (at most 10 minutes)',
+    )
+    await record.click()
+    await page.getByRole('timer').getByText('0:01').waitFor()
+    await page.evaluate(() => {
+      Object.defineProperty(document, 'visibilityState', { value: 'hidden', configurable: true })
+      document.dispatchEvent(new Event('visibilitychange'))
+    })
+    await page.locator('.chip.audio').nth(1).waitFor()
+    await page.getByRole('timer').waitFor({ state: 'hidden' })
+    await page.evaluate(() => {
+      Reflect.deleteProperty(document, 'visibilityState')
+      document.dispatchEvent(new Event('visibilitychange'))
+    })
+    await page
+      .getByRole('button', { name: /^Remove Voice/ })
+      .last()
+      .click()
     await page.getByRole('button', { name: 'Send' }).click()
     await waitForAnswers(page, 1)
     await page.reload()
