@@ -105,6 +105,69 @@ suite('parts of the chat page', needs('browser'), () => {
     assert.deepEqual(await code(), [coloured('if python'), 'if go', 'if c', coloured('if rust'), 'draft'])
   })
 
+  test('files are loaded three at a time and once, and kept up to 64 MiB, the last used ones', async (t) => {
+    const page = await openSite(t)
+    const found = await run(
+      page,
+      [...NAMES, 'browser/files'],
+      `
+      const open = []
+      const asked = []
+      let most = 0
+      const loadFile = (id) => new Promise((resolve, reject) => {
+        asked.push(id)
+        open.push(() => id === 'broken' ? reject(new Error(id)) : resolve({ size: 20 * 1024 ** 2 }))
+        most = Math.max(most, open.length)
+      })
+      const cache = new FileCache({ fileUrl: (id) => '/' + id, loadFile })
+      const settle = async (...loads) => {
+        for (let turns = 0; turns < 20; turns++, await null) open.shift()?.()
+        return (await Promise.allSettled(loads)).map(({ status }) => status)
+      }
+      const first = ['a', 'b', 'broken', 'c'].map((id) => cache.load(id))
+      await null
+      const before = asked.length
+      const states = await settle(...first)
+      await settle(cache.load('a'), cache.load('b'))
+      await settle(cache.load('d'))
+      return { before, most, states, asked, urls: ['a', 'b', 'c', 'd'].map((id) => cache.fileUrl(id) ?? null) }`,
+    )
+    assert.deepEqual(found, {
+      before: 3,
+      most: 3,
+      states: ['fulfilled', 'fulfilled', 'rejected', 'fulfilled'],
+      asked: ['a', 'b', 'broken', 'c', 'd'],
+      urls: [null, null, '/c', null],
+    })
+  })
+
+  test('an upload that fails after its last byte can be cancelled before the next attempt', async (t) => {
+    const page = await openSite(t)
+    const states = await run(
+      page,
+      [...NAMES, 'browser/upload'],
+      `
+      const upload = new EventTarget()
+      class Broken extends EventTarget {
+        upload = upload
+        open() {}
+        setRequestHeader() {}
+        send() {
+          upload.dispatchEvent(Object.assign(new Event('progress'), { loaded: 9, total: 9 }))
+          states.push(progress.cancelButton.hidden)
+          for (const type of ['error', 'loadend']) this.dispatchEvent(new Event(type))
+        }
+      }
+      globalThis.XMLHttpRequest = Broken
+      const states = []
+      const progress = new UploadProgress()
+      const request = { url: new URL(location.href), form: new FormData(), headers: new Headers(), credentials: 'same-origin' }
+      const reason = await sendForm(request, progress).catch(({ message }) => message)
+      return [...states, progress.cancelButton.hidden, reason]`,
+    )
+    assert.deepEqual(states, [true, false, 'the server was not reached'])
+  })
+
   test('tool calls of a try that failed are not shown beside those of the next', async (t) => {
     const page = await openSite(t)
     const shown = await run(

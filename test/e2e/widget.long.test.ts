@@ -642,7 +642,12 @@ suite('the page around the chat', needs('browser'), () => {
     await page.locator('.notice').waitFor({ state: 'hidden' })
     await page.locator('.composer textarea').press('Enter')
     await waitForAnswers(page, 1)
+    await who.context.setOffline(true)
+    await page.reload()
+    await page.locator('.composer').waitFor()
     await at.as(agent('main')).call(revoke, { jid: link.jid })
+    await who.context.setOffline(false)
+    await page.locator('.notice', { hasText: 'This link no longer works' }).waitFor()
     await page.reload()
     await page.locator('.problem').waitFor()
     await until(async () => (await scopes()).length === 0 && (await caches()).length === 0)
@@ -740,7 +745,7 @@ suite('accessibility of the chat', needs('browser'), () => {
   test('copies code and messages as written', async (t) => {
     const { who, page } = await open(t)
     await who.context.grantPermissions(['clipboard-read', 'clipboard-write'])
-    await post(await linkOf(page), 'Look:\n```sh\necho <hi>\n```', await topicOf(page))
+    await post(await linkOf(page), 'Look:\n```sh\necho \t<hi>\n```', await topicOf(page))
     await waitForAnswers(page, 1)
     const clipboard = (): Promise<string> => page.evaluate(() => navigator.clipboard.readText())
     await page.getByRole('button', { name: 'Copy this message' }).click()
@@ -748,7 +753,7 @@ suite('accessibility of the chat', needs('browser'), () => {
     assert.ok((await clipboard()).includes('> Look:'))
     await page.getByRole('button', { name: 'Copy this code' }).click()
     await page.locator('.code-bar', { hasText: 'Copied' }).waitFor()
-    assert.equal(await clipboard(), 'echo <hi>')
+    assert.equal(await clipboard(), 'echo \t<hi>')
   })
 
   test('names every control, marks up the log, and has enough contrast', async (t) => {
@@ -798,6 +803,23 @@ suite('accessibility of the chat', needs('browser'), () => {
     await page.keyboard.press('Escape')
     await page.getByRole('navigation', { name: 'Topics' }).waitFor({ state: 'hidden' })
     assert.equal(await page.evaluate(() => document.activeElement?.getAttribute('aria-label')), 'Topics')
+  })
+
+  test('shows that the agent works, and which side a message is on, in forced colours', async (t) => {
+    const { page } = await open(t, { forcedColors: 'active' })
+    await say(page, '/wait 60s')
+    await page.locator('.dots').waitFor()
+    const [dot, back, outline] = await page.evaluate(() => {
+      const styleOf = (path: string): CSSStyleDeclaration =>
+        getComputedStyle(document.querySelector(path) ?? document.body)
+      return [
+        styleOf('.dots i').backgroundColor,
+        styleOf('body').backgroundColor,
+        styleOf('.message.user .text').outlineStyle,
+      ]
+    })
+    assert.notEqual(dot, back)
+    assert.equal(outline, 'solid')
   })
 
   test('aligns right-to-left text and its list markers to the right', async (t) => {
@@ -1417,6 +1439,26 @@ suite('files in the chat', needs('browser'), () => {
         return audio.currentSrc !== '' && audio.error === null
       })
     assert.ok(await plays('.chip'))
+    assert.equal(
+      await page.evaluate(() => document.activeElement?.getAttribute('aria-label')),
+      'Record a voice message (at most 10 minutes)',
+    )
+    await record.click()
+    await page.getByRole('timer').getByText('0:01').waitFor()
+    await page.evaluate(() => {
+      Object.defineProperty(document, 'visibilityState', { value: 'hidden', configurable: true })
+      document.dispatchEvent(new Event('visibilitychange'))
+    })
+    await page.locator('.chip.audio').nth(1).waitFor()
+    await page.getByRole('timer').waitFor({ state: 'hidden' })
+    await page.evaluate(() => {
+      Reflect.deleteProperty(document, 'visibilityState')
+      document.dispatchEvent(new Event('visibilitychange'))
+    })
+    await page
+      .getByRole('button', { name: /^Remove Voice/ })
+      .last()
+      .click()
     await page.getByRole('button', { name: 'Send' }).click()
     await waitForAnswers(page, 1)
     await page.reload()

@@ -1,5 +1,5 @@
 // Names of files as senders give them. They are shown and sent back, and never part of a path.
-import { HIDDEN_CHARACTERS } from '../../lib/text/hidden-characters.ts'
+import { replaceHidden } from '../../lib/text/hidden-characters.ts'
 import { codePoints } from '../values.ts'
 
 export const FILE_NAME_MAX = 255
@@ -8,7 +8,7 @@ const EXTENSION_MAX = 16
 /** The last part of a path, in a form that can be shown; `file` if nothing is left. "gpj.exe" must not look like "exe.jpg". */
 export function showableFileName(given: string): string {
   const [base = ''] = given.split(/[/\\]/).slice(-1)
-  const name = base.toWellFormed().replace(HIDDEN_CHARACTERS, '').replace(/\s+/g, ' ').trim()
+  const name = replaceHidden(base.toWellFormed(), '').replace(/\s+/g, ' ').trim()
   if (/^\.{0,2}$/.test(name)) return 'file'
   return codePoints(name) > FILE_NAME_MAX ? cutName(name) : name
 }

@@ -24,6 +24,8 @@ export interface FileSource {
 const NEW_TAB = { target: '_blank', rel: 'noreferrer noopener' }
 /** Bytes of the files that a page keeps. */
 const CACHE_MAX = 64 * 1024 ** 2
+/** Browsers open six connections to a host: others are for messages and the stream. */
+const LOADS_MAX = 3
 /** The first retry of a file that was not loaded; each later one takes twice as long. */
 const FILE_RETRY_MS = 5_000
 /** A download has begun long before. */
@@ -34,6 +36,8 @@ export class FileCache {
   readonly #source: FileSource
   /** The last used one is last. */
   readonly #blobs = new Map<string, Blob>()
+  #loads = 0
+  readonly #waiting: (() => void)[] = []
 
   constructor(source: FileSource) {
     this.#source = source
@@ -45,9 +49,22 @@ export class FileCache {
   }
 
   async load(id: string, signal?: AbortSignal): Promise<Blob> {
-    const blob = this.#blobs.get(id) ?? (await this.#source.loadFile(id, signal))
+    const blob = this.#blobs.get(id) ?? (await this.#loadInTurn(id, signal))
     this.keep(id, blob)
     return blob
+  }
+
+  async #loadInTurn(id: string, signal?: AbortSignal): Promise<Blob> {
+    if (this.#loads < LOADS_MAX) this.#loads++
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve))
+    try {
+      return await this.#source.loadFile(id, signal)
+    } finally {
+      // The next one takes its place.
+      const next = this.#waiting.shift()
+      if (next) next()
+      else this.#loads--
+    }
   }
 
   keep(id: string, blob: Blob): void {

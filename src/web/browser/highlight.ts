@@ -64,9 +64,9 @@ export class CodeHighlighter {
     observer.observe(options.root, { childList: true, subtree: true })
   }
 
-  /** A draft changes too often. */
+  /** A draft changes too often, and the tokens of code contain none. */
   #find(node: Node): void {
-    if (!(node instanceof Element) || node.closest('.draft')) return
+    if (!(node instanceof Element) || node.closest('.draft, code')) return
     for (const code of node.querySelectorAll<HTMLElement>('code[data-language]')) this.#highlightLater(code)
   }
 

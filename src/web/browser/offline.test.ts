@@ -54,7 +54,8 @@ function startWorker(answer: Answer) {
   return { install: () => fire('install'), open, asked, kept, isRegistered: () => isRegistered }
 }
 
-const page = (text: string, status = 200): Response => new Response(text, { status })
+const page = (text: string, status = 200, at = Date.now()): Response =>
+  new Response(text, { status, headers: { Date: new Date(at).toUTCString() } })
 
 suite('the service worker of a link', () => {
   test('shows the kept page while a proxy does not reach the server, and the answer of any other', async () => {
@@ -79,6 +80,21 @@ suite('the service worker of a link', () => {
     assert.equal(worker.asked.length, 1)
     assert.equal(worker.kept.size, 1)
     assert.ok(![...worker.kept].some(([name, cache]) => `${name}${[...cache.keys()]}`.includes('secret')))
+  })
+
+  test('fetches the page again after an hour', async () => {
+    let savedAt = Date.now() - 3_590_000
+    const worker = startWorker(async () => page('', 200, savedAt))
+    await worker.install()
+    const fetches = async (): Promise<number> => {
+      const before = worker.asked.length
+      await worker.open()
+      return worker.asked.length - before
+    }
+    assert.equal(await fetches(), 1)
+    savedAt -= 20_000
+    await worker.install()
+    assert.equal(await fetches(), 2)
   })
 
   test('forgets the page and itself when the link is gone', async () => {

@@ -20,6 +20,7 @@ const { scope } = registration
 const CACHE = `svc-chat:${hashLinkUrl(scope)}`
 const PAGE_KEY = 'https://page.invalid/'
 const DOWN = [502, 503, 504]
+const FRESH_MS = 3_600_000
 
 addEventListener('install', (event) => event.waitUntil(Promise.all([skipWaiting(), savePage()])))
 addEventListener('fetch', (event) => {
@@ -30,7 +31,7 @@ addEventListener('fetch', (event) => {
 async function openPage(event: RequestEvent): Promise<Response> {
   try {
     const response = await fetch(event.request)
-    if (response.ok) event.waitUntil(savePage().catch(() => undefined))
+    if (response.ok) event.waitUntil(refreshPage().catch(() => undefined))
     if (response.status === 401) event.waitUntil(removeAll())
     // A proxy that does not reach the server. The page says so, and goes on as soon as it is back.
     return (DOWN.includes(response.status) && (await findPage())) || response
@@ -43,6 +44,12 @@ async function openPage(event: RequestEvent): Promise<Response> {
 
 async function findPage(): Promise<Response | undefined> {
   return (await caches.open(CACHE)).match(PAGE_KEY)
+}
+
+/** Not at each page load: it is as large as the load itself. */
+async function refreshPage(): Promise<void> {
+  const savedAt = Date.parse((await findPage())?.headers.get('Date') ?? '')
+  if (!(Date.now() - savedAt < FRESH_MS)) await savePage()
 }
 
 /** Fetched without the session: the kept page must not show what a signed-in person sees. */

@@ -72,8 +72,13 @@ export function sendForm(request: UploadRequest, progress: UploadProgress): Prom
       progress.show(total > 0 ? loaded / total : 0)
     })
     xhr.addEventListener('load', () => resolve(responseOf(xhr)))
-    xhr.addEventListener('error', () => reject(new Error('the server was not reached')))
-    xhr.addEventListener('abort', () => reject(new Error('the upload was aborted')))
+    const fail = (reason: string) => (): void => {
+      // Until the next attempt it can be cancelled.
+      progress.show(0)
+      reject(new Error(reason))
+    }
+    xhr.addEventListener('error', fail('the server was not reached'))
+    xhr.addEventListener('abort', fail('the upload was aborted'))
     xhr.addEventListener('loadend', () => {
       clearTimeout(stallTimer)
       progress.signal.removeEventListener('abort', cancel)

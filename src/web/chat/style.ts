@@ -154,7 +154,7 @@ li:hover .change, li:focus-within .change { opacity: 1 }
 .prose hr { border: 0; border-top: 1px solid var(--line); margin: 18px 0 }
 .prose code, .prose pre { font-family: ui-monospace, 'SF Mono', SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace }
 .prose code { font-size: .875em; padding: .15em .35em; border-radius: 5px; background: var(--code) }
-.prose pre { margin: 0; padding: 12px 14px; overflow-x: auto; font-size: 14px; line-height: 1.5; white-space: pre; overflow-wrap: normal }
+.prose pre { margin: 0; padding: 12px 14px; overflow-x: auto; tab-size: 4; font-size: 14px; line-height: 1.5; white-space: pre; overflow-wrap: normal }
 .prose pre code { padding: 0; background: none; font-size: inherit }
 .prose > pre { border-radius: 12px; background: var(--code); margin-bottom: 12px }
 .code { border: 1px solid var(--line); border-radius: 12px; background: var(--code); overflow: hidden }

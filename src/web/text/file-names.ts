@@ -1,5 +1,5 @@
 // Names, types and sizes of files as visitors see them, and the limits of the files of a message.
-import { HIDDEN_CHARACTERS } from '../../lib/text/hidden-characters.ts'
+import { replaceHidden } from '../../lib/text/hidden-characters.ts'
 
 interface NamedFile {
   readonly name: string
@@ -73,7 +73,7 @@ export function fileKind(type: string): 'image' | 'audio' | 'other' {
 
 /** Without characters that could hide the extension: many spaces would push it out of sight. */
 export function displayName(name: string): string {
-  return name.replace(HIDDEN_CHARACTERS, '\ufffd').replace(/\s+/g, ' ').trim() || 'file'
+  return replaceHidden(name, '\ufffd').replace(/\s+/g, ' ').trim() || 'file'
 }
 
 /** Such as `PDF`, or nothing for an extension that is none. */

@@ -96,6 +96,16 @@ const BLOCKS: Record<string, string> = {
   'a\r\nb': 'p(a⏎b)',
 }
 
+test('tabs stay in code, and are four spaces elsewhere', () => {
+  const shown = (text: string): string => blocks(parseMarkdown(text))
+  assert.equal(shown('```make\na:\n\tb\n```\n\n-\ta\tb'), 'pre(make|a:\n\tb) list(p(a    b))')
+  assert.equal(shown('1. a\n   ```\n   \tb\n\tc\n   ```\n\td'), '1list(p(a) pre(|\tb\n c) p(d))')
+  assert.equal(shown('- ```\n  \ta\n  ```\n\t- b'), 'list(pre(|\ta) list(p(b)))')
+  assert.equal(shown('> ```\n> \ta\n> ```\n> -\tb'), 'quote(pre(|\ta) list(p(b)))')
+  assert.equal(shown('> ```\n> \ta\n-\tb\tc'), 'quote(pre(|\ta)) list(p(b    c))')
+  assert.equal(shown('```\na\n\t```\nb'), 'pre(|a\n\t```\nb)')
+})
+
 suite('Markdown', () => {
   for (const [text, tree] of Object.entries(INLINE))
     test(`parses ${JSON.stringify(text)} as inline text`, () => assert.equal(inline(parseInline(text)), tree))

@@ -49,9 +49,30 @@ export const MARKDOWN_MAX = 50_000
 
 export function parseMarkdown(text: string, max = MARKDOWN_MAX): Block[] {
   const parsed = truncateText(text, max, max)
-  const blocks = parseBlocks(parsed.replace(/\r\n?/g, '\n').replaceAll('\t', '    ').split('\n'), 0)
+  const blocks = parseBlocks(expandTabs(parsed.replace(/\r\n?/g, '\n').split('\n')), 0)
   if (parsed.length < text.length) blocks.push({ kind: 'code', language: '', text: text.slice(parsed.length) })
   return blocks
+}
+
+/** Except in code, which is copied: a Makefile needs its tabs. */
+function expandTabs(lines: readonly string[]): string[] {
+  let fence: { readonly mark: string; readonly isQuoted: boolean } | undefined
+  return lines.map((line) => {
+    const isQuoted = QUOTE.test(line)
+    const content = isQuoted ? line.replace(QUOTES, '') : line
+    if (fence && (isQuoted || !fence.isQuoted)) {
+      if (isFenceEnd(fence.isQuoted ? content : line, fence.mark)) fence = undefined
+      return line
+    }
+    // It may be in the first line of an item.
+    const found = matchFence(expandLine(content).replace(ITEMS, ''))
+    fence = found && { mark: found.mark, isQuoted }
+    return expandLine(line)
+  })
+}
+
+function expandLine(line: string): string {
+  return line.replaceAll('\t', '    ')
 }
 
 /** The beginning of a text, cut after a line if possible, and never inside a character. */
@@ -74,6 +95,9 @@ const HEADING = /^ {0,3}(#{1,6})(?: |$)/
 const RULE = /^ {0,3}([-*_])(?: *\1){2,} *$/
 const QUOTE = /^ {0,3}> ?/
 const ITEM = /^( {0,3})([-*+]|(\d{1,9})[.)])( {1,4}(?=\S)|(?= {5})| *$)/
+/** Before the content of a line. */
+const QUOTES = /^(?: {0,3}> ?)+/
+const ITEMS = /^(?: *(?:[-*+]|\d{1,9}[.)]) )+/
 const TASK = /^\[([ xX])\] {1,4}(?=\S)/
 // Only numbers: `[^a-z]` is more often a part of a pattern.
 const FOOTNOTE = /^ {0,3}\[\^(\d{1,3})\]: */
@@ -123,15 +147,16 @@ function matchFence(line: string): Fence | undefined {
 }
 
 function parseFence(lines: readonly string[], at: number, { mark, language }: Fence): ParsedBlock {
-  const isEnd = (line: string): boolean => {
-    const text = line.trim()
-    return text.length >= mark.length && text === (mark[0] ?? '').repeat(text.length) && !line.startsWith('    ')
-  }
   let next = at + 1
-  while (next < lines.length && !isEnd(lines[next] ?? '')) next++
+  while (next < lines.length && !isFenceEnd(lines[next] ?? '', mark)) next++
   const indent = (lines[at] ?? '').search(/\S/)
   const text = lines.slice(at + 1, next).map((line) => line.slice(Math.min(indent, indentOf(line))))
   return [{ kind: 'code', language, text: text.join('\n') }, next + 1]
+}
+
+function isFenceEnd(line: string, mark: string): boolean {
+  const text = line.trim()
+  return text.length >= mark.length && text === (mark[0] ?? '').repeat(text.length) && !/^(?: {4}|\t)/.test(line)
 }
 
 function indentOf(line: string): number {
@@ -175,7 +200,8 @@ function parseList(lines: readonly string[], at: number, depth: number): ParsedB
     const inner = [content.slice(task?.[0].length)]
     next++
     for (; next < lines.length; next++) {
-      const below = lines[next] ?? ''
+      const given = lines[next] ?? ''
+      const below = given.search(/[^ ]|$/) < width ? expandLine(given) : given
       const isBlank = below.trim() === ''
       // A blank line belongs to the item only if the item continues after it.
       if (isBlank && indentOf(lines[next + 1] ?? '') < width) break
