@@ -17,7 +17,13 @@ import { prefersHtml } from '../../lib/http/http.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import type { Lane } from '../../store/lanes/lane.ts'
-import { type BranchInput, isBranch, readBranchPost, readStoredBranchPost } from './branch-post.ts'
+import {
+  type BranchInput,
+  isBranch,
+  readBranchPost,
+  readStoredBranchPost,
+  refuseMissingMessage,
+} from './branch-post.ts'
 import { isForm, type MessageInput, rawMessage, readChatBody, readFormMessage } from './chat-body.ts'
 import { type CachedLink, type LinkCache, latin1 } from './link-cache.ts'
 import { chargeLink, mustBeInRate, refundLink } from './link-rate.ts'
@@ -357,6 +363,7 @@ async function appendCharged(
     return post
   }
   if (typeof result === 'object') return result.repeated
+  if (result === 'gone') return refuseMissingMessage()
   if (result === 'taken') refuse('conflict', 'there is a topic with this name', 'a branch is a new topic')
   if (result === 'differs')
     refuse('unprocessable', 'this Idempotency-Key was used with another body', 'use a new key for a new message')
