@@ -88,8 +88,19 @@ export const turns = new Table({
     'alter table turns add column process text',
     'alter table turns add column crashes integer',
     'alter table turns add column postponed integer',
+    // With the plain columns, SQLite might use it in place of other indexes.
+    `create index turns_of_conversation on turns ((topic || ''), folder, jid)`,
   ],
 })
+
+/** Whether a conversation has had turns that reply to another chat. */
+export async function hasOtherChat(
+  tx: Tx,
+  { folder, topic, jid }: Pick<Turn, 'folder' | 'topic' | 'jid'>,
+): Promise<boolean> {
+  const sql = `select id from turns where (topic || '') = $1 and folder = $2 and jid <> $3 limit 1`
+  return (await query(tx, { id: text }, sql, [topic, folder, jid])).length > 0
+}
 
 /** Changes to a turn need the fence of its current lease. */
 export interface TurnLease {
