@@ -44,6 +44,7 @@ import { listIdsWithPrefix, listMessageStates, readMessageDetails } from '../src
 import { MessageTracer } from '../src/core/messages/message-tracer.ts'
 import { viewMessages } from '../src/core/messages/message-view.ts'
 import { receiveFromPlatform } from '../src/core/messages/platform-inbound.ts'
+import { removeMessages } from '../src/core/messages/retention.ts'
 import { checkClock, findHeldRemoval } from '../src/core/messages/retention-clock.ts'
 import { linkedAccounts } from '../src/core/people/accounts.ts'
 import { DEVICE_CODES } from '../src/core/people/device-codes.ts'
@@ -370,7 +371,7 @@ async function useTopicsAndFiles({ host, clock }: TestHost): Promise<void> {
   await removeStrayFiles({ ...host, layout }, { now: now + 2 * DAY_MS, isDryRun: true })
   const add = (content: string): Promise<RecordedOutbound> =>
     engine.transaction((tx) => recordOutbound(tx, context, rules, { ...chat, topic: 'green', content }))
-  const [{ seq: message_seq }] = [await add('a'), await add('b')]
+  const [{ seq: message_seq }, last] = [await add('a'), await add('b')]
   await engine.transaction(async (tx) => {
     await addChatFiles(tx, { place: chat, stored }, { message_seq, created_at: timestamp(now) })
     await findTargetFolder(tx, chat)
@@ -381,6 +382,11 @@ async function useTopicsAndFiles({ host, clock }: TestHost): Promise<void> {
     const { id, seq } = await recordInbound(tx, context, { ...inbound, target_folder: 'main', hasRound: true })
     const branch = await planBranch(tx, { jid: chat.jid, topic: 'blue', message: { id, seq, topic: 'red' } })
     await createBranch(tx, branch, timestamp(now))
+  })
+  await engine.transaction(async (tx) => {
+    await tx.executeQuery({ sql: "update outbox set state = 'sent' where message_seq = $1", parameters: [last.seq] })
+    await tx.executeQuery({ sql: 'update routing set last_seq = $1', parameters: [last.seq] })
+    await removeMessages(tx, engine.dialect, { before: now + DAY_MS, now, after: last.seq - 1, limit: 1 })
   })
   // With its last event, as the only topic of its chat.
   const other = { jid: `web:main/topics${visitorPart('ann')}`, folder: 'main' }
