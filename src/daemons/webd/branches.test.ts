@@ -112,6 +112,15 @@ onEveryEngine('branches', (engine) => {
       jid: `${link.jid}${visitorPart(headers['X-Visitor'])}`,
     })
     assert.equal(readdirSync(directory).length, 3)
+    // Of two posts that are one, only one has files.
+    const twice = json({ content: '/say C', branch_of: turn }, { ...headers, 'Idempotency-Key': 'k' })
+    const same = await Promise.all([1, 2].map(() => s.to(`POST ${link.chat}`, twice)))
+    assert.equal(same[0]?.body.turn_id, same[1]?.body.turn_id)
+    assert.equal(readdirSync(directory).length, 4)
+    await until(async () => {
+      const { body } = await s.to(`GET ${link.chat}${same[0]?.body.turn_id}`, { headers })
+      return body.status !== 'pending'
+    })
     assert.equal((await s.to(`DELETE ${link.chat}topics/red`, { headers })).status, 204)
     assert.deepEqual(await Promise.all(files.map(read)), [404, 404, 404])
     assert.ok(!existsSync(directory))

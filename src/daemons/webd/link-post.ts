@@ -316,11 +316,16 @@ async function appendBranch(
   const replaced = await host.engine.read((tx) => readBranchPost(tx, chat, message, given.id))
   const repeats = await repeatFiles(host, replaced.files)
   const post = { ...given, ...replaced.message, branch: replaced.branch, files: given.files ?? repeats }
+  let isKept = false
   try {
-    return await appendCharged(context, request, link, { post, isCharged })
+    const appended = await appendCharged(context, request, link, { post, isCharged })
+    isKept = appended.id === post.id
+    return appended
   } catch (error) {
-    if (repeats && host.layout && !isUnclear(error)) await removeMessageFiles(host.layout, repeats)
+    isKept = isUnclear(error)
     throw error
+  } finally {
+    if (repeats && host.layout && !isKept) await removeMessageFiles(host.layout, repeats)
   }
 }
 
