@@ -13,6 +13,7 @@ import { findListedTopic, listTopics, listVersions } from '../src/core/chats/top
 import {
   beginTopicRemoval,
   finishTopicRemovals,
+  mustBeIdle,
   mustFindConversation,
   topicRemovals,
 } from '../src/core/chats/topic-removal.ts'
@@ -395,6 +396,7 @@ async function useTopicsAndFiles({ host, clock }: TestHost): Promise<void> {
     await engine.transaction(async (tx) => {
       await tx.executeQuery({ sql: "update outbox set state = 'sent' where jid = $1", parameters: [each.jid] })
       const conversation = await mustFindConversation(tx, each, 'green')
+      await mustBeIdle(tx, each.folder, conversation)
       await beginTopicRemoval(tx, engine.dialect, { ...each, conversation, now })
     })
     await finishTopicRemovals(host, each.jid)

@@ -125,6 +125,7 @@ onEveryEngine('the removal of a topic', (engine) => {
     await on.write((tx) => run(tx, `update inbox set state = 'onboarding'`))
     await on.write((tx) => run(tx, `update conversations set waiting = 0`))
     // More than are looked at before it begins.
+    await on.write((tx) => chatTopics.update(tx, { jid: JID, topic: 'red' }, { last_seq: 59 }))
     await on.write(async (tx) => {
       for (let seq = 2; seq < 60; seq++)
         await run(

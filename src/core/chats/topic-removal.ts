@@ -5,7 +5,7 @@ import { type Clock, timestamp } from '../../lib/clock.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { pauseAfterStep } from '../../lib/step-pause.ts'
 import type { Dialect, Engine, Tx } from '../../store/engine.ts'
-import { flag, integer, optional, query, queryOne, text } from '../../store/statement.ts'
+import { execute, flag, integer, optional, placeholders, query, queryOne, text } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
 import type { ChatFile } from '../files/chat-files.ts'
 import { removeChatFiles } from '../files/stray-files.ts'
@@ -16,7 +16,7 @@ import { type EmptiedChat, findUnfinished, removeEmptyChats, removeMessageRows }
 import { conversationName, visitorConversation } from '../routing/routing-decision.ts'
 import { removeTasksOfTopics } from '../schedule/tasks.ts'
 import { conversations, resetSessions, sessionLog, workSessions } from '../turns/conversations.ts'
-import { hasOtherChat } from '../turns/turns.ts'
+import { conversationsOfChat } from '../turns/turns.ts'
 import { ChatName, Folder } from '../values.ts'
 import { lastEventNumbers, removeChatEvents } from './chat-events.ts'
 import { removeChatDirectories } from './chat-home.ts'
@@ -62,30 +62,41 @@ export async function isBeingRemoved(tx: Tx, { jid, folder }: ChatScope, topic: 
   return (await topicRemovals.find(tx, { jid, topic, folder })) !== undefined
 }
 
-/** Names of its topics. Refuses a conversation with an answer that has not ended. */
-export async function mustBeIdle(tx: Tx, folder: string, { jid, root }: ChatTopic): Promise<string[]> {
-  const sql = 'select topic from chat_topics where jid = $1 and root = $2'
-  const topics = (await query(tx, { topic: text }, sql, [jid, root])).map(({ topic }) => topic)
-  for (const topic of topics)
-    if (
-      (await hasWaiting(tx, { jid, folder }, topic)) ||
-      (await findUnfinished(tx, await newest(tx, jid, topic))).size > 0
-    )
-      refuse('conflict', 'an answer in this topic has not ended', 'stop it, or try again when it has ended')
+/** Refuses a conversation with an answer that has not ended, also to an earlier message. */
+export async function mustBeIdle(tx: Tx, folder: string, conversation: ChatTopic): Promise<void> {
+  for (const topic of await mustHaveEnded(tx, folder, conversation)) {
+    const sql = `select message_seq from chat_events where jid = $1 and topic = $2 and message_seq is not null
+      order by seq desc limit ${NEWEST}`
+    const rows = await query(tx, { message_seq: integer }, sql, [conversation.jid, topic])
+    const newest = rows.map(({ message_seq }) => message_seq)
+    if ((await findUnfinished(tx, newest)).size > 0) refuseRunning()
+  }
+}
+
+/** Names of its topics. Refuses a conversation if the last message of one is not answered, or if messages wait. */
+async function mustHaveEnded(tx: Tx, folder: string, { jid, root }: ChatTopic): Promise<string[]> {
+  const sql = `select t.topic, e.message_seq from chat_topics t left join chat_events e on e.jid = t.jid and e.seq = t.last_seq
+    where t.jid = $1 and t.root = $2`
+  const rows = await query(tx, { topic: text, message_seq: optional(integer) }, sql, [jid, root])
+  const topics = rows.map(({ topic }) => topic)
+  if (topics.length === 0) return topics
+  const last = rows.flatMap(({ message_seq }) => message_seq ?? [])
+  if ((await hasWaiting(tx, { jid, folder }, topics)) || (await findUnfinished(tx, last)).size > 0) refuseRunning()
   return topics
 }
 
-async function newest(tx: Tx, jid: string, topic: string): Promise<number[]> {
-  const sql = `select message_seq from chat_events where jid = $1 and topic = $2 and message_seq is not null
-    order by seq desc limit ${NEWEST}`
-  return (await query(tx, { message_seq: integer }, sql, [jid, topic])).map(({ message_seq }) => message_seq)
+function refuseRunning(): never {
+  return refuse('conflict', 'an answer in this topic has not ended', 'stop it, or try again when it has ended')
 }
 
-/** Messages that are acknowledged, but not in their chat yet, and those that wait in the visitor's conversation. */
-async function hasWaiting(tx: Tx, { jid, folder }: ChatScope, topic: string): Promise<boolean> {
-  const sql = `select exists (select 1 from messages where seq > (select last_seq from filing where id = 1) and direction = 'in' and jid = $1 and topic = $2)
-    or exists (select 1 from conversations where folder = $3 and topic = $4 and (waiting > 0 or turn_id is not null)) as found`
-  return (await queryOne(tx, { found: flag }, sql, [jid, topic, folder, visitorConversation(jid, topic)])).found
+/** Messages that are acknowledged, but not in their chat yet, and those that wait in the visitor's conversations. */
+async function hasWaiting(tx: Tx, { jid, folder }: ChatScope, topics: readonly string[]): Promise<boolean> {
+  const names = topics.map((topic) => visitorConversation(jid, topic))
+  const sql = `select exists (select 1 from messages where seq > (select last_seq from filing where id = 1)
+      and direction = 'in' and jid = $1 and topic in (${placeholders(topics.length, 2)}))
+    or exists (select 1 from conversations where folder = $2 and topic in (${placeholders(names.length, 2 + topics.length)})
+      and (waiting > 0 or turn_id is not null)) as found`
+  return (await queryOne(tx, { found: flag }, sql, [jid, folder, ...topics, ...names])).found
 }
 
 interface NewRemoval extends ChatScope {
@@ -100,24 +111,39 @@ export async function beginTopicRemoval(
   { jid, folder, conversation, now }: NewRemoval,
 ): Promise<void> {
   await lockMessageOrder(tx, dialect)
-  const topics = await mustBeIdle(tx, folder, conversation)
+  const { root } = conversation
+  const topics = await mustHaveEnded(tx, folder, conversation)
+  // Another request has deleted it.
+  if (topics.length === 0) return
   const until_seq = (await lastEventNumbers(tx, [jid])).get(jid) ?? 0
-  for (const topic of topics) {
-    await topicRemovals.upsert(tx, { jid, topic, folder, until_seq })
-    await forgetSessions(tx, { jid, folder }, topic, timestamp(now))
-  }
+  await execute(tx, BEGIN, [jid, root, folder, until_seq])
+  await forgetSessions(tx, { jid, folder }, topics, timestamp(now))
   await removeTasksOfTopics(tx, jid, topics)
-  await chatTopics.remove(tx, { jid, root: conversation.root })
+  await chatTopics.remove(tx, { jid, root })
 }
 
+const BEGIN = `insert into topic_removals (jid, topic, folder, until_seq)
+  select jid, topic, $3, cast($4 as bigint) from chat_topics where jid = $1 and root = $2
+  on conflict (jid, topic) do update set folder = excluded.folder, until_seq = excluded.until_seq`
+
 /** Chats of one folder share the conversation of a topic, except those of visitors, so that of other chats stays. */
-async function forgetSessions(tx: Tx, { jid, folder }: ChatScope, topic: string, now: string): Promise<void> {
-  const own = { folder, topic: visitorConversation(jid, topic) }
-  for (const table of [conversations, workSessions, sessionLog]) await table.remove(tx, own)
+async function forgetSessions(
+  tx: Tx,
+  { jid, folder }: ChatScope,
+  topics: readonly string[],
+  now: string,
+): Promise<void> {
+  const own = topics.map((topic) => visitorConversation(jid, topic))
+  for (const { name } of [conversations, workSessions, sessionLog]) {
+    const sql = `delete from ${name} where folder = $1 and topic in (${placeholders(own.length, 1)})`
+    await execute(tx, sql, [folder, ...own])
+  }
   if (isVisitorChat(jid)) return
-  const shared = { folder, topic: conversationName(topic) }
-  await workSessions.remove(tx, { ...shared, jid })
-  if (!(await hasOtherChat(tx, { ...shared, jid }))) await resetSessions(tx, folder, shared.topic, now)
+  const shared = topics.map((topic) => conversationName(topic))
+  const sql = `delete from work_sessions where folder = $1 and jid = $2 and topic in (${placeholders(shared.length, 2)})`
+  await execute(tx, sql, [folder, jid, ...shared])
+  for (const topic of await conversationsOfChat(tx, { folder, jid }, shared))
+    await resetSessions(tx, folder, topic, now)
 }
 
 interface RemovalHost {

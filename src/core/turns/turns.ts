@@ -5,7 +5,7 @@ import { timestamp } from '../../lib/clock.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
 import { equal } from '../../store/sql-conditions.ts'
-import { execute, query, queryForValues, text } from '../../store/statement.ts'
+import { execute, placeholders, query, queryForValues, text } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
 import { defaultReach, Reach } from '../access/reach.ts'
 import { isLinkChat } from '../delivery/channel.ts'
@@ -93,13 +93,16 @@ export const turns = new Table({
   ],
 })
 
-/** Whether a conversation has had turns that reply to another chat. */
-export async function hasOtherChat(
+/** Those of these conversations with a session that have had no turn that replies to another chat. */
+export async function conversationsOfChat(
   tx: Tx,
-  { folder, topic, jid }: Pick<Turn, 'folder' | 'topic' | 'jid'>,
-): Promise<boolean> {
-  const sql = `select id from turns where (topic || '') = $1 and folder = $2 and jid <> $3 limit 1`
-  return (await query(tx, { id: text }, sql, [topic, folder, jid])).length > 0
+  { folder, jid }: Pick<Turn, 'folder' | 'jid'>,
+  topics: readonly string[],
+): Promise<string[]> {
+  const sql = `select topic from conversations c where c.folder = $1 and c.topic in (${placeholders(topics.length, 2)})
+    and (c.session_id is not null or c.parent_session is not null)
+    and not exists (select 1 from turns t where (t.topic || '') = c.topic and t.folder = $1 and t.jid <> $2)`
+  return (await query(tx, { topic: text }, sql, [folder, jid, ...topics])).map(({ topic }) => topic)
 }
 
 /** Changes to a turn need the fence of its current lease. */
