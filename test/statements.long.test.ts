@@ -8,9 +8,15 @@ import type { Caller } from '../src/core/access/caller.ts'
 import { recordDenials } from '../src/core/access/network-denials.ts'
 import { readChatPage } from '../src/core/chats/chat-page.ts'
 import { resolveChatJid } from '../src/core/chats/folder-chat.ts'
-import { planBranch } from '../src/core/chats/topic-branches.ts'
+import { createBranch, planBranch } from '../src/core/chats/topic-branches.ts'
 import { findListedTopic, listTopics, listVersions } from '../src/core/chats/topic-list.ts'
-import { mustBeIdle, mustFindConversation, removeTopicStep } from '../src/core/chats/topic-removal.ts'
+import {
+  beginTopicRemoval,
+  finishTopicRemovals,
+  mustBeIdle,
+  mustFindConversation,
+  topicRemovals,
+} from '../src/core/chats/topic-removal.ts'
 import { bumpConfigVersion } from '../src/core/config-version.ts'
 import { claimHealthChecks } from '../src/core/delivery/channel-registrations.ts'
 import {
@@ -30,6 +36,7 @@ import { removeStrayFiles } from '../src/core/files/stray-files.ts'
 import { childNames, countDescendants, groups } from '../src/core/groups/groups.ts'
 import { deleteIdempotencyKeys } from '../src/core/links/idempotency-keys.ts'
 import { findNearlyFull, forgetChatBytes, subtractMovedBytes } from '../src/core/links/storage-use.ts'
+import { visitorPart } from '../src/core/links/visitor-chats.ts'
 import { storeFetchedMessages } from '../src/core/messages/fetched-messages.ts'
 import { recordInbound } from '../src/core/messages/inbound.ts'
 import { findReceivedMessage, listLinkDeliveries } from '../src/core/messages/link-deliveries.ts'
@@ -38,6 +45,7 @@ import { listIdsWithPrefix, listMessageStates, readMessageDetails } from '../src
 import { MessageTracer } from '../src/core/messages/message-tracer.ts'
 import { viewMessages } from '../src/core/messages/message-view.ts'
 import { receiveFromPlatform } from '../src/core/messages/platform-inbound.ts'
+import { removeMessages } from '../src/core/messages/retention.ts'
 import { checkClock, findHeldRemoval } from '../src/core/messages/retention-clock.ts'
 import { linkedAccounts } from '../src/core/people/accounts.ts'
 import { DEVICE_CODES } from '../src/core/people/device-codes.ts'
@@ -364,26 +372,36 @@ async function useTopicsAndFiles({ host, clock }: TestHost): Promise<void> {
   await removeStrayFiles({ ...host, layout }, { now: now + 2 * DAY_MS, isDryRun: true })
   const add = (content: string): Promise<RecordedOutbound> =>
     engine.transaction((tx) => recordOutbound(tx, context, rules, { ...chat, topic: 'green', content }))
-  const [{ seq: message_seq }] = [await add('a'), await add('b')]
+  const [{ seq: message_seq }, last] = [await add('a'), await add('b')]
   await engine.transaction(async (tx) => {
     await addChatFiles(tx, { place: chat, stored }, { message_seq, created_at: timestamp(now) })
     await findTargetFolder(tx, chat)
     await listTopics(tx, { ...chat, limit: 5 })
     await findListedTopic(tx, chat.jid, chat.folder, 'green')
-    await listVersions(tx, chat.jid, 'green')
+    await listVersions(tx, chat.jid, chat.folder, 'green')
     const inbound = { jid: chat.jid, sender: 'anon:1', content: 'a', reach: 'chat', topic: 'red' } as const
     const { id, seq } = await recordInbound(tx, context, { ...inbound, target_folder: 'main', hasRound: true })
-    await planBranch(tx, { jid: chat.jid, topic: 'blue', message: { id, seq, topic: 'red' } })
-    await mustBeIdle(tx, engine.dialect, await mustFindConversation(tx, chat, 'green'))
+    const branch = await planBranch(tx, { jid: chat.jid, topic: 'blue', message: { id, seq, topic: 'red' } })
+    await createBranch(tx, branch, timestamp(now))
+  })
+  await engine.transaction(async (tx) => {
+    await tx.executeQuery({ sql: "update outbox set state = 'sent' where message_seq = $1", parameters: [last.seq] })
+    await tx.executeQuery({ sql: 'update routing set last_seq = $1', parameters: [last.seq] })
+    await removeMessages(tx, engine.dialect, { before: now + DAY_MS, now, after: last.seq - 1, limit: 1 })
   })
   // With its last event, as the only topic of its chat.
-  const other = { jid: 'web:main/topics', folder: 'main' }
+  const other = { jid: `web:main/topics${visitorPart('ann')}`, folder: 'main' }
   await engine.transaction((tx) => recordOutbound(tx, context, rules, { ...other, topic: 'green', content: 'a' }))
   for (const each of [chat, other]) {
-    const step = { ...each, topic: 'green', now }
-    const { files } = await engine.transaction((tx) => removeTopicStep(tx, engine.dialect, step))
-    assert.equal(files.length, each === chat ? 1 : 0)
+    await engine.transaction(async (tx) => {
+      await tx.executeQuery({ sql: "update outbox set state = 'sent' where jid = $1", parameters: [each.jid] })
+      const conversation = await mustFindConversation(tx, each, 'green')
+      await mustBeIdle(tx, each.folder, conversation)
+      await beginTopicRemoval(tx, engine.dialect, { ...each, conversation, now })
+    })
+    await finishTopicRemovals(host, each.jid)
   }
+  assert.deepEqual(await engine.read((tx) => topicRemovals.list(tx)), [])
 }
 
 onEveryEngine('the SQL of src/', (engine) => {

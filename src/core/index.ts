@@ -7,6 +7,7 @@ import { networkDenials } from './access/network-denials.ts'
 import { chatEvents } from './chats/chat-events.ts'
 import { chatTopics } from './chats/chat-topics.ts'
 import { chats } from './chats/chats.ts'
+import { topicRemovals } from './chats/topic-removal.ts'
 import { configVersion } from './config-version.ts'
 import { channelRegistrations } from './delivery/channel-registrations.ts'
 import { outbox } from './delivery/outbox.ts'
@@ -132,4 +133,5 @@ export const coreTables = [
   ratedTasks,
   clockChecks,
   chatTopics,
+  topicRemovals,
 ]

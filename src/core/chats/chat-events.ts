@@ -108,7 +108,7 @@ const EMPTY_EVENT = `update chat_events set kind = 'status', message_seq = null,
 /** Whether nothing is left in a chat but an empty event, and no message waits to be added to it. */
 export async function isChatEmpty(tx: Tx, jid: string): Promise<boolean> {
   const sql = `select not exists (select 1 from chat_events where jid = $1 and (message_seq is not null or turn_id is not null))
-    and not exists (select 1 from messages where seq > (select last_seq from filing where id = 1) and jid = $1) as is_empty`
+    and not exists (select 1 from messages where seq > (select last_seq from filing where id = 1) and direction = 'in' and jid = $1) as is_empty`
   return (await queryOne(tx, { is_empty: flag }, sql, [jid])).is_empty
 }
 

@@ -51,6 +51,14 @@ onEveryEngineQuickly('the history of a chat', (engine) => {
     assert.deepEqual(contents(await read(on)), ['next', 'on its way', 'filed'])
   })
 
+  test('hides the prompts of tasks', async (t) => {
+    const on = await testHost(t, engine)
+    await receive(on, 'a prompt', { sender: 'timed', hasRound: false })
+    await receive(on, 'another', { sender: 'timed-isolated:1', hasRound: false })
+    await receive(on, 'hello')
+    assert.deepEqual(contents(await read(on)), ['hello'])
+  })
+
   test('opens a round for a message that was sent without a link', async (t) => {
     const on = await testHost(t, engine)
     const id = await receive(on, 'hello')

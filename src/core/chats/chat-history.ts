@@ -3,6 +3,7 @@ import type { Tx } from '../../store/engine.ts'
 import { query } from '../../store/statement.ts'
 import { decodeContent, fairShare, type Message, messages } from '../messages/messages.ts'
 import { codePoints } from '../values.ts'
+import { isTaskPrompt } from './task-prompts.ts'
 import { latestConversationEvents } from './topic-branches.ts'
 
 export interface HistoryMessage {
@@ -35,7 +36,8 @@ export async function readChatHistory(tx: Tx, request: HistoryRequest): Promise<
   const { jid, folder, limit, topic } = request
   const found = new Map<string, CutMessage>()
   const take = (message: Message | undefined): void => {
-    if (message?.target_folder === folder && found.size < limit) found.set(message.id, toHistory(message))
+    if (message?.target_folder !== folder || isTaskPrompt(message)) return
+    if (found.size < limit) found.set(message.id, toHistory(message))
   }
   for (const message of await listPending(tx, request)) take(message)
   let before = Number.MAX_SAFE_INTEGER

@@ -6,6 +6,7 @@ import { execute } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
 import { BEFORE_FIRST_EVENT, contentStart, decodeContent } from '../messages/messages.ts'
 import { Bytes, ChatName, Folder, line, Timestamp } from '../values.ts'
+import { isTaskPromptSql } from './task-prompts.ts'
 
 /** Characters of a title that is derived from the first message. */
 const DERIVED_TITLE_MAX = 48
@@ -19,7 +20,7 @@ export const ChatTopic = z.object({
   topic: z.string().describe('Empty for the main topic, which has a row only if it has branches'),
   root: z.string().describe('Topic that it branches from, over all levels; itself if it is no branch'),
   title: TopicTitle.optional().describe('Set by a person'),
-  start: Bytes.optional().describe('First bytes of the first message'),
+  start: Bytes.optional().describe('First bytes of the first message that readers see'),
   first_seq: z.int().describe('Number of the first event; 0 before there is one'),
   last_seq: z.int().describe('Number of the last message; 0 before there is one'),
   updated_at: Timestamp,
@@ -31,10 +32,15 @@ export const ChatTopic = z.object({
 })
 export type ChatTopic = z.output<typeof ChatTopic>
 
-/** Events that were added before: updates the topic, or creates it. */
+/**
+ * Events that were added before: updates the topic, or creates it. If the chat belongs to another folder now, its readers must not
+ * see the earlier title.
+ */
 const ON_CONFLICT_ADD = `on conflict (jid, topic) do update set last_seq = excluded.last_seq, updated_at = excluded.updated_at,
     folder = excluded.folder,
-    start = case when chat_topics.first_seq = 0 then excluded.start else chat_topics.start end,
+    title = case when chat_topics.folder <> excluded.folder then null else chat_topics.title end,
+    start = case when chat_topics.folder <> excluded.folder then excluded.start
+      else coalesce(chat_topics.start, excluded.start) end,
     first_seq = case when chat_topics.first_seq = 0 then excluded.first_seq else chat_topics.first_seq end`
 
 const INSERT = 'insert into chat_topics (jid, topic, root, start, first_seq, last_seq, updated_at, depth, folder)'
@@ -56,22 +62,30 @@ export const chatTopics = new Table({
        join messages m on m.seq = t.first_message join messages l on l.seq = t.last_message`,
     'create index chat_topics_latest on chat_topics (jid, last_seq)',
     'create index chat_topics_of_root on chat_topics (jid, root, last_seq)',
+    // Before this step, the title could be the prompt of a task.
+    `update chat_topics set start = (select ${START} from chat_events e join messages m on m.seq = e.message_seq
+         where e.jid = chat_topics.jid and e.topic = chat_topics.topic and not ${isTaskPromptSql('m')} order by e.seq limit 1)
+       where exists (select 1 from chat_events e join messages m on m.seq = e.message_seq
+         where e.jid = chat_topics.jid and e.seq = chat_topics.first_seq and ${isTaskPromptSql('m')})`,
   ],
 })
 
 /** Messages get the numbers that `ADD_MESSAGES` of chat-events.ts gives them afterwards. */
 const ADD_RECEIVED = `with fresh as materialized (
-    select seq, jid, topic, created_at, row_number() over (partition by jid order by seq) as n
+    select seq, jid, topic, created_at, row_number() over (partition by jid order by seq) as n,
+      ${isTaskPromptSql('messages')} as is_hidden
     from messages where seq > $1 and seq <= $2 and direction = 'in'),
   chat as materialized (
     select c.jid, coalesce((select e.seq from chat_events e where e.jid = c.jid order by e.seq desc limit 1), ${BEFORE_FIRST_EVENT}) as last
     from (select distinct jid from fresh) as c),
   topics as (
-    select jid, topic, min(n) as first_n, max(n) as last_n, min(seq) as first_message, max(created_at) as at
+    select jid, topic, min(n) as first_n, max(n) as last_n, min(case when is_hidden then null else seq end) as first_shown,
+      max(seq) as last_message, max(created_at) as at
     from fresh where topic is not null group by jid, topic)
   ${INSERT}
-  select t.jid, t.topic, t.topic, ${START}, t.first_n + c.last, t.last_n + c.last, t.at, 0, m.target_folder
-  from topics t join chat c on c.jid = t.jid join messages m on m.seq = t.first_message where true ${ON_CONFLICT_ADD}`
+  select t.jid, t.topic, t.topic, ${START}, t.first_n + c.last, t.last_n + c.last, t.at, 0, l.target_folder
+  from topics t join chat c on c.jid = t.jid join messages l on l.seq = t.last_message
+    left join messages m on m.seq = t.first_shown where true ${ON_CONFLICT_ADD}`
 
 /** Call before the messages of the range are added to their chats. */
 export async function addReceivedTopics(tx: Tx, since: number, until: number): Promise<void> {

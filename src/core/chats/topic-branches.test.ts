@@ -3,8 +3,9 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { isRefusal, onEveryEngine, testHost } from '../../../test/support/host.ts'
 import { addLink, postOf } from '../../../test/support/rows.ts'
-import { appendLinkPost } from '../messages/link-inbound.ts'
+import { appendLinkPost, createLinkPostHandler } from '../messages/link-inbound.ts'
 import { messages } from '../messages/messages.ts'
+import { chatTopics } from './chat-topics.ts'
 import {
   BRANCH_DEPTH_MAX,
   conversationCursorBeforeLatest,
@@ -117,5 +118,36 @@ onEveryEngine('branches of topics', (engine) => {
     assert.ok(first)
     const { depth, parent } = await store.read((tx) => planBranch(tx, { jid, topic: 'more', message: first }))
     assert.deepEqual([depth, parent], [BRANCH_DEPTH_MAX, `${BRANCH_DEPTH_MAX - 1}`])
+  })
+
+  test('have names of their own, also beside posts that are not in their chat yet', async (t) => {
+    const on = await testHost(t, engine)
+    await on.groups('main')
+    const { engine: store } = on.host
+    const jid = 'web:main'
+    const link = await addLink(on, jid)
+    const handler = createLinkPostHandler()
+    const append = (...posts: Parameters<typeof postOf>[2][]) =>
+      store.transaction((tx) =>
+        handler.run(
+          tx,
+          store.dialect,
+          posts.map((post) => postOf(on, link, post)),
+        ),
+      )
+    await store.transaction((tx) => appendLinkPost(tx, store.dialect, postOf(on, link, { topic: 'red' })))
+    const planned = (topic: string) =>
+      store.read(async (tx) => {
+        const message = (await messages.find(tx, { jid, topic: 'red' })) ?? assert.fail()
+        return { topic, branch: await planBranch(tx, { jid, topic, message }) }
+      })
+    const [blue, green] = [await planned('blue'), await planned('green')]
+    assert.deepEqual(await append({ topic: 'blue' }, blue, green, green), ['appended', 'taken', 'appended', 'taken'])
+    const gone = { ...(await planned('none')), link: 'x'.repeat(32) }
+    assert.deepEqual(await append(gone), ['unknown'])
+    assert.deepEqual(
+      (await store.read((tx) => chatTopics.list(tx))).map(({ topic }) => topic),
+      ['green', 'red'],
+    )
   })
 })

@@ -3,7 +3,7 @@
 // share no event. See docs/decisions.md#topics-and-branches.
 import { refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
-import { integer, query, queryOne } from '../../store/statement.ts'
+import { flag, integer, query, queryOne } from '../../store/statement.ts'
 import {
   type ChatEvent,
   cursorBeforeLatest,
@@ -92,6 +92,8 @@ export type NewBranch = Pick<ChatTopic, 'jid' | 'topic' | 'root' | 'depth'> & {
   readonly parent: string
   readonly fork_seq: number
   readonly branch_of: string
+  /** The message that it replaces. */
+  readonly message_seq: number
 }
 
 interface BranchRequest {
@@ -108,7 +110,7 @@ export async function planBranch(tx: Tx, { jid, topic, message }: BranchRequest)
   const fork = await eventNumberOf(tx, jid, message.seq)
   if (fork === undefined) return refuse('unavailable', 'the message is not in its chat yet', 'try again in a second')
   const row = await chatTopics.find(tx, { jid, topic: from })
-  const common = { jid, topic, root: row?.root ?? from, branch_of: message.id }
+  const common = { jid, topic, root: row?.root ?? from, branch_of: message.id, message_seq: message.seq }
   const isFirst = row?.parent !== undefined && !(await hasEventBefore(tx, jid, from, fork))
   const depth = (row?.depth ?? 0) + (isFirst ? 0 : 1)
   if (depth > BRANCH_DEPTH_MAX || (await countBranches(tx, jid, common.root)) >= BRANCHES_MAX)
@@ -118,18 +120,37 @@ export async function planBranch(tx: Tx, { jid, topic, message }: BranchRequest)
     : { ...common, depth, parent: from, fork_seq: fork }
 }
 
-/** Whether a new topic may have this name. */
-export async function isTopicFree(tx: Tx, jid: string, topic: string): Promise<boolean> {
-  if (await chatTopics.find(tx, { jid, topic })) return false
-  return !(await hasEventBefore(tx, jid, topic, Number.MAX_SAFE_INTEGER))
-}
+/** `gone`: its conversation was deleted after it was planned; `taken`: there is a topic with this name. */
+export type BranchResult = 'created' | 'gone' | 'taken'
 
-export async function createBranch(tx: Tx, branch: NewBranch, updated_at: string): Promise<void> {
-  await chatTopics.insertIfMissing(tx, { ...branch, first_seq: 0, last_seq: 0, updated_at })
+/** Call before its first message is added. */
+export async function createBranch(tx: Tx, branch: NewBranch, updated_at: string): Promise<BranchResult> {
+  const { message_seq: _, ...row } = branch
+  if (!(await isForkLeft(tx, branch))) return 'gone'
+  if (!(await isTopicFree(tx, branch.jid, branch.topic))) return 'taken'
+  if (!(await chatTopics.insertIfMissing(tx, { ...row, first_seq: 0, last_seq: 0, updated_at }))) return 'taken'
   // The main topic has a row from its first branch on, for its place in the list.
   const { jid, root, fork_seq: last_seq } = branch
   if (root === '')
     await chatTopics.insertIfMissing(tx, { jid, topic: '', root, first_seq: 0, last_seq, updated_at, depth: 0 })
+  return 'created'
+}
+
+/** A topic that has its name again after it was deleted is another one. */
+async function isForkLeft(tx: Tx, { jid, parent, root, fork_seq, message_seq }: NewBranch): Promise<boolean> {
+  const sql = 'select exists (select 1 from messages where seq = $1 and jid = $2) as found'
+  if (!(await queryOne(tx, { found: flag }, sql, [message_seq, jid])).found) return false
+  if (parent === '') return true
+  const row = await chatTopics.find(tx, { jid, topic: parent })
+  return row?.root === root && row.first_seq <= fork_seq
+}
+
+/** Also of messages that are not in their chat yet. */
+async function isTopicFree(tx: Tx, jid: string, topic: string): Promise<boolean> {
+  if (await hasEventBefore(tx, jid, topic, Number.MAX_SAFE_INTEGER)) return false
+  const sql = `select exists (
+    select 1 from messages where seq > (select last_seq from filing where id = 1) and direction = 'in' and jid = $1 and topic = $2) as found`
+  return !(await queryOne(tx, { found: flag }, sql, [jid, topic])).found
 }
 
 async function countBranches(tx: Tx, jid: string, root: string): Promise<number> {

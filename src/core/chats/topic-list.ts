@@ -82,10 +82,10 @@ export interface BranchTopic {
   readonly last_seq: number
 }
 
-/** A topic with all branches of its conversation, oldest first. */
-export async function listVersions(tx: Tx, jid: string, topic: string): Promise<BranchTopic[]> {
+/** A topic with all branches of its conversation that belong to the folder, oldest first. */
+export async function listVersions(tx: Tx, jid: string, folder: string, topic: string): Promise<BranchTopic[]> {
   const row = await chatTopics.find(tx, { jid, topic })
-  if (!row) return []
+  if (!row || (row.folder !== undefined && row.folder !== folder)) return []
   const schema = {
     topic: text,
     parent: optional(text),
@@ -93,7 +93,8 @@ export async function listVersions(tx: Tx, jid: string, topic: string): Promise<
     first_seq: integer,
     last_seq: integer,
   }
-  const sql = `select topic, parent, fork_seq, first_seq, last_seq from chat_topics where jid = $1 and root = $2`
-  const rows = await query(tx, schema, sql, [jid, row.root])
+  const sql = `select topic, parent, fork_seq, first_seq, last_seq from chat_topics
+    where jid = $1 and root = $2 and (folder is null or folder = $3)`
+  const rows = await query(tx, schema, sql, [jid, row.root, folder])
   return rows.sort((a, b) => a.first_seq - b.first_seq)
 }

@@ -6,7 +6,8 @@ import { MultiRowStatement } from '../../store/multi-row-statement.ts'
 import { execute, query, text } from '../../store/statement.ts'
 import type { Reach } from '../access/reach.ts'
 import { addMessagesToChats } from '../chats/chat-events.ts'
-import { createBranch, isTopicFree, type NewBranch } from '../chats/topic-branches.ts'
+import { chatTopics } from '../chats/chat-topics.ts'
+import { type BranchResult, createBranch, type NewBranch } from '../chats/topic-branches.ts'
 import { addChatFiles, type MessageFiles } from '../files/chat-files.ts'
 import {
   deleteIdempotencyKeys,
@@ -50,14 +51,13 @@ export interface LinkPostKey {
 }
 
 /**
- * Result of a post, returned after the commit and so safe to acknowledge. `repeated` names the existing message; `taken`: there
- * is a topic with the name of the branch.
+ * Result of a post, returned after the commit and so safe to acknowledge. `repeated` names the existing message.
  */
 export type AppendResult =
   | 'appended'
   | 'unknown'
   | 'differs'
-  | 'taken'
+  | Exclude<BranchResult, 'created'>
   | { readonly repeated: { readonly id: string; readonly created_at: string } }
 
 const POST_COLUMNS = {
@@ -155,10 +155,13 @@ async function appendSingly(tx: Tx, dialect: Dialect, post: LinkPost): Promise<A
   if (known && key && Buffer.from(known.digest).equals(key.digest))
     return { repeated: { id: known.message_id, created_at: known.created_at } }
   if (known && key?.isStrict) return 'differs'
-  if (branch && !(await isTopicFree(tx, branch.jid, branch.topic))) return 'taken'
+  const created = branch && (await createBranch(tx, branch, created_at))
+  if (created !== undefined && created !== 'created') return created
   const [isStored] = await append(tx, dialect, [post])
-  if (!isStored) return 'unknown'
-  if (branch) await createBranch(tx, branch, created_at)
+  if (!isStored) {
+    if (branch) await chatTopics.remove(tx, { jid: branch.jid, topic: branch.topic })
+    return 'unknown'
+  }
   if (key && !known) {
     const { text, digest } = key
     await idempotencyKeys.upsert(tx, { token_hash: tokenHashOf(post), key: text, digest, message_id: id, created_at })

@@ -108,10 +108,12 @@ async function forgetVisitorSessions(tx: Tx, folder: string, jid: string): Promi
     await execute(tx, `delete from ${name} where folder = $1 and topic >= $2 and topic < $3`, [folder, from, to])
 }
 
-/** Whether all of these messages are answered and delivered. */
-export async function areOver(tx: Tx, seqs: readonly number[]): Promise<boolean> {
-  const rows = await query(tx, { is_over: flag }, `${MESSAGES} where m.seq in (${placeholders(seqs.length)})`, seqs)
-  return rows.every(({ is_over }) => is_over)
+/** Those of these messages that are not answered or delivered yet. */
+export async function findUnfinished(tx: Tx, seqs: readonly number[]): Promise<ReadonlySet<number>> {
+  if (seqs.length === 0) return new Set()
+  const sql = `${MESSAGES} where m.seq in (${placeholders(seqs.length)})`
+  const rows = await query(tx, { seq: integer, is_over: flag }, sql, seqs)
+  return new Set(rows.flatMap(({ seq, is_over }) => (is_over ? [] : [seq])))
 }
 
 /**
@@ -185,7 +187,7 @@ const REMOVE_EMPTY = `delete from chat_topics where jid = $1 and root = $2 and l
       select 1 from chat_topics o where o.jid = $1 and o.root = $2 and o.topic <> chat_topics.topic
         and (o.parent = chat_topics.topic or o.root = chat_topics.topic))
     and not exists (
-      select 1 from messages m where m.seq > (select last_seq from filing where id = 1) and m.jid = $1
+      select 1 from messages m where m.seq > (select last_seq from filing where id = 1) and m.direction = 'in' and m.jid = $1
         and m.topic = chat_topics.topic)`
 
 /** Keeps changes as long as messages, for the search index, and always the last one, whose id is its position. */

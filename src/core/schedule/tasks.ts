@@ -140,3 +140,10 @@ export async function removeOldestCompleted(tx: Tx, owner: string, limit: number
     [owner, limit],
   )
 }
+
+/** Removes the tasks that answer in these topics of a chat, with their logs. */
+export async function removeTasksOfTopics(tx: Tx, jid: string, topics: readonly string[]): Promise<void> {
+  if (topics.length === 0) return
+  const sql = `delete from scheduled_tasks where chat_jid = $1 and topic in (${placeholders(topics.length, 1)})`
+  await execute(tx, sql, [jid, ...topics])
+}

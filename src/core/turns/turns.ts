@@ -5,7 +5,7 @@ import { timestamp } from '../../lib/clock.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
 import { equal } from '../../store/sql-conditions.ts'
-import { execute, query, queryForValues, text } from '../../store/statement.ts'
+import { execute, placeholders, query, queryForValues, text } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
 import { defaultReach, Reach } from '../access/reach.ts'
 import { isLinkChat } from '../delivery/channel.ts'
@@ -88,8 +88,22 @@ export const turns = new Table({
     'alter table turns add column process text',
     'alter table turns add column crashes integer',
     'alter table turns add column postponed integer',
+    // With the plain columns, SQLite might use it in place of other indexes.
+    `create index turns_of_conversation on turns ((topic || ''), folder, jid)`,
   ],
 })
+
+/** Those of these conversations with a session that have had no turn that replies to another chat. */
+export async function conversationsOfChat(
+  tx: Tx,
+  { folder, jid }: Pick<Turn, 'folder' | 'jid'>,
+  topics: readonly string[],
+): Promise<string[]> {
+  const sql = `select topic from conversations c where c.folder = $1 and c.topic in (${placeholders(topics.length, 2)})
+    and (c.session_id is not null or c.parent_session is not null)
+    and not exists (select 1 from turns t where (t.topic || '') = c.topic and t.folder = $1 and t.jid <> $2)`
+  return (await query(tx, { topic: text }, sql, [folder, jid, ...topics])).map(({ topic }) => topic)
+}
 
 /** Changes to a turn need the fence of its current lease. */
 export interface TurnLease {

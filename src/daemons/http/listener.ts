@@ -191,10 +191,10 @@ function watchForm(
   const check = (): void => {
     const arrived = socket.bytesRead - before
     before = socket.bytesRead
-    if (!isArrivingForm(request) || socket.destroyed) return void clearInterval(timer)
-    if (arrived >= bytes) return
+    const isOver = !isArrivingForm(request) || socket.destroyed
+    if (!isOver && arrived >= bytes) return
     clearInterval(timer)
-    onSlow()
+    if (!isOver) onSlow()
   }
   const timer = setInterval(guard(onError, check), ms).unref()
 }

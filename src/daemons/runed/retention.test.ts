@@ -7,7 +7,9 @@ import { openConversationHost } from '../../../test/support/conversation-host.ts
 import { isRefusal } from '../../../test/support/host.ts'
 import { run } from '../../../test/support/sql.ts'
 import { until } from '../../../test/support/until.ts'
+import { addMessagesToChats } from '../../core/chats/chat-events.ts'
 import { makeChatHome } from '../../core/chats/chat-home.ts'
+import { beginTopicRemoval, mustFindConversation } from '../../core/chats/topic-removal.ts'
 import { chatDir, groupDirs } from '../../core/layout.ts'
 import { visitorPart } from '../../core/links/visitor-chats.ts'
 import { messages } from '../../core/messages/messages.ts'
@@ -94,6 +96,21 @@ test('the directories of a visitor\u2019s chat go with its last message', async 
     rows.map(({ name }) => name),
     ['web:main', bob],
   )
+})
+
+test('what is left of a deleted topic is removed, even if messages are kept forever', async (t) => {
+  const on = await opened(t, { keep: { KEEP_MESSAGES: 0, KEEP_TURNS: 0, KEEP_AUDIT: 0 } })
+  await on.ask('hello', { topic: 'red' })
+  await on.end((await on.mustClaim()).turn)
+  const chat = { jid: 'web:main', folder: 'main' }
+  await on.write(async (tx) => {
+    await addMessagesToChats(tx)
+    const conversation = await mustFindConversation(tx, chat, 'red')
+    await beginTopicRemoval(tx, on.host.engine.dialect, { ...chat, conversation, now: on.clock.now() })
+  })
+  assert.equal((await on.left())[0], 1)
+  await removeExpired(on.options, new AbortController().signal, on.clock.now())
+  assert.equal((await on.left())[0], 0)
 })
 
 test('audit rows are kept for 400 days unless KEEP_AUDIT says otherwise', async (t) => {

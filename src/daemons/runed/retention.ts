@@ -1,13 +1,14 @@
 // Removes messages, turns and audit rows that are older than KEEP_MESSAGES, KEEP_TURNS and KEEP_AUDIT, in small steps with long pauses, so that
 // incoming messages take precedence. Several processes may run it.
-import { setTimeout as pause } from 'node:timers/promises'
 import { removeChatDirectories } from '../../core/chats/chat-home.ts'
+import { finishTopicRemovals } from '../../core/chats/topic-removal.ts'
 import { removeChatFiles } from '../../core/files/stray-files.ts'
 import type { Layout } from '../../core/layout.ts'
 import { type RetentionProgress, removeMessages, removeSessions, removeTurns } from '../../core/messages/retention.ts'
 import { checkClock, findHeldRemoval, type RetentionTimes } from '../../core/messages/retention-clock.ts'
 import { type Clock, monotonicClock, timestamp } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log/log.ts'
+import { pauseAfterStep } from '../../lib/step-pause.ts'
 import { removeAudit } from '../../registry/audit-retention.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { startPeriodicJob } from '../process/periodic-job.ts'
@@ -30,9 +31,6 @@ const STEP_ROWS = 100
 /** Late enough not to slow down the start. */
 const FIRST_MS = 60_000
 const EVERY_MS = 600_000
-/** The pause after a step: a multiple of its duration, with a minimum. */
-const PAUSE_FACTOR = 4
-const PAUSE_MIN_MS = 20
 
 export function startRetention(options: RetentionOptions): () => Promise<void> {
   const readTime = believedTimeReader(options)
@@ -65,11 +63,12 @@ function believedTimeReader({ host, log, keep, monotonic = monotonicClock }: Ret
   }
 }
 
-/** Removes all that is expired at `now`; stops between two steps when aborted. */
+/** Removes all that is expired at `now`, and what is left of deleted topics; stops between two steps when aborted. */
 export async function removeExpired(options: RetentionOptions, signal: AbortSignal, now: number): Promise<void> {
   const { host, layout, log, stepRows: limit = STEP_ROWS } = options
   const { KEEP_MESSAGES: keepMessagesMs, KEEP_TURNS: keepTurnsMs, KEEP_AUDIT: keepAuditMs } = options.keep
   const { engine } = host
+  await finishTopicRemovals({ engine, clock: host.clock, layout }, undefined, signal)
   const messages = await inSteps(signal, keepMessagesMs, 0, async (after) => {
     const before = now - keepMessagesMs
     const step = await engine.transaction((tx) => removeMessages(tx, engine.dialect, { before, now, after, limit }))
@@ -108,8 +107,7 @@ async function inSteps<Cursor>(
     const progress: RetentionProgress<Cursor> = await step(next)
     removed += progress.removed
     next = progress.next
-    const pauseMs = Math.max(PAUSE_MIN_MS, PAUSE_FACTOR * (performance.now() - started))
-    if (next !== undefined) await pause(pauseMs, undefined, { ref: false, signal }).catch(() => undefined)
+    if (next !== undefined) await pauseAfterStep(started, signal)
   }
   return removed
 }

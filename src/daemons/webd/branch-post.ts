@@ -49,8 +49,12 @@ async function findReceived(
   const round = await findRound(tx, id, jid)
   const isOwn = round !== undefined && (round.target_folder === undefined || round.target_folder === folder)
   const message = isOwn ? await messages.find(tx, { seq: round.message_seq }) : undefined
+  return message ?? refuseMissingMessage()
+}
+
+export function refuseMissingMessage(): never {
   const hint = 'branch_of names a message that was sent through this link, not an answer'
-  return message ?? refuse('not_found', 'there is no such message to start a branch from', hint)
+  return refuse('not_found', 'there is no such message to start a branch from', hint)
 }
 
 /** What the response says about a stored branch post. */

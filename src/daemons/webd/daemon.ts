@@ -113,7 +113,7 @@ export const webd = defineDaemon({
       openLinkRoutes({
         ...posting,
         streams,
-        topicReads: new CallRateLimiters(() => host.limits.toolCallsPerSecond, host.clock, host.metrics),
+        topicCalls: new CallRateLimiters(() => host.limits.toolCallsPerSecond, host.clock, host.metrics),
         name: settings.ASSISTANT_NAME,
         staticFiles: linkFiles(settings.ASSISTANT_NAME, () => fileLimits(settings.ATTACHMENT_MAX)),
         isTrustedProxy,

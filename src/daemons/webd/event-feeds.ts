@@ -1,8 +1,9 @@
 // The event feeds of a link: one round (its frames and its end) or a whole chat. See docs/decisions.md#event-streams.
 import { type ChatEvent, lastEventNumbers } from '../../core/chats/chat-events.ts'
+import { isTaskPrompt } from '../../core/chats/task-prompts.ts'
 import { conversationEventsAfter } from '../../core/chats/topic-branches.ts'
 import { filesMember, readFilesOfMessages } from '../../core/files/chat-files.ts'
-import { decodeContent, type Message } from '../../core/messages/messages.ts'
+import { decodeContent } from '../../core/messages/messages.ts'
 import { findRound, type ReplyFrame, type Round, readFrames, readRoundHeads } from '../../core/turns/rounds.ts'
 import { formatSseEvent } from '../../lib/http/sse-writer.ts'
 import type { Tx } from '../../store/engine.ts'
@@ -75,11 +76,6 @@ async function formatChatEvents(tx: Tx, events: readonly ChatEvent[]): Promise<F
     }
   }
   return formatted
-}
-
-/** Prompts of scheduled tasks are hidden from readers of the chat; the agent's replies are not. */
-function isTaskPrompt({ jid, direction, sender }: Message): boolean {
-  return direction === 'in' && jid.startsWith('web:') && /^timed(-isolated:|$)/.test(sender)
 }
 
 /** The turns that are rounds. Turns of schedules and webhooks have none, so clients must not wait for their end. */

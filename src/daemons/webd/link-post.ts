@@ -17,7 +17,13 @@ import { prefersHtml } from '../../lib/http/http.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import type { Lane } from '../../store/lanes/lane.ts'
-import { type BranchInput, isBranch, readBranchPost, readStoredBranchPost } from './branch-post.ts'
+import {
+  type BranchInput,
+  isBranch,
+  readBranchPost,
+  readStoredBranchPost,
+  refuseMissingMessage,
+} from './branch-post.ts'
 import { isForm, type MessageInput, rawMessage, readChatBody, readFormMessage } from './chat-body.ts'
 import { type CachedLink, type LinkCache, latin1 } from './link-cache.ts'
 import { chargeLink, mustBeInRate, refundLink } from './link-rate.ts'
@@ -310,11 +316,16 @@ async function appendBranch(
   const replaced = await host.engine.read((tx) => readBranchPost(tx, chat, message, given.id))
   const repeats = await repeatFiles(host, replaced.files)
   const post = { ...given, ...replaced.message, branch: replaced.branch, files: given.files ?? repeats }
+  let isKept = false
   try {
-    return await appendCharged(context, request, link, { post, isCharged })
+    const appended = await appendCharged(context, request, link, { post, isCharged })
+    isKept = appended.id === post.id
+    return appended
   } catch (error) {
-    if (repeats && host.layout && !isUnclear(error)) await removeMessageFiles(host.layout, repeats)
+    isKept = isUnclear(error)
     throw error
+  } finally {
+    if (repeats && host.layout && !isKept) await removeMessageFiles(host.layout, repeats)
   }
 }
 
@@ -357,6 +368,7 @@ async function appendCharged(
     return post
   }
   if (typeof result === 'object') return result.repeated
+  if (result === 'gone') return refuseMissingMessage()
   if (result === 'taken') refuse('conflict', 'there is a topic with this name', 'a branch is a new topic')
   if (result === 'differs')
     refuse('unprocessable', 'this Idempotency-Key was used with another body', 'use a new key for a new message')

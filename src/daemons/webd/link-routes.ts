@@ -59,7 +59,7 @@ export interface LinkRoutesOptions extends LinkPostContext {
   /** Files that are the same at every chat link, by their path below it. */
   readonly staticFiles: ReadonlyMap<string, ScriptHandler>
   /** Limits listings of topics, by link. */
-  readonly topicReads: CallRateLimiters
+  readonly topicCalls: CallRateLimiters
   /** Called for unexpected errors; the response contains the request id. */
   readonly onIncident: (error: unknown, request: LinkRequest) => void
   /** Called for errors after which the connection is closed. */

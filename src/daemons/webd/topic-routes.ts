@@ -1,15 +1,21 @@
 // Topics of a link: /chat/<token>/topics, topics/<topic> and topics/<topic>/branches. See docs/decisions.md#topics-and-branches.
-import { setImmediate as pause } from 'node:timers/promises'
 import { z } from 'zod'
 import type { CallRateLimiters } from '../../core/access/call-rate-limit.ts'
 import { type Caller, claimsOf } from '../../core/access/caller.ts'
 import { checkAccess } from '../../core/access/policy.ts'
-import { chatTopics, TopicTitle } from '../../core/chats/chat-topics.ts'
+import { type ChatTopic, chatTopics, TopicTitle } from '../../core/chats/chat-topics.ts'
+import { isTaskPrompt } from '../../core/chats/task-prompts.ts'
 import { type FoundTopic, findListedTopic, listTopics, listVersions } from '../../core/chats/topic-list.ts'
-import { mustBeIdle, mustFindConversation, removeTopicStep } from '../../core/chats/topic-removal.ts'
+import {
+  beginTopicRemoval,
+  finishTopicRemovals,
+  isBeingRemoved,
+  mustBeIdle,
+  mustFindConversation,
+} from '../../core/chats/topic-removal.ts'
 import { findOutbound } from '../../core/delivery/outbox.ts'
-import { removeChatFiles } from '../../core/files/stray-files.ts'
 import { isTokenProof } from '../../core/links/link-token.ts'
+import { linkJidOf } from '../../core/links/visitor-chats.ts'
 import { findInbound } from '../../core/messages/inbox.ts'
 import { anonymousSender } from '../../core/messages/link-deliveries.ts'
 import { messages } from '../../core/messages/messages.ts'
@@ -40,11 +46,14 @@ export interface LinkStore {
 }
 
 interface TopicContext extends LinkPostContext {
-  readonly topicReads: CallRateLimiters
+  readonly topicCalls: CallRateLimiters
 }
 
 const LIST = { default: 30, max: 100 }
 const QUERY_MAX = 200
+const WORDS_MAX = 12
+/** Characters of a search in the index; fewer find too many messages. */
+const INDEXED_MIN = 3
 /** Titles that a search compares: those of the latest topics. */
 const TITLES_MAX = 500
 const HITS_MAX = 50
@@ -91,6 +100,16 @@ async function mustEditTopics(...args: Parameters<typeof mayEditTopics>): Promis
     refuse('forbidden', 'only administrators of the folder may change topics of this link', 'sign in, or send a bearer')
 }
 
+/** Call after the check of the link: a guessed token uses up no other link's calls. Each visitor who is apart has a rate. */
+function charge({ topicCalls }: TopicContext, { token_hash, jid, visitors }: TokenRow): void {
+  const link = latin1(token_hash)
+  topicCalls.take(visitors === 'apart' ? `${link} ${jid}` : link, 'requests for topics')
+}
+
+function chatOf(row: TokenRow): { readonly jid: string; readonly folder: string } {
+  return { jid: row.jid, folder: linkFolder(row) ?? '' }
+}
+
 function decodeTopic(encoded: string): string {
   try {
     return readTopic(decodeURIComponent(encoded)) ?? ''
@@ -101,21 +120,21 @@ function decodeTopic(encoded: string): string {
 }
 
 async function sendTopics(context: TopicContext, request: LinkRequest, { read }: LinkStore): Promise<void> {
-  const { host, topicReads } = context
+  const { host } = context
   const visitor = await findVisitor(host, request)
   const { q = '', before, limit } = readUniqueQuery(request.path.query, ['q', 'before', 'limit'])
   const words = q.trim()
   if ([...words].length > QUERY_MAX) refuse('invalid', `q is longer than ${QUERY_MAX} characters`)
+  if (words.split(/\s+/).length > WORDS_MAX) refuse('invalid', `q has more than ${WORDS_MAX} words`)
   const count = Math.min(Math.max(readSequence(limit, 'limit') ?? LIST.default, 1), LIST.max)
   const page = { before: readSequence(before, 'before'), limit: count + 1 }
   const { row, found, may_edit } = await read(async (tx, row) => {
-    // After the check of the link: a guessed token uses up no other link's calls.
-    topicReads.take(latin1(row.token_hash), 'requests for topics')
-    const chat = { jid: row.jid, folder: linkFolder(row) ?? '' }
+    charge(context, row)
+    const chat = chatOf(row)
     const found = await listTopics(tx, words === '' ? { ...chat, ...page } : { ...chat, limit: TITLES_MAX })
     return { row, found, may_edit: await mayEditTopics(host, tx, row, request, visitor) }
   })
-  const listed = words === '' ? found : await searchTopics(context, request, row, { words, found, ...page })
+  const listed = words === '' ? found : await searchTopics(host, chatOf(row), { words, found, ...page })
   const topics = listed
     .slice(0, count)
     .map(({ last_seq: _, ...topic }) => ({ ...topic, may_edit: may_edit && topic.topic !== '' }))
@@ -133,37 +152,37 @@ interface TopicSearch {
 
 /** By title among the latest topics, and by the text of messages. */
 async function searchTopics(
-  { host }: TopicContext,
-  request: LinkRequest,
-  row: TokenRow,
+  host: InstanceHost,
+  { jid, folder }: ReturnType<typeof chatOf>,
   { words, found, before = Number.MAX_SAFE_INTEGER, limit }: TopicSearch,
 ): Promise<FoundTopic[]> {
-  const { jid } = row
   const wanted = words.toLowerCase()
   const byTopic = new Map<string, FoundTopic>()
   for (const each of found) if (each.title.toLowerCase().includes(wanted)) byTopic.set(each.topic, each)
-  const ids = await searchMessages(host, jid, words, anonymousSender(latin1(row.token_hash), request.client ?? ''))
+  // A visitor without topics, whom anyone can be, does not search.
+  const ids = found.length === 0 || [...words].length < INDEXED_MIN ? [] : await searchMessages(host, jid, words)
   await host.engine.read(async (tx) => {
     for (const id of ids) {
       const known = (await findInbound(tx, id, jid)) ?? (await findOutbound(tx, id, jid))
       const message = known && (await messages.find(tx, { seq: known.message_seq }))
       if (message?.jid !== jid || message.topic === undefined) continue
-      for (const each of await findListedTopic(tx, jid, linkFolder(row) ?? '', message.topic))
-        byTopic.set(each.topic, each)
+      if ((message.target_folder ?? folder) !== folder || isTaskPrompt(message)) continue
+      for (const each of await findListedTopic(tx, jid, folder, message.topic)) byTopic.set(each.topic, each)
     }
   })
   const all = [...byTopic.values()].filter(({ last_seq }) => last_seq < before)
   return all.sort((a, b) => b.last_seq - a.last_seq).slice(0, limit)
 }
 
-/** Ids of messages with all of the words; none while there is no index. */
-async function searchMessages(host: InstanceHost, jid: string, words: string, requester: string): Promise<string[]> {
+/** Ids of messages with all of the words; none while there is no index. All searches at links of a JID wait in one queue. */
+async function searchMessages(host: InstanceHost, jid: string, words: string): Promise<string[]> {
   const query = words
     .split(/\s+/)
-    .map((word) => `"${word.replaceAll('"', '""')}"*`)
+    .map((word) => `"${word.replaceAll('"', '""')}"${[...word].length < INDEXED_MIN ? '' : '*'}`)
     .join(' ')
   try {
-    return ((await host.search?.search({ query, jid, limit: HITS_MAX, requester })) ?? []).map(({ id }) => id)
+    const found = await host.search?.search({ query, jid, limit: HITS_MAX, requester: linkJidOf(jid) })
+    return (found ?? []).map(({ id }) => id)
   } catch (error) {
     if (error instanceof Refusal) return []
     throw error
@@ -171,14 +190,15 @@ async function searchMessages(host: InstanceHost, jid: string, words: string, re
 }
 
 async function sendBranches(
-  { topicReads }: TopicContext,
+  context: TopicContext,
   request: LinkRequest,
   encoded: string,
   { read }: LinkStore,
 ): Promise<void> {
   const branches = await read((tx, row) => {
-    topicReads.take(latin1(row.token_hash), 'requests for topics')
-    return listVersions(tx, row.jid, decodeTopic(encoded))
+    charge(context, row)
+    const { jid, folder } = chatOf(row)
+    return listVersions(tx, jid, folder, decodeTopic(encoded))
   })
   request.sendJson(200, { branches })
 }
@@ -190,21 +210,27 @@ async function renameTopic(
   context: TopicContext,
   request: LinkRequest,
   encoded: string,
-  { write }: LinkStore,
+  { read, write }: LinkStore,
 ): Promise<void> {
   const { host, budget } = context
   const visitor = await findVisitor(host, request)
+  const find = async (tx: Tx, row: TokenRow): Promise<string> => {
+    await mustEditTopics(host, tx, row, request, visitor)
+    return (await mustFindConversation(tx, chatOf(row), decodeTopic(encoded))).topic
+  }
+  await read(async (tx, row) => {
+    charge(context, row)
+    await find(tx, row)
+  })
   mustBeWithinLimit(request.incoming, TITLE_BODY_MAX)
   const body = await readBody(request, TITLE_BODY_MAX, budget)
   try {
     const { title } = parse(Rename, parseLinkJson(body))
     const topic = await write(async (tx, row) => {
-      await mustEditTopics(host, tx, row, request, visitor)
-      const { jid } = row
-      const found = await mustFindConversation(tx, { jid, folder: linkFolder(row) ?? '' }, decodeTopic(encoded))
-      await chatTopics.update(tx, { jid, topic: found.topic }, { title })
-      await audit(tx, { host, request, row, visitor }, 'rename', { jid, topic: found.topic, title })
-      return found.topic
+      const [{ jid }, topic] = [row, await find(tx, row)]
+      await chatTopics.update(tx, { jid, topic }, { title })
+      await audit(tx, { host, request, row, visitor }, 'rename', { jid, topic, title })
+      return topic
     })
     request.sendJson(200, { topic, title })
   } finally {
@@ -212,30 +238,34 @@ async function renameTopic(
   }
 }
 
+/** A second request continues what a first one has left. */
 async function deleteTopic(
-  { host }: TopicContext,
+  context: TopicContext,
   request: LinkRequest,
   encoded: string,
-  { write }: LinkStore,
+  { read, write }: LinkStore,
 ): Promise<void> {
-  const { engine, clock, layout } = host
+  const { host } = context
   const visitor = await findVisitor(host, request)
-  const { chat, topics } = await write(async (tx, row) => {
+  const find = async (tx: Tx, row: TokenRow): Promise<ChatTopic | undefined> => {
     await mustEditTopics(host, tx, row, request, visitor)
-    const chat = { jid: row.jid, folder: linkFolder(row) ?? '' }
-    const conversation = await mustFindConversation(tx, chat, decodeTopic(encoded))
-    const topics = await mustBeIdle(tx, engine.dialect, conversation)
-    await audit(tx, { host, request, row, visitor }, 'delete', { jid: chat.jid, topic: conversation.root })
-    return { chat, topics }
-  })
-  for (const topic of topics) {
-    for (let isMore = true; isMore; await pause()) {
-      const step = { ...chat, topic, now: clock.now() }
-      const removed = await engine.transaction((tx) => removeTopicStep(tx, engine.dialect, step))
-      if (layout) await removeChatFiles(layout, removed.files)
-      isMore = removed.isMore
-    }
+    const [chat, topic] = [chatOf(row), decodeTopic(encoded)]
+    return (await isBeingRemoved(tx, chat, topic)) ? undefined : mustFindConversation(tx, chat, topic)
   }
+  const { jid, isNew } = await read(async (tx, row) => {
+    charge(context, row)
+    const conversation = await find(tx, row)
+    if (conversation) await mustBeIdle(tx, chatOf(row).folder, conversation)
+    return { jid: row.jid, isNew: conversation !== undefined }
+  })
+  const begin = async (tx: Tx, row: TokenRow): Promise<void> => {
+    const conversation = await find(tx, row)
+    if (!conversation) return
+    await beginTopicRemoval(tx, host.engine.dialect, { ...chatOf(row), conversation, now: host.clock.now() })
+    await audit(tx, { host, request, row, visitor }, 'delete', { jid, topic: conversation.root })
+  }
+  if (isNew) await write(begin)
+  await finishTopicRemovals(host, jid)
   request.sendEmpty(204)
 }
 
