@@ -1,14 +1,17 @@
-// Browser storage for a link. Where the browser denies access, values are kept in memory for the life of the page.
+// Browser storage for a link. Where the browser denies access or the storage is full, values are kept in memory for the life of the
+// page.
 
 type StorageArea = 'localStorage' | 'sessionStorage'
 
-const memoryFallback = new Map<string, string>()
+/** Takes precedence: the storage may still have an older value. */
+const memoryFallback = new Map<string, string | undefined>()
 
 export function readStored(area: StorageArea, key: string): string | undefined {
+  if (memoryFallback.has(area + key)) return memoryFallback.get(area + key)
   try {
     return globalThis[area].getItem(key) ?? undefined
   } catch {
-    return memoryFallback.get(area + key)
+    return undefined
   }
 }
 
@@ -16,9 +19,9 @@ export function writeStored(area: StorageArea, key: string, value: string | unde
   try {
     if (value === undefined) globalThis[area].removeItem(key)
     else globalThis[area].setItem(key, value)
+    memoryFallback.delete(area + key)
   } catch {
-    if (value === undefined) memoryFallback.delete(area + key)
-    else memoryFallback.set(area + key, value)
+    memoryFallback.set(area + key, value)
   }
 }
 
