@@ -37,6 +37,9 @@ export class VoiceRecorder {
   readonly #clock = element('span', { role: 'timer', 'aria-label': 'Length of the recording' })
   readonly #bar = element('div', { class: 'recorder', hidden: '' })
   #recording: Recording | undefined
+  /** Counts ends, so that a microphone which is allowed too late stays off. */
+  #ends = 0
+  #isClosed = false
 
   constructor({ box, send }: ChatView, max: number, handlers: RecorderHandlers) {
     this.#box = box
@@ -53,6 +56,10 @@ export class VoiceRecorder {
     box.append(this.#bar)
   }
 
+  get isRecording(): boolean {
+    return this.#recording !== undefined
+  }
+
   /** Ends a recording and keeps it. */
   stop(): void {
     this.#end(false)
@@ -61,18 +68,25 @@ export class VoiceRecorder {
   /** The link accepts no more messages. */
   close(): void {
     this.#end(true)
+    this.#isClosed = true
     this.#button.disabled = true
   }
 
   async #start(stop: HTMLElement): Promise<void> {
     this.#button.disabled = true
+    const ends = this.#ends
     try {
-      this.#record(await navigator.mediaDevices.getUserMedia({ audio: true }))
+      const stream = await navigator.mediaDevices.getUserMedia({ audio: true })
+      if (ends !== this.#ends) {
+        closeMicrophone(stream)
+        return
+      }
+      this.#record(stream)
       stop.focus()
     } catch (error) {
       this.#handlers.onProblem(describeMicrophoneProblem(error))
     } finally {
-      this.#button.disabled = false
+      this.#button.disabled = this.#isClosed
     }
   }
 
@@ -102,6 +116,7 @@ export class VoiceRecorder {
   }
 
   #end(isCancelled: boolean): void {
+    this.#ends++
     if (!this.#recording || this.#recording.recorder.state === 'inactive') return
     this.#recording.isCancelled = isCancelled
     this.#recording.recorder.stop()
@@ -109,8 +124,7 @@ export class VoiceRecorder {
 
   #finish({ recorder, chunks, timer, isCancelled }: Recording, stream: MediaStream): void {
     clearInterval(timer)
-    // The browser shows that the microphone is on until then.
-    for (const track of stream.getTracks()) track.stop()
+    closeMicrophone(stream)
     this.#recording = undefined
     this.#setRecording(false)
     if (!isCancelled && chunks.some(({ size }) => size > 0))
@@ -122,6 +136,11 @@ export class VoiceRecorder {
     this.#box.classList.toggle('recording', isRecording)
     this.#bar.hidden = !isRecording
   }
+}
+
+/** The browser shows that the microphone is on until then. */
+function closeMicrophone(stream: MediaStream): void {
+  for (const track of stream.getTracks()) track.stop()
 }
 
 function voiceFile(chunks: readonly Blob[], mimeType: string): File {
