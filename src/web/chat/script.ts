@@ -22,6 +22,7 @@ const CHAT = [
   'browser/activity',
   'browser/upload',
   'browser/link',
+  'browser/sender',
   'browser/files',
   'browser/message',
   'browser/draft',
