@@ -1354,7 +1354,7 @@ suite('files in the chat', needs('browser'), () => {
 })
 
 suite('a message that the server does not take at once', needs('browser'), () => {
-  const refuseOnce = (page: Page, url: string, status: number, detail: string, retryAfter = 0): Promise<void> =>
+  const refuseOnce = (page: Page, url: string, status: number, detail: string, retryAfter = 0): Promise<unknown> =>
     page.route(
       url,
       (route) =>
@@ -1468,6 +1468,29 @@ suite('a message that the server does not take at once', needs('browser'), () =>
     assert.deepEqual(await questions(page), ['/say one', '/say two'])
   })
 
+  test('can be cancelled while it waits, and is stored once if it is sent again', async (t) => {
+    const { link, page } = await open(t)
+    const keys: (string | undefined)[] = []
+    await page.route(link.url, async (route) => {
+      if (route.request().method() !== 'POST') return route.continue()
+      keys.push(route.request().headers()['idempotency-key'])
+      if (keys.length > 1) return route.continue()
+      await route.fetch()
+      return route.abort()
+    })
+    // Before its stream has the message.
+    await page.route('**/events?*', (route) => route.abort())
+    await page.reload()
+    await say(page, '/say once')
+    await page.locator('.unsent').getByRole('button', { name: 'Cancel' }).click()
+    await page.locator('.composer textarea:focus').waitFor()
+    assert.deepEqual([await inputOf(page), await page.locator('.message').count()], ['/say once', 0])
+    await page.unroute('**/events?*')
+    await page.locator('.composer textarea').press('Enter')
+    await waitForAnswers(page, 1)
+    assert.deepEqual([await questions(page), new Set(keys).size], [['/say once'], 1])
+  })
+
   test('that arrives too slowly comes back with a sentence', async (t) => {
     const { link, page } = await open(t)
     await refuseOnce(page, link.url, 408, 'the request did not arrive in time')
@@ -1547,6 +1570,58 @@ suite('a stop', needs('browser'), () => {
   )
 })
 
+suite('a page that is used in a hurry', needs('browser'), () => {
+  test('shows an unsent message over a reload, also if an earlier one is the same', async (t) => {
+    const { link, page } = await open(t)
+    await say(page, '/say yes')
+    await waitForAnswers(page, 1)
+    await page.route(link.url, (route) => (route.request().method() === 'POST' ? route.abort() : route.continue()))
+    await say(page, '/say yes')
+    await page.locator('.unsent', { hasText: 'Not sent yet' }).waitFor()
+    await page.reload()
+    await page.locator('.log[aria-busy]').waitFor({ state: 'detached' })
+    await page.locator('.unsent', { hasText: 'Not sent yet' }).waitFor()
+    await page.unroute(link.url)
+    await waitForAnswers(page, 2)
+    assert.deepEqual(await questions(page), ['/say yes', '/say yes'])
+  })
+
+  test('keeps the focus in the messages when a button with the focus is gone', async (t) => {
+    const { page } = await open(t)
+    await say(page, '/wait 60s')
+    await page.getByRole('button', { name: 'Stop' }).press('Enter')
+    await page.locator('.log:focus').waitFor()
+    await page.getByText('Stopped').waitFor()
+  })
+
+  test('keeps a title of another tab', async (t) => {
+    const at = await serveMain(t)
+    const who = await visitor(t)
+    const { url } = await mintApart(at)
+    const page = await who.open(url)
+    await say(page, '/say one')
+    await waitForAnswers(page, 1)
+    const other = await who.open(url)
+    await other.getByRole('button', { name: 'Rename “/say one”' }).press('Enter')
+    await other.getByLabel('Title of the topic').fill('Renamed')
+    await other.keyboard.press('Enter')
+    await page.locator('.nav > ul').getByText('Renamed').waitFor()
+    await say(page, '/say two')
+    await waitForAnswers(page, 2)
+    assert.deepEqual(await textsOf(page.locator('.nav > ul .topic')), ['Renamed'])
+  })
+
+  test('opens a topic on a phone without its keyboard', async (t) => {
+    const { page } = await open(t, PHONE)
+    await say(page, '/say one')
+    await waitForAnswers(page, 1)
+    await page.getByRole('button', { name: 'New topic' }).tap()
+    await page.getByRole('button', { name: 'Topics' }).tap()
+    await page.locator('.topic', { hasText: 'one' }).tap()
+    await page.locator('.log:focus').waitFor()
+  })
+})
+
 suite('all topics', needs('browser'), () => {
   const openApart = async (t: TestContext, browser: BrowserContextOptions = {}): Promise<Page> => {
     const at = await serveMain(t)
@@ -1609,6 +1684,9 @@ suite('all topics', needs('browser'), () => {
     const topic = await topicOf(page)
     await page.locator('.composer textarea').fill('a draft')
     await page.reload()
+    assert.deepEqual([await inputOf(page), await topicOf(page)], ['a draft', topic])
+    await page.locator('.nav > ul .topic', { hasText: 'two' }).click()
+    await page.getByRole('button', { name: 'New topic' }).first().click()
     assert.deepEqual([await inputOf(page), await topicOf(page)], ['a draft', topic])
   })
 })

@@ -79,12 +79,13 @@ export class ChatApp {
     this.#link = new BrowserLinkClient(base, credentials)
     this.#sender = new MessageSender(this.#link, this.#outbox, {
       isShown: (unsent) => this.#conversationOf(unsent) !== undefined,
-      onState: (unsent, state) => this.#conversationOf(unsent)?.showDelivery(unsent.key, state),
+      onState: (unsent, state) =>
+        this.#aroundChange(() => this.#conversationOf(unsent)?.showDelivery(unsent.key, state)),
       onSent: (unsent, posted) => this.#showSent(unsent, posted),
       onRefused: (unsent, refusal) => this.#showRefused(unsent, refusal),
       onCancelled: (unsent) => {
-        this.#outbox.keepKey(unsent)
-        this.#restoreDraft(unsent)
+        if (!unsent.branch) this.#outbox.keepKey(unsent)
+        if (!this.#putBack(unsent, 'The message was not sent.')) this.focus()
       },
     })
     this.view = createChatView({ name, folder, id: `chat-${hashLinkUrl(base)}` })
@@ -179,8 +180,8 @@ export class ChatApp {
       } else if (this.#isTopicsOpen()) {
         event.stopPropagation()
         this.#setTopicsOpen(false)
-      } else if (!app.closest('[role=dialog]')) {
-        // In the panel of a widget Escape closes the panel.
+      } else if (!app.closest('[role=dialog]') && !this.view.nav.matches(':focus-within')) {
+        // In the panel of a widget Escape closes the panel. Among the topics it may mean anything but the answer.
         for (const turn of this.#conversation.stoppableRounds) void this.#stopAnswer(turn)
       }
     })
@@ -257,6 +258,8 @@ export class ChatApp {
     // One that waits for a click in the topic that was shown is tried on.
     this.#sender.retryNow()
     this.view.log.replaceChildren(this.view.welcome, conversation.node)
+    clearTimeout(this.#replayTimer)
+    if (!this.#isClosed) this.view.log.setAttribute('aria-busy', 'true')
     this.#showWelcome()
     this.#showDraft()
     this.#attachments.show(this.#topics.current.id)
@@ -264,20 +267,15 @@ export class ChatApp {
     this.#updateInput()
     if (this.#isClosed) return
     void this.#showVersions(conversation, topic)
-    clearTimeout(this.#replayTimer)
-    this.view.log.setAttribute('aria-busy', 'true')
     this.#stream = this.#link.stream(topic, {
-      onFrame: (frame) => {
-        const wasAtBottom = this.#isAtBottom()
-        this.#showUpdate(wasAtBottom, conversation.addFrame(frame))
-      },
+      onFrame: (frame) => this.#showUpdate(() => conversation.addFrame(frame)),
       onDraft: (delta) => conversation.showDraft(delta),
       onActivity: (activity) => conversation.showActivity(activity),
-      onRoundEnd: (end) => {
-        const wasAtBottom = this.#isAtBottom()
-        conversation.endRound(end)
-        this.#showUpdate(wasAtBottom, false)
-      },
+      onRoundEnd: (end) =>
+        this.#showUpdate(() => {
+          conversation.endRound(end)
+          return false
+        }),
       onConnection: (connection) => this.#handleConnection(connection),
     })
     this.#stream.start()
@@ -301,7 +299,7 @@ export class ChatApp {
         this.#topics.showBranch(this.#topics.current.id, topic)
         this.view.log.focus()
       },
-      onStop: (turn) => void this.#stopAnswer(turn),
+      onStop: (turn) => this.#aroundChange(() => void this.#stopAnswer(turn)),
       onRetry: (content) => {
         const isSent = this.#sendText(content)
         if (isSent) this.#focusMessages()
@@ -327,10 +325,13 @@ export class ChatApp {
     }
   }
 
-  #showUpdate(wasAtBottom: boolean, hasNewMessage: boolean): void {
-    this.#showWelcome()
-    if (wasAtBottom) this.#scrollToBottom()
-    else this.#showLatestButton()
+  /** `update` returns whether there is a new message of the agent. */
+  #showUpdate(update: () => boolean): void {
+    let hasNewMessage = false
+    this.#aroundChange(() => {
+      hasNewMessage = update()
+      this.#showWelcome()
+    })
     if (this.view.log.getAttribute('aria-busy') === 'true') this.#endReplayLater()
     else if (hasNewMessage && !this.#isVisible) this.#options.onUnread()
   }
@@ -363,10 +364,12 @@ export class ChatApp {
     this.#showLatestButton()
   }
 
-  /** A change of the log does not move a reader who is at its end. */
+  /** A change of the log keeps a reader at its end, and the focus in it if that was on a button that is gone. */
   #aroundChange(change: () => void): void {
-    const wasAtBottom = this.#isAtBottom()
+    const { log } = this.view
+    const [wasAtBottom, hadFocus] = [this.#isAtBottom(), log.matches(':focus-within')]
     change()
+    if (hadFocus && !log.matches(':focus-within')) log.focus({ preventScroll: true })
     if (wasAtBottom) this.#scrollToBottom()
     else this.#showLatestButton()
   }
@@ -466,9 +469,7 @@ export class ChatApp {
   #showRefused(unsent: UnsentMessage, refusal: ServerRefusal): void {
     const conversation = this.#conversationOf(unsent)
     const reason = describeSendRefusal(refusal, unsent)
-    conversation?.removeUnsent(unsent.key)
-    const isAtMessage = conversation?.showRefused(unsent, reason) === true
-    if (!isAtMessage) this.#restoreDraft(unsent)
+    const isAtMessage = this.#putBack(unsent, reason)
     if (refusal.status === 401) this.#close()
     else if (refusal.isBusy) {
       this.#pause.start(reason, Math.max(refusal.retryAfter, 1), () => this.#updateInput())
@@ -479,12 +480,23 @@ export class ChatApp {
     if (conversation && !isAtMessage && !isTyping && this.#isVisible) this.focus()
   }
 
-  /** Puts a message that was not sent back into the composer, before what was typed and added since. */
-  #restoreDraft(unsent: UnsentMessage): void {
-    const { key, root, branch, files = [] } = unsent
-    this.#conversationOf(unsent)?.removeUnsent(key)
+  /** Puts a message that was not sent back to the one that it should replace, with the reason, or else into the composer. */
+  #putBack(unsent: UnsentMessage, reason: string): boolean {
+    const conversation = this.#conversationOf(unsent)
+    let isAtMessage = false
+    this.#aroundChange(() => {
+      conversation?.removeUnsent(unsent.key)
+      isAtMessage = conversation?.showRefused(unsent, reason) === true
+    })
+    if (!isAtMessage) this.#restoreDraft(unsent)
+    this.#updateInput()
+    return isAtMessage
+  }
+
+  /** Puts a message into the composer, before what was typed and added since. */
+  #restoreDraft({ root, branch, content, files = [] }: UnsentMessage): void {
     // The text of another answer is still in the log.
-    if (!branch || branch.isEdit) this.#outbox.restore(unsent)
+    if (!branch || branch.isEdit) this.#outbox.restore(root, content)
     if (root === this.#topics.current.id) this.#showDraft()
     this.#attachments.restore(
       root,

@@ -71,7 +71,7 @@ export class BrowserOutbox {
   }
 
   /** Puts the text of a message that was not sent into the draft: behind earlier ones, before what was typed since. */
-  restore({ root, content }: UnsentMessage): void {
+  restore(root: string, content: string): void {
     const draft = this.draft(root)
     const earlier = this.#restored.get(root) ?? ''
     const isKept = draft.startsWith(earlier)

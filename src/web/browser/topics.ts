@@ -8,6 +8,8 @@ interface ChatTopic {
   readonly title: string
   /** The branch that is shown in place of the topic. */
   readonly branch?: string
+  /** It has no message. */
+  readonly isNew?: true
 }
 
 const TOPICS_MAX = 50
@@ -16,6 +18,8 @@ const TITLE_MAX = 48
 export class TopicList {
   #key: string
   #current: ChatTopic
+  /** The new topic, which may have a draft. */
+  #new: ChatTopic
   #onChange: () => void
 
   constructor(base: string, onChange: () => void) {
@@ -24,6 +28,7 @@ export class TopicList {
     const [listed, tabTopic] = [this.list(), readTopic(readStored('sessionStorage', this.#key))]
     // A reloaded tab keeps its topic, which may be new or from the list of the server; a new tab opens the latest one.
     this.#current = listed.find(({ id }) => id === tabTopic?.id) ?? tabTopic ?? listed[0] ?? newTopic()
+    this.#new = this.#current.isNew ? this.#current : newTopic()
     this.#saveCurrent()
     globalThis.addEventListener('storage', ({ key }) => {
       if (key === this.#key) this.#followOtherTab()
@@ -56,16 +61,18 @@ export class TopicList {
 
   /** The list contains a topic only after its first message. */
   start(): void {
-    this.#setCurrent(newTopic())
+    this.#setCurrent(this.#new)
   }
 
   /** Moves the current topic to the front; its first message becomes its title. */
   touchCurrent(text: string): void {
     const [first = ''] = text.trim().split('\n')
     const title = this.#current.title || [...first].slice(0, TITLE_MAX).join('') || 'New topic'
-    this.#current = { ...this.#current, title }
+    const { id, branch } = this.#current
+    this.#current = { id, title, ...(branch ? { branch } : {}) }
+    if (this.#new.id === id) this.#new = newTopic()
     this.#saveCurrent()
-    const others = this.list().filter(({ id }) => id !== this.#current.id)
+    const others = this.list().filter((topic) => topic.id !== id)
     this.#save([this.#current, ...others].slice(0, TOPICS_MAX))
   }
 
@@ -94,7 +101,7 @@ export class TopicList {
   /** Removes it from this list only; the server keeps its messages. */
   remove(id: string): void {
     this.#save(this.list().filter((topic) => topic.id !== id))
-    if (id === this.#current.id) this.#setCurrent(this.list()[0] ?? newTopic())
+    if (id === this.#current.id) this.#setCurrent(this.list()[0] ?? this.#new)
   }
 
   /** Takes a new title, but stays in the branch that this tab shows. */
@@ -121,7 +128,7 @@ export class TopicList {
 }
 
 function newTopic(): ChatTopic {
-  return { id: randomId(), title: '' }
+  return { id: randomId(), title: '', isNew: true }
 }
 
 function readTopic(stored: string | undefined): ChatTopic | undefined {
