@@ -337,6 +337,7 @@ suite('the chat of a link', needs('browser'), () => {
     assert.ok(!kept.includes(link.token))
     await page.getByRole('button', { name: 'Remove “The second topic” from this list' }).click()
     assert.deepEqual(await textsOf(page.locator('.topic')), ['The first topic'])
+    await page.locator('.topic:focus', { hasText: 'The first topic' }).waitFor()
   })
 })
 

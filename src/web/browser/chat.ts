@@ -229,7 +229,12 @@ export class ChatApp {
       remove.addEventListener('click', () => this.#topics.remove(id))
       return element('li', {}, button, remove)
     })
-    this.view.topics.replaceChildren(...rows)
+    const { topics, newTopicButtons } = this.view
+    const focused = [...topics.children].findIndex((row) => row.matches(':focus-within'))
+    topics.replaceChildren(...rows)
+    if (focused < 0) return
+    const next = rows[Math.min(focused, rows.length - 1)]?.querySelector('button') ?? newTopicButtons[0]
+    next?.focus()
   }
 
   #isTopicsOpen(): boolean {
