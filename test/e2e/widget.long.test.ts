@@ -1427,6 +1427,23 @@ suite('a message that the server does not take at once', needs('browser'), () =>
     await page.getByText('3 of 3').waitFor()
   })
 
+  test('as another version waits at its message for the end of the countdown', async (t) => {
+    const { link, page } = await open(t)
+    await say(page, '/say one')
+    await waitForAnswers(page, 1)
+    await refuseOnce(page, link.url, 429, 'slow down', 2)
+    await edit(page, '/say two')
+    await page.locator('.message.user .refused', { hasText: 'Too many messages at once.' }).waitFor()
+    await page.locator('.notice', { hasText: /in [12] s/ }).waitFor()
+    await page.getByLabel('Edit your message').press('Enter')
+    await page.locator('.notice').waitFor({ state: 'hidden' })
+    assert.equal(await page.getByLabel('Edit your message').inputValue(), '/say two')
+    await page.getByLabel('Edit your message').press('Enter')
+    await page.getByText('2 of 2').waitFor()
+    await waitForAnswers(page, 1)
+    assert.deepEqual(await answers(page), ['two'])
+  })
+
   test('is sent when the server is back, also as another version and in a topic that is not shown', async (t) => {
     const [at, who] = [await serveMain(t), await visitor(t)]
     const { url } = await mint(at)

@@ -217,24 +217,26 @@ export class ChatApp {
     // Replacing an unchanged list would take the keyboard focus from it.
     if (shownTopics === this.#shownTopics) return
     this.#shownTopics = shownTopics
-    const rows = list.map(({ id, title }) => {
-      const button = element('button', { type: 'button', class: 'topic', dir: 'auto' }, title)
-      if (id === current.id) button.setAttribute('aria-current', 'true')
-      button.addEventListener('click', () => {
-        this.#topics.select(id)
-        this.#setTopicsOpen(false)
-        this.#focusMessages()
-      })
-      const remove = iconButton(`Remove “${title}” from this list`, iconNode('close'), 'icon remove')
-      remove.addEventListener('click', () => this.#topics.remove(id))
-      return element('li', {}, button, remove)
-    })
+    const rows = list.map(({ id, title }) => this.#topicRow(id, title, id === current.id))
     const { topics, newTopicButtons } = this.view
     const focused = [...topics.children].findIndex((row) => row.matches(':focus-within'))
     topics.replaceChildren(...rows)
     if (focused < 0) return
     const next = rows[Math.min(focused, rows.length - 1)]?.querySelector('button') ?? newTopicButtons[0]
     next?.focus()
+  }
+
+  #topicRow(id: string, title: string, isCurrent: boolean): HTMLElement {
+    const button = element('button', { type: 'button', class: 'topic', dir: 'auto' }, title)
+    if (isCurrent) button.setAttribute('aria-current', 'true')
+    button.addEventListener('click', () => {
+      this.#topics.select(id)
+      this.#setTopicsOpen(false)
+      this.#focusMessages()
+    })
+    const remove = iconButton(`Remove “${title}” from this list`, iconNode('close'), 'icon remove')
+    remove.addEventListener('click', () => this.#topics.remove(id))
+    return element('li', {}, button, remove)
   }
 
   #isTopicsOpen(): boolean {
@@ -272,6 +274,10 @@ export class ChatApp {
     this.#updateInput()
     if (this.#isClosed) return
     void this.#showVersions(conversation, topic)
+    this.#openStream(conversation, topic)
+  }
+
+  #openStream(conversation: ConversationView, topic: string): void {
     this.#stream = this.#link.stream(topic, {
       onFrame: (frame) => this.#showUpdate(() => conversation.addFrame(frame)),
       onDraft: (delta) => conversation.showDraft(delta),
