@@ -77,7 +77,10 @@ const inputOf = (page: Page): Promise<string> => page.locator('.composer textare
 
 /** The current topic of the visitor, from the storage of the browser. */
 function topicOf(page: Page): Promise<string> {
-  return page.evaluate(() => Object.entries(sessionStorage).find(([key]) => /^svc-chat:\w+$/.test(key))?.[1] ?? '')
+  return page.evaluate(() => {
+    const [, stored = '{}'] = Object.entries(sessionStorage).find(([key]) => /^svc-chat:\w+$/.test(key)) ?? []
+    return String(JSON.parse(stored).id ?? '')
+  })
 }
 
 function post(link: Link, content: string, topic: string): Promise<Response> {
@@ -197,7 +200,8 @@ suite('the chat of a link', needs('browser'), () => {
     }
     const topic = await topicOf(one)
     await two.evaluate((name) => {
-      for (const key of Object.keys(sessionStorage)) if (/^svc-chat:\w+$/.test(key)) sessionStorage.setItem(key, name)
+      const stored = JSON.stringify({ id: name, title: '' })
+      for (const key of Object.keys(sessionStorage)) if (/^svc-chat:\w+$/.test(key)) sessionStorage.setItem(key, stored)
     }, topic)
     await two.reload()
     await say(two, '/say third')
@@ -335,6 +339,7 @@ suite('the chat of a link', needs('browser'), () => {
     assert.ok(!kept.includes(link.token))
     await page.getByRole('button', { name: 'Remove “The second topic” from this list' }).click()
     assert.deepEqual(await textsOf(page.locator('.topic')), ['The first topic'])
+    await page.locator('.topic:focus', { hasText: 'The first topic' }).waitFor()
   })
 })
 
@@ -1406,6 +1411,45 @@ suite('files in the chat', needs('browser'), () => {
     assert.equal(await page.locator('.unsent').count(), 0)
   })
 
+  test('of an upload that the server has are shown once after a reload', async (t) => {
+    const { link, page } = await open(t)
+    const isSaved = Promise.withResolvers<void>()
+    await page.route(link.url, async (route) => {
+      if (route.request().method() !== 'POST') return route.continue()
+      await route.fetch()
+      isSaved.resolve()
+    })
+    await chooseFiles(page, textFile('a.txt', 5))
+    await say(page, '/say once')
+    await isSaved.promise
+    await page.reload()
+    await waitForAnswers(page, 1)
+    await page.waitForFunction(() => !Object.keys(sessionStorage).some((key) => key.endsWith(':unsent')))
+    assert.deepEqual([await page.locator('.message.user').count(), await inputOf(page)], [1, ''])
+    assert.ok(await page.locator('.notice').isHidden())
+  })
+
+  test('of an upload that a reload ended have the same key when they are sent again', async (t) => {
+    const { link, page } = await open(t)
+    const keys: (string | undefined)[] = []
+    await page.route(link.url, (route) => {
+      if (route.request().method() !== 'POST') return route.continue()
+      keys.push(route.request().headers()['idempotency-key'])
+      return keys.length === 1 ? undefined : route.continue()
+    })
+    await chooseFiles(page, textFile('a.txt', 5))
+    await say(page, '/say once')
+    await until(() => keys.length === 1)
+    await page.reload()
+    await page.locator('.notice', { hasText: 'Add the files again' }).waitFor()
+    await chooseFiles(page, textFile('a.txt', 5))
+    await page.locator('.send').click()
+    await waitForAnswers(page, 1)
+    await say(page, '/say more')
+    await waitForAnswers(page, 2)
+    assert.deepEqual([keys.length, new Set(keys).size, keys[0] === keys[1]], [3, 2, true])
+  })
+
   test('are kept with the topic in which they were added', async (t) => {
     const { page } = await open(t)
     await say(page, '/say one')
@@ -1478,6 +1522,390 @@ suite('files in the chat', needs('browser'), () => {
     await waitForImages(page, 1)
   })
 })
+
+suite('a message that the server does not take at once', needs('browser'), () => {
+  const refuseOnce = (page: Page, url: string, status: number, detail: string, retryAfter = 0): Promise<unknown> =>
+    page.route(
+      url,
+      (route) =>
+        route.fulfill({ status, json: { detail }, headers: retryAfter ? { 'Retry-After': `${retryAfter}` } : {} }),
+      { times: 1 },
+    )
+  const edit = async (page: Page, text: string): Promise<void> => {
+    await page.locator('.message.user').last().hover()
+    await page.getByRole('button', { name: 'Edit', exact: true }).last().click()
+    await page.getByLabel('Edit your message').fill(text)
+    await page.getByLabel('Edit your message').press('Enter')
+  }
+
+  test('waits until the end of the countdown, whatever the notice shows and however it is sent', async (t) => {
+    const [at, who] = [await serveMain(t, { settings: { ATTACHMENT_MAX: '2KiB' } }), await visitor(t)]
+    const { url } = await mint(at)
+    const page = await who.context.newPage()
+    await page.clock.install()
+    await page.goto(url)
+    await say(page, '/fail once')
+    await page.getByRole('button', { name: 'Try again' }).waitFor()
+    let posts = 0
+    page.on('request', (request) => {
+      if (request.method() === 'POST') posts++
+    })
+    await refuseOnce(page, url, 429, 'slow down', 30)
+    await say(page, '/say at last')
+    const countdown = page.locator('.notice', { hasText: /Too many messages at once.*in \d+ s/ })
+    await countdown.waitFor()
+    await chooseFiles(page, textFile('large.txt', 4096))
+    await page.locator('.notice', { hasText: 'large.txt has more than' }).waitFor()
+    await page.locator('.composer textarea').press('Enter')
+    await countdown.waitFor()
+    await edit(page, '/say edited')
+    assert.equal(await page.getByLabel('Edit your message').inputValue(), '/say edited')
+    await page.getByRole('button', { name: 'Cancel' }).click()
+    await page.getByRole('button', { name: 'Try again' }).click()
+    assert.equal(await page.getByRole('button', { name: 'Try again' }).count(), 1)
+    assert.deepEqual([posts, await page.locator('.send').isDisabled()], [1, true])
+    await page.clock.fastForward(31_000)
+    await page.locator('.notice').waitFor({ state: 'hidden' })
+    await page.locator('.send:enabled').click()
+    await waitForAnswers(page, 1)
+    assert.deepEqual(await answers(page), ['at last'])
+  })
+
+  test('as another version is refused at its message, with the edited text', async (t) => {
+    const { link, page } = await open(t)
+    await say(page, '/say one')
+    await waitForAnswers(page, 1)
+    await page.locator('.composer textarea').fill('a draft')
+    await refuseOnce(page, link.url, 409, 'the conversation has too many topics')
+    await edit(page, '/say two')
+    const reason = page.locator('.message.user .refused', { hasText: 'The conversation has too many topics.' })
+    await reason.waitFor()
+    assert.equal(await page.getByLabel('Edit your message').inputValue(), '/say two')
+    assert.deepEqual([await inputOf(page), await page.locator('.notice').isVisible()], ['a draft', false])
+    assert.deepEqual(await findViolations(page), [])
+    await page.getByLabel('Edit your message').press('Enter')
+    await page.getByText('2 of 2').waitFor()
+    await waitForAnswers(page, 1)
+    assert.deepEqual([await answers(page), await inputOf(page)], [['two'], 'a draft'])
+    await refuseOnce(page, link.url, 409, 'the conversation has too many topics')
+    await page.getByRole('button', { name: 'Answer again' }).click()
+    await reason.waitFor()
+    assert.deepEqual(await answers(page), ['two'])
+    assert.deepEqual([await inputOf(page), await page.getByLabel('Edit your message').count()], ['a draft', 0])
+    await page.getByRole('button', { name: 'Answer again' }).click()
+    await page.getByText('3 of 3').waitFor()
+  })
+
+  test('as another version waits at its message for the end of the countdown', async (t) => {
+    const { link, page } = await open(t)
+    await say(page, '/say one')
+    await waitForAnswers(page, 1)
+    await refuseOnce(page, link.url, 429, 'slow down', 2)
+    await edit(page, '/say two')
+    await page.locator('.message.user .refused', { hasText: 'Too many messages at once.' }).waitFor()
+    await page.locator('.notice', { hasText: /in [12] s/ }).waitFor()
+    await page.getByLabel('Edit your message').press('Enter')
+    await page.locator('.notice').waitFor({ state: 'hidden' })
+    assert.equal(await page.getByLabel('Edit your message').inputValue(), '/say two')
+    await page.getByLabel('Edit your message').press('Enter')
+    await page.getByText('2 of 2').waitFor()
+    await waitForAnswers(page, 1)
+    assert.deepEqual(await answers(page), ['two'])
+  })
+
+  test('is sent when the server is back, also as another version and in a topic that is not shown', async (t) => {
+    const [at, who] = [await serveMain(t), await visitor(t)]
+    const { url } = await mint(at)
+    const page = await who.context.newPage()
+    await page.clock.install()
+    await page.goto(url)
+    await say(page, '/say one')
+    await waitForAnswers(page, 1)
+    await page.route(url, (route) => (route.request().method() === 'POST' ? route.abort() : route.continue()))
+    await edit(page, '/say two')
+    await page.locator('.unsent', { hasText: 'Not sent yet. Trying again' }).waitFor()
+    await page.reload()
+    const waiting = page.locator('.unsent', { hasText: '/say two' })
+    await waiting.waitFor()
+    assert.equal(await page.locator('.message.user:visible').count(), 1)
+    assert.ok(await page.locator('.send').isDisabled())
+    while (!(await waiting.getByRole('button', { name: 'Try again' }).isVisible())) await page.clock.runFor(1_000)
+    const topics = page.getByRole('navigation', { name: 'Topics' })
+    await topics.getByRole('button', { name: 'New topic' }).click()
+    await page.unroute(url)
+    const sent = page.waitForResponse((response) => response.request().method() === 'POST')
+    await page.clock.fastForward(60_000)
+    assert.equal((await sent).status(), 200)
+    await topics.getByRole('button', { name: '/say one', exact: true }).click()
+    await page.getByText('2 of 2').waitFor()
+    await waitForAnswers(page, 1)
+    assert.deepEqual(await answers(page), ['two'])
+  })
+
+  test('keeps the order in which it was written', async (t) => {
+    const { link, page } = await open(t)
+    let posts = 0
+    await page.route(link.url, (route) =>
+      route.request().method() === 'POST' && ++posts === 1 ? route.abort() : route.continue(),
+    )
+    await say(page, '/say one')
+    await page.locator('.unsent', { hasText: 'Not sent yet. Trying again' }).waitFor()
+    await say(page, '/say two')
+    await waitForAnswers(page, 2)
+    assert.deepEqual(await questions(page), ['/say one', '/say two'])
+  })
+
+  test('can be cancelled while it waits, and is stored once if it is sent again', async (t) => {
+    const { link, page } = await open(t)
+    const keys: (string | undefined)[] = []
+    await page.route(link.url, async (route) => {
+      if (route.request().method() !== 'POST') return route.continue()
+      keys.push(route.request().headers()['idempotency-key'])
+      if (keys.length > 1) return route.continue()
+      await route.fetch()
+      return route.abort()
+    })
+    // Before its stream has the message.
+    await page.route('**/events?*', (route) => route.abort())
+    await page.reload()
+    await say(page, '/say once')
+    await page.locator('.unsent').getByRole('button', { name: 'Cancel' }).click()
+    await page.locator('.composer textarea:focus').waitFor()
+    assert.deepEqual([await inputOf(page), await page.locator('.message').count()], ['/say once', 0])
+    await page.unroute('**/events?*')
+    await page.locator('.composer textarea').press('Enter')
+    await waitForAnswers(page, 1)
+    assert.deepEqual([await questions(page), new Set(keys).size], [['/say once'], 1])
+  })
+
+  test('that arrives too slowly comes back with a sentence', async (t) => {
+    const { link, page } = await open(t)
+    await refuseOnce(page, link.url, 408, 'the request did not arrive in time')
+    await say(page, '/say slowly')
+    await page.locator('.notice', { hasText: 'Your connection was too slow or was interrupted' }).waitFor()
+    assert.equal(await inputOf(page), '/say slowly')
+  })
+
+  test('keeps its state and its text when the storage of the browser is full', async (t) => {
+    const { link, who, page } = await open(t)
+    await say(page, '/say one')
+    await waitForAnswers(page, 1)
+    await page.evaluate(() => {
+      Storage.prototype.setItem = () => {
+        throw new DOMException('full', 'QuotaExceededError')
+      }
+    })
+    await page.getByRole('navigation', { name: 'Topics' }).getByRole('button', { name: 'New topic' }).click()
+    await say(page, '/say two')
+    await waitForAnswers(page, 1)
+    assert.deepEqual(await textsOf(page.locator('.nav > ul .topic')), ['/say two', '/say one'])
+    await page.locator('.composer textarea').fill('a draft')
+    await page.locator('.topic', { hasText: 'one' }).click()
+    assert.equal(await inputOf(page), '')
+    await page.locator('.topic', { hasText: 'two' }).click()
+    assert.equal(await inputOf(page), 'a draft')
+    await waitForAnswers(await who.open(link.url), 1)
+  })
+})
+
+suite('a stop', needs('browser'), () => {
+  test('that is refused for its rate says so, and does not keep messages from being sent', async (t) => {
+    const { page } = await open(t)
+    await page.route('**/stop', (route) => route.fulfill({ status: 429, headers: { 'Retry-After': '9' }, json: {} }), {
+      times: 1,
+    })
+    await say(page, '/wait 60s')
+    await page.getByRole('button', { name: 'Stop' }).click()
+    await page
+      .locator('.notice', { hasText: 'Too many requests at once, so the answer was not stopped. Try again in 9 s.' })
+      .waitFor()
+    await page.locator('.composer textarea').fill('next')
+    assert.ok(await page.locator('.send').isEnabled())
+    await page.keyboard.press('Escape')
+    await page.getByText('Stopped').waitFor()
+  })
+
+  test(
+    'is not meant by Escape in the search, in the question before a deletion, or while recording',
+    needs('full browser'),
+    async (t) => {
+      const at = await serveMain(t)
+      const { url } = await mintApart(at)
+      const { open, asked } = await visitor(t, { permissions: ['microphone'] }, 'chromium')
+      const page = await open(url)
+      await say(page, '/wait 60s')
+      const all = page.getByRole('region', { name: 'All topics' })
+      const row = all.getByRole('button', { name: '/wait 60s', exact: true })
+      await row.waitFor()
+      await all.getByLabel('Search topics').fill('nothing')
+      await all.getByText('No topic was found.').waitFor()
+      await all.getByLabel('Search topics').press('Escape')
+      await row.waitFor()
+      await row.hover()
+      await all.getByRole('button', { name: 'Delete “/wait 60s”' }).click()
+      assert.deepEqual(await findViolations(page), [])
+      await page.keyboard.press('Escape')
+      await page.locator('.change[aria-label^="Delete"]:focus').waitFor()
+      await page.getByRole('button', { name: 'Record a voice message' }).click()
+      await page.getByRole('timer').getByText('0:01').waitFor()
+      await page.keyboard.press('Escape')
+      await chips(page).waitFor()
+      assert.ok(!asked.some((address) => address.endsWith('/stop')))
+      await page.locator('.log').press('Escape')
+      await page.getByText('Stopped').waitFor()
+    },
+  )
+})
+
+suite('a page that is used in a hurry', needs('browser'), () => {
+  test('shows an unsent message over a reload, also if an earlier one is the same', async (t) => {
+    const { link, page } = await open(t)
+    await say(page, '/say yes')
+    await waitForAnswers(page, 1)
+    await page.route(link.url, (route) => (route.request().method() === 'POST' ? route.abort() : route.continue()))
+    await say(page, '/say yes')
+    await page.locator('.unsent', { hasText: 'Not sent yet' }).waitFor()
+    await page.reload()
+    await page.locator('.log[aria-busy]').waitFor({ state: 'detached' })
+    await page.locator('.unsent', { hasText: 'Not sent yet' }).waitFor()
+    await page.unroute(link.url)
+    await waitForAnswers(page, 2)
+    assert.deepEqual(await questions(page), ['/say yes', '/say yes'])
+  })
+
+  test('keeps the focus in the messages when a button with the focus is gone', async (t) => {
+    const { page } = await open(t)
+    await say(page, '/wait 60s')
+    await page.getByRole('button', { name: 'Stop' }).press('Enter')
+    await page.locator('.log:focus').waitFor()
+    await page.getByText('Stopped').waitFor()
+  })
+
+  test('keeps a title of another tab', async (t) => {
+    const at = await serveMain(t)
+    const who = await visitor(t)
+    const { url } = await mintApart(at)
+    const page = await who.open(url)
+    await say(page, '/say one')
+    await waitForAnswers(page, 1)
+    const other = await who.open(url)
+    await other.getByRole('button', { name: 'Rename “/say one”' }).press('Enter')
+    await other.getByLabel('Title of the topic').fill('Renamed')
+    await other.keyboard.press('Enter')
+    await page.locator('.nav > ul').getByText('Renamed').waitFor()
+    await say(page, '/say two')
+    await waitForAnswers(page, 2)
+    assert.deepEqual(await textsOf(page.locator('.nav > ul .topic')), ['Renamed'])
+  })
+
+  test('opens a topic on a phone without its keyboard', async (t) => {
+    const { page } = await open(t, PHONE)
+    await say(page, '/say one')
+    await waitForAnswers(page, 1)
+    await page.getByRole('button', { name: 'New topic' }).tap()
+    await page.getByRole('button', { name: 'Topics' }).tap()
+    await page.locator('.topic', { hasText: 'one' }).tap()
+    await page.locator('.log:focus').waitFor()
+  })
+})
+
+suite('all topics', needs('browser'), () => {
+  const openApart = async (t: TestContext, browser: BrowserContextOptions = {}): Promise<Page> => {
+    const at = await serveMain(t)
+    const page = await (await visitor(t, browser)).open((await mintApart(at)).url)
+    await say(page, '/say one')
+    await waitForAnswers(page, 1)
+    return page
+  }
+  const allOf = (page: Page): Locator => page.getByRole('region', { name: 'All topics' })
+
+  test('are those of the server after the first message of a topic, a new title and a deletion', async (t) => {
+    const page = await openApart(t)
+    const all = allOf(page)
+    await all.getByRole('button', { name: '/say one', exact: true }).waitFor()
+    await page.getByRole('button', { name: 'New topic' }).first().click()
+    await say(page, '/say two')
+    await all.getByRole('button', { name: '/say two', exact: true }).waitFor()
+    await all.getByRole('button', { name: 'Rename “/say two”' }).press('Enter')
+    await all.getByLabel('Title of the topic').fill('Second')
+    await page.keyboard.press('Enter')
+    await page.locator('.change[aria-label="Rename “Second”"]:focus').waitFor()
+    await waitForAnswers(page, 1)
+    await all.getByRole('button', { name: 'Delete “Second”' }).press('Enter')
+    await page.keyboard.press('Escape')
+    await page.locator('.change[aria-label="Delete “Second”"]:focus').press('Enter')
+    await all.getByRole('group', { name: 'Delete “Second” with its messages?' }).waitFor()
+    await all.getByRole('button', { name: 'Delete', exact: true }).click()
+    await all.getByRole('button', { name: 'Second', exact: true }).waitFor({ state: 'detached' })
+    await all.locator('.topic:focus', { hasText: '/say one' }).waitFor()
+  })
+
+  test('can be left without a new title on a phone, and say why a title is refused', async (t) => {
+    const page = await openApart(t, PHONE)
+    const all = allOf(page)
+    await page.getByRole('button', { name: 'Topics' }).tap()
+    await all.getByRole('button', { name: 'Rename “/say one”' }).tap()
+    await all.getByLabel('Title of the topic').fill('Another title')
+    await page.route('**/topics/*', (route) => route.fulfill({ status: 429, json: {} }), { times: 1 })
+    await all.getByRole('button', { name: 'Save' }).tap()
+    await all.getByText('Too many requests at once, so the topic was not changed. Try again in 1 s.').waitFor()
+    assert.deepEqual(await findViolations(page), [])
+    assert.ok(!(await scrollsSideways(page)))
+    await all.getByRole('button', { name: 'Cancel' }).tap()
+    await all.getByRole('button', { name: '/say one', exact: true }).waitFor()
+    assert.equal(await page.locator('.send').isDisabled(), true, 'the input is empty')
+  })
+
+  test('open a topic that stays after a reload, as a new topic does', async (t) => {
+    const page = await openApart(t)
+    await page.getByRole('button', { name: 'New topic' }).first().click()
+    await say(page, '/say two')
+    await waitForAnswers(page, 1)
+    await page.getByRole('button', { name: 'Remove “/say one” from this list' }).click()
+    await allOf(page).getByRole('button', { name: '/say one', exact: true }).click()
+    await page.locator('.prose', { hasText: 'one' }).waitFor()
+    await page.reload()
+    await page.locator('.prose', { hasText: 'one' }).waitFor()
+    assert.deepEqual(await answers(page), ['one'])
+    await page.getByRole('button', { name: 'New topic' }).first().click()
+    const topic = await topicOf(page)
+    await page.locator('.composer textarea').fill('a draft')
+    await page.reload()
+    assert.deepEqual([await inputOf(page), await topicOf(page)], ['a draft', topic])
+    await page.locator('.nav > ul .topic', { hasText: 'two' }).click()
+    await page.getByRole('button', { name: 'New topic' }).first().click()
+    assert.deepEqual([await inputOf(page), await topicOf(page)], ['a draft', topic])
+  })
+})
+
+test(
+  'the microphone stays off if the panel is closed before the visitor allows it',
+  needs('full browser'),
+  async (t) => {
+    const [at, who] = [await serveMain(t), await visitor(t, { permissions: ['microphone'] }, 'chromium')]
+    const link = await mint(at)
+    const page = await who.open(await serveOtherSite(t, at, [`<script src="${link.url}widget.js" async></script>`]))
+    await page.evaluate(() => {
+      const open = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices)
+      navigator.mediaDevices.getUserMedia = async (constraints) => {
+        await new Promise((resolve) => document.addEventListener('allowed', resolve))
+        const stream = await open(constraints)
+        Reflect.set(globalThis, 'microphone', stream)
+        return stream
+      }
+    })
+    await page.getByRole('button', { name: 'Chat' }).click()
+    await page.getByRole('button', { name: 'Record a voice message' }).click()
+    await page.getByRole('button', { name: 'Close' }).click()
+    await page.evaluate(() => document.dispatchEvent(new Event('allowed')))
+    await page.waitForFunction(() => {
+      const stream: unknown = Reflect.get(globalThis, 'microphone')
+      return stream instanceof MediaStream && stream.getTracks().every(({ readyState }) => readyState === 'ended')
+    })
+    await page.getByRole('button', { name: 'Chat' }).click()
+    assert.ok(await page.getByRole('timer').isHidden())
+  },
+)
 
 /** Serves a page on another origin, with a strict policy and with styles that could break an embedded widget. */
 async function serveOtherSite(t: TestContext, at: ServedHost, scripts: readonly string[]): Promise<string> {

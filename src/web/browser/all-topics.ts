@@ -6,7 +6,8 @@ interface AllTopicsHandlers {
   onOpen(topic: ServerTopic): void
   onRename(topic: string, title: string): void
   onDelete(topic: string): void
-  onError(error: unknown): void
+  /** A sentence on why a topic was not changed. */
+  describe(error: unknown): string
 }
 
 const SEARCH_MS = 300
@@ -16,8 +17,12 @@ export class AllTopics {
   readonly #link: BrowserLinkClient
   readonly #handlers: AllTopicsHandlers
   readonly #search = element('input', { type: 'search', placeholder: 'Search topics', 'aria-label': 'Search topics' })
+  // The notice of the chat may be behind the topics.
+  readonly #problem = element('p', { class: 'topics-note', role: 'status', dir: 'auto' })
   readonly #list = element('ul')
   readonly #more = element('button', { type: 'button', class: 'more', hidden: '' }, 'Show more')
+  /** Topics that a list of the server had. */
+  readonly #known = new Set<string>()
   #next = ''
   /** Counts requests, so that the answer to an earlier one is ignored. */
   #request = 0
@@ -26,10 +31,18 @@ export class AllTopics {
   constructor(link: BrowserLinkClient, handlers: AllTopicsHandlers) {
     this.#link = link
     this.#handlers = handlers
-    this.node.append(element('h2', {}, 'All topics'), this.#search, this.#list, this.#more)
+    this.node.append(element('h2', {}, 'All topics'), this.#search, this.#problem, this.#list, this.#more)
     this.#search.addEventListener('input', () => {
       clearTimeout(this.#timer)
       this.#timer = setTimeout(() => void this.refresh(), SEARCH_MS)
+    })
+    this.#search.addEventListener('keydown', (event) => {
+      if (event.key !== 'Escape' || event.isComposing || this.#search.value === '') return
+      // Only ends the search. Not all browsers do.
+      event.stopPropagation()
+      event.preventDefault()
+      this.#search.value = ''
+      void this.refresh()
     })
     this.#more.addEventListener('click', () => void this.#load(this.#next))
   }
@@ -38,26 +51,46 @@ export class AllTopics {
     return this.#load('')
   }
 
+  /** Called when the server has a message of this topic, which may be new. */
+  async refreshFor(topic: string): Promise<void> {
+    if (!this.#known.has(topic)) await this.refresh()
+    this.#known.add(topic)
+  }
+
   async #load(before: string): Promise<void> {
     const request = ++this.#request
     const query = this.#search.value.trim()
     // Without the list the chat works as well.
     const found = await this.#link.topics(query, before).catch(() => undefined)
     if (!found || request !== this.#request) return
-    if (query === '' && before === '') this.node.hidden = !found.topics.some(({ mayEdit }) => mayEdit)
-    if (this.node.hidden) return this.#list.replaceChildren()
-    const rows = found.topics.map((topic) => this.#row(topic))
-    if (before === '') this.#list.replaceChildren(...rows)
-    else this.#list.append(...rows)
+    for (const { topic } of found.topics) this.#known.add(topic)
+    if (query === '' && found.topics.some(({ mayEdit }) => mayEdit)) this.node.hidden = false
+    if (this.node.hidden) return
+    // The visitor is renaming or deleting a topic, after which the list is loaded again.
+    if (before === '' && this.#list.querySelector('form')) return
+    this.#problem.textContent = query !== '' && found.topics.length === 0 ? 'No topic was found.' : ''
+    this.#show(found.topics, before === '')
     this.#next = found.next
     this.#more.hidden = found.next === ''
+  }
+
+  #show(topics: readonly ServerTopic[], isStart: boolean): void {
+    const focused = this.#list.querySelector<HTMLElement>('button:focus')
+    const row = focused?.closest('li')
+    const at = focused ? [...(row?.children ?? [])].indexOf(focused) : -1
+    const rows = topics.map((topic) => this.#row(topic))
+    if (isStart) this.#list.replaceChildren(...rows)
+    else this.#list.append(...rows)
+    if (!row || !isStart) return
+    const renewed = rows.find(({ dataset }) => dataset.topic === row.dataset.topic)
+    focusNode(renewed?.children[at] ?? this.#search)
   }
 
   #row(topic: ServerTopic): HTMLElement {
     const title = topic.title || 'Untitled'
     const open = element('button', { type: 'button', class: 'topic', dir: 'auto' }, title)
     open.addEventListener('click', () => this.#handlers.onOpen(topic))
-    const row = element('li', {}, open)
+    const row = element('li', { 'data-topic': topic.topic }, open)
     if (!topic.mayEdit) return row
     const rename = iconButton(`Rename “${title}”`, iconNode('edit'), 'icon change')
     const remove = iconButton(`Delete “${title}”`, iconNode('bin'), 'icon change')
@@ -68,61 +101,88 @@ export class AllTopics {
   }
 
   #rename(row: HTMLElement, topic: ServerTopic): void {
-    const input = element('input', {
-      class: 'rename',
-      'aria-label': 'Title of the topic',
-      maxlength: '128',
-      dir: 'auto',
-    })
+    const attributes = { class: 'rename', 'aria-label': 'Title of the topic', maxlength: '128', dir: 'auto' }
+    const input = element('input', { ...attributes, required: '' })
     input.value = topic.title
-    const restore = (title: string): void => {
-      const renewed = this.#row({ ...topic, title })
-      row.replaceWith(renewed)
-      renewed.querySelector('button')?.focus()
-    }
-    input.addEventListener('keydown', (event) => {
-      if (event.isComposing) return
-      if (event.key === 'Escape') {
-        event.stopPropagation()
-        restore(topic.title)
-      } else if (event.key === 'Enter' && input.value.trim() !== '') {
-        const title = input.value.trim()
-        void this.#change(this.#link.renameTopic(topic.topic, title), () => {
-          this.#handlers.onRename(topic.topic, title)
-          restore(title)
-        })
-      }
+    const cancel = (): void => focusNode(this.#restore(row, topic).children[1])
+    const form = this.#openForm(row, [input, 'Save', 'Cancel'], cancel, async () => {
+      const title = input.value.trim()
+      if (title === '') return
+      await this.#link.renameTopic(topic.topic, title)
+      this.#handlers.onRename(topic.topic, title)
+      focusNode(this.#restore(row, { ...topic, title }).children[1])
     })
-    row.replaceChildren(input)
+    form.setAttribute('aria-label', `Rename “${topic.title || 'Untitled'}”`)
     input.select()
   }
 
   #confirm(row: HTMLElement, topic: ServerTopic): void {
-    const remove = element('button', { type: 'button', class: 'more' }, 'Delete')
-    const keep = element('button', { type: 'button', class: 'more' }, 'Keep')
-    keep.addEventListener('click', () => {
-      const renewed = this.#row(topic)
-      row.replaceWith(renewed)
-      renewed.querySelector('button')?.focus()
-    })
-    remove.addEventListener('click', () => {
-      void this.#change(this.#link.deleteTopic(topic.topic), () => {
+    const question = `Delete “${topic.title || 'Untitled'}” with its messages?`
+    const cancel = (): void => focusNode(this.#restore(row, topic).children[2])
+    const form = this.#openForm(
+      row,
+      [element('span', { dir: 'auto' }, question), 'Delete', 'Keep'],
+      cancel,
+      async () => {
+        await this.#link.deleteTopic(topic.topic)
+        this.#known.delete(topic.topic)
+        const next = row.nextElementSibling ?? row.previousElementSibling
         row.remove()
         this.#handlers.onDelete(topic.topic)
-        this.#search.focus()
-      })
-    })
-    const question = element('span', { dir: 'auto' }, `Delete “${topic.title}” with its messages?`)
-    row.replaceChildren(element('div', { class: 'confirm', role: 'group' }, question, remove, keep))
-    keep.focus()
+        focusNode(next?.firstElementChild ?? this.#search)
+      },
+    )
+    form.setAttribute('aria-label', question)
+    focusNode(form.lastElementChild)
   }
 
-  async #change(change: Promise<void>, done: () => void): Promise<void> {
+  #restore(row: HTMLElement, topic: ServerTopic): HTMLElement {
+    const renewed = this.#row(topic)
+    row.replaceWith(renewed)
+    return renewed
+  }
+
+  /** Shows a form in the place of a row: a node, then a button that changes the topic and one that does not. */
+  #openForm(
+    row: HTMLElement,
+    [node, yes, no]: readonly [Node, string, string],
+    cancel: () => void,
+    change: () => Promise<void>,
+  ): HTMLElement {
+    const submit = element('button', { type: 'submit', class: 'more' }, yes)
+    const leave = element('button', { type: 'button', class: 'more' }, no)
+    const form = element('form', { class: 'confirm', role: 'group' }, node, submit, leave)
+    let isChanging = false
+    leave.addEventListener('click', cancel)
+    form.addEventListener('keydown', (event) => {
+      if (event.key !== 'Escape' || event.isComposing) return
+      // Not for the panel of a widget, nor to stop an answer.
+      event.stopPropagation()
+      cancel()
+    })
+    form.addEventListener('submit', (event) => {
+      event.preventDefault()
+      if (isChanging) return
+      isChanging = true
+      void this.#change(change).finally(() => {
+        isChanging = false
+      })
+    })
+    row.replaceChildren(form)
+    return form
+  }
+
+  async #change(change: () => Promise<void>): Promise<void> {
+    this.#problem.textContent = ''
     try {
-      await change
-      done()
+      await change()
+      await this.refresh()
     } catch (error) {
-      this.#handlers.onError(error)
+      this.#problem.textContent = this.#handlers.describe(error)
     }
   }
+}
+
+function focusNode(node: Element | null | undefined): void {
+  if (node instanceof HTMLElement) node.focus()
 }

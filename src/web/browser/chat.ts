@@ -5,7 +5,7 @@ import { toSentence } from '../text/wording.ts'
 import { AllTopics } from './all-topics.ts'
 import { Attachments } from './attachments.ts'
 import { ConversationView } from './conversation.ts'
-import { FileCache, FileNodes, type FrameFile } from './files.ts'
+import { FileCache, FileNodes } from './files.ts'
 import { CodeHighlighter } from './highlight.ts'
 import {
   BrowserLinkClient,
@@ -16,12 +16,12 @@ import {
   type StreamConnectionState,
 } from './link.ts'
 import { element, iconButton, iconNode } from './nodes.ts'
-import { Notice } from './notice.ts'
+import { Notice, SendingPause } from './notice.ts'
 import { BrowserOutbox, hasLostFiles, type UnsentMessage } from './outbox.ts'
 import { canRecord, VoiceRecorder } from './recorder.ts'
+import { MessageSender } from './sender.ts'
 import { hashLinkUrl, randomId } from './stored.ts'
 import { TopicList } from './topics.ts'
-import { UploadProgress } from './upload.ts'
 import { type ChatView, createChatView } from './view.ts'
 
 interface ChatOptions {
@@ -39,9 +39,11 @@ interface ChatOptions {
 
 /** A hidden page closes its stream after this, because a browser opens only six connections to a host. */
 const IDLE_MS = 60_000
-/** Automatic retries of a message while the server is not reachable. */
-const RETRIES = 5
+/** Automatic retries of a stop while the server is busy. */
+const STOP_RETRIES = 5
 const BOTTOM_PX = 80
+const LINK_GONE = 'This link no longer works. Ask for a new one where you got it.'
+const TOO_SLOW = 'Your connection was too slow or was interrupted, so the message did not arrive. Send it again.'
 /** The replay of a topic has ended when no frame has arrived for this long. */
 const REPLAY_MS = 500
 
@@ -52,7 +54,9 @@ export class ChatApp {
   readonly #topics: TopicList
   readonly #allTopics: AllTopics
   readonly #outbox: BrowserOutbox
+  readonly #sender: MessageSender
   readonly #notice: Notice
+  readonly #pause = new SendingPause()
   readonly #attachments: Attachments
   readonly #recorder: VoiceRecorder | undefined
   readonly #fileCache: FileCache
@@ -64,14 +68,9 @@ export class ChatApp {
   #idleTimer: ReturnType<typeof setTimeout> | undefined
   #failures = 0
   #lastError: unknown
-  /** The server refuses messages for some seconds. */
-  #isBlocked = false
   /** The link is gone. */
   #isClosed = false
   #shownTopics = ''
-  #pendingRetries: (() => void)[] = []
-  /** Of messages with files that are being sent, by key. */
-  readonly #uploads = new Map<string, UploadProgress>()
   #replayTimer: ReturnType<typeof setTimeout> | undefined
 
   constructor(options: ChatOptions) {
@@ -79,6 +78,17 @@ export class ChatApp {
     this.#options = options
     this.#outbox = new BrowserOutbox(base)
     this.#link = new BrowserLinkClient(base, credentials)
+    this.#sender = new MessageSender(this.#link, this.#outbox, {
+      isShown: (unsent) => this.#conversationOf(unsent) !== undefined,
+      onState: (unsent, state) =>
+        this.#aroundChange(() => this.#conversationOf(unsent)?.showDelivery(unsent.key, state)),
+      onSent: (unsent, posted) => this.#showSent(unsent, posted),
+      onRefused: (unsent, refusal) => this.#showRefused(unsent, refusal),
+      onCancelled: (unsent) => {
+        if (!unsent.branch) this.#outbox.keepKey(unsent)
+        if (!this.#putBack(unsent, 'The message was not sent.')) this.focus()
+      },
+    })
     this.view = createChatView({ name, folder, id: `chat-${hashLinkUrl(base)}` })
     this.#notice = new Notice(this.view.notice)
     const onProblem = (problem: string): void => this.#notice.showRefusal(problem)
@@ -94,14 +104,11 @@ export class ChatApp {
       onOpen: ({ topic, title, latest }) => {
         this.#topics.open({ id: topic, title, ...(latest ? { branch: latest } : {}) })
         this.#setTopicsOpen(false)
-        this.focus()
+        this.#focusMessages()
       },
       onRename: (topic, title) => this.#topics.rename(topic, title),
       onDelete: (topic) => this.#topics.remove(topic),
-      onError: (error) => {
-        if (error instanceof ServerRefusal) this.#handleRefusal(error)
-        else this.#notice.showRefusal('The server cannot be reached, so the topic was not changed.')
-      },
+      describe: (error) => this.#describeProblem(error, 'the topic was not changed'),
     })
     this.view.nav.append(this.#allTopics.node)
     new CodeHighlighter({ root: this.view.log, scriptUrl: options.scriptUrl })
@@ -113,13 +120,19 @@ export class ChatApp {
     this.#showTopics()
     void this.#allTopics.refresh()
     this.setVisible(document.visibilityState === 'visible')
-    for (const unsent of this.#outbox.list()) if (!hasLostFiles(unsent)) void this.#deliver(unsent)
+    for (const unsent of this.#outbox.list()) if (!hasLostFiles(unsent)) this.#sender.send(unsent)
   }
 
   focus(): void {
     const { input, log } = this.view
     if (input.disabled) log.focus()
     else input.focus()
+  }
+
+  /** Not the input of a phone, whose keyboard would cover the messages. */
+  #focusMessages(): void {
+    if (matchMedia('(hover: hover)').matches) this.focus()
+    else this.view.log.focus()
   }
 
   setVisible(isVisible: boolean): void {
@@ -155,7 +168,7 @@ export class ChatApp {
     })
     input.addEventListener('input', () => {
       this.#updateInput()
-      this.#outbox.saveDraft(this.#topic, input.value)
+      this.#outbox.saveDraft(this.#topics.current.id, input.value)
     })
     log.addEventListener('scroll', () => this.#showLatestButton(), { passive: true })
     latestButton.addEventListener('click', () => this.#scrollToBottom())
@@ -163,12 +176,15 @@ export class ChatApp {
     backdrop.addEventListener('click', () => this.#setTopicsOpen(false))
     app.addEventListener('keydown', (event) => {
       if (event.key !== 'Escape' || event.isComposing) return
-      if (this.#isTopicsOpen()) {
+      if (this.#recorder?.isRecording) {
+        event.stopPropagation()
+        this.#recorder.stop()
+      } else if (this.#isTopicsOpen()) {
         event.stopPropagation()
         this.#setTopicsOpen(false)
-      } else if (!app.closest('[role=dialog]')) {
-        // In the panel of a widget Escape closes the panel.
-        for (const turn of this.#conversation.pendingRounds) void this.#stopAnswer(turn)
+      } else if (!app.closest('[role=dialog]') && !this.view.nav.matches(':focus-within')) {
+        // In the panel of a widget Escape closes the panel. Among the topics it may mean anything but the answer.
+        for (const turn of this.#conversation.stoppableRounds) void this.#stopAnswer(turn)
       }
     })
     // On a wide screen the topics are always beside the log.
@@ -184,7 +200,7 @@ export class ChatApp {
     }
     globalThis.addEventListener('online', () => {
       this.#stream?.wake()
-      for (const retry of this.#pendingRetries.splice(0)) retry()
+      this.#sender.retryNow()
       this.#showConnection()
     })
     globalThis.addEventListener('offline', () => this.#showConnection())
@@ -203,19 +219,26 @@ export class ChatApp {
     // Replacing an unchanged list would take the keyboard focus from it.
     if (shownTopics === this.#shownTopics) return
     this.#shownTopics = shownTopics
-    const rows = list.map(({ id, title }) => {
-      const button = element('button', { type: 'button', class: 'topic', dir: 'auto' }, title)
-      if (id === current.id) button.setAttribute('aria-current', 'true')
-      button.addEventListener('click', () => {
-        this.#topics.select(id)
-        this.#setTopicsOpen(false)
-        this.focus()
-      })
-      const remove = iconButton(`Remove “${title}” from this list`, iconNode('close'), 'icon remove')
-      remove.addEventListener('click', () => this.#topics.remove(id))
-      return element('li', {}, button, remove)
+    const rows = list.map(({ id, title }) => this.#topicRow(id, title, id === current.id))
+    const { topics, newTopicButtons } = this.view
+    const focused = [...topics.children].findIndex((row) => row.matches(':focus-within'))
+    topics.replaceChildren(...rows)
+    if (focused < 0) return
+    const next = rows[Math.min(focused, rows.length - 1)]?.querySelector('button') ?? newTopicButtons[0]
+    next?.focus()
+  }
+
+  #topicRow(id: string, title: string, isCurrent: boolean): HTMLElement {
+    const button = element('button', { type: 'button', class: 'topic', dir: 'auto' }, title)
+    if (isCurrent) button.setAttribute('aria-current', 'true')
+    button.addEventListener('click', () => {
+      this.#topics.select(id)
+      this.#setTopicsOpen(false)
+      this.#focusMessages()
     })
-    this.view.topics.replaceChildren(...rows)
+    const remove = iconButton(`Remove “${title}” from this list`, iconNode('close'), 'icon remove')
+    remove.addEventListener('click', () => this.#topics.remove(id))
+    return element('li', {}, button, remove)
   }
 
   #isTopicsOpen(): boolean {
@@ -240,34 +263,32 @@ export class ChatApp {
     this.#files = new FileNodes(this.#fileCache, this.view.log)
     const conversation = this.#createConversation()
     this.#conversation = conversation
-    for (const unsent of this.#outbox.list().filter((message) => message.topic === topic)) {
-      if (hasLostFiles(unsent)) this.#reportLostFiles(unsent)
-      else {
-        conversation.addUnsent(unsent.key, unsent.content, unsent.files)
-        conversation.showDelivery(unsent.key, ...(this.#uploads.get(unsent.key)?.nodes ?? ['Sending …']))
-      }
-    }
+    for (const unsent of this.#shownUnsent()) conversation.addUnsent(unsent, this.#sender.stateOf(unsent.key))
+    // One that waits for a click in the topic that was shown is tried on.
+    this.#sender.retryNow()
     this.view.log.replaceChildren(this.view.welcome, conversation.node)
+    clearTimeout(this.#replayTimer)
+    if (!this.#isClosed) this.view.log.setAttribute('aria-busy', 'true')
     this.#showWelcome()
-    this.view.input.value = this.#outbox.draft(topic)
-    this.#attachments.show(topic)
+    this.#showDraft()
+    this.#attachments.show(this.#topics.current.id)
     if (this.#isClosed) this.#closeInput()
     this.#updateInput()
     if (this.#isClosed) return
     void this.#showVersions(conversation, topic)
-    this.view.log.setAttribute('aria-busy', 'true')
+    this.#openStream(conversation, topic)
+  }
+
+  #openStream(conversation: ConversationView, topic: string): void {
     this.#stream = this.#link.stream(topic, {
-      onFrame: (frame) => {
-        const wasAtBottom = this.#isAtBottom()
-        this.#showUpdate(wasAtBottom, conversation.addFrame(frame))
-      },
+      onFrame: (frame) => this.#showUpdate(() => conversation.addFrame(frame)),
       onDraft: (delta) => conversation.showDraft(delta),
       onActivity: (activity) => conversation.showActivity(activity),
-      onRoundEnd: (end) => {
-        const wasAtBottom = this.#isAtBottom()
-        conversation.endRound(end)
-        this.#showUpdate(wasAtBottom, false)
-      },
+      onRoundEnd: (end) =>
+        this.#showUpdate(() => {
+          conversation.endRound(end)
+          return false
+        }),
       onConnection: (connection) => this.#handleConnection(connection),
     })
     this.#stream.start()
@@ -285,27 +306,22 @@ export class ChatApp {
   #createConversation(): ConversationView {
     return new ConversationView(this.#options.name, this.#topic, {
       files: this.#files,
-      aroundRender: (render) => {
-        const wasAtBottom = this.#isAtBottom()
-        render()
-        if (wasAtBottom) this.#scrollToBottom()
-        else this.#showLatestButton()
-      },
-      onBranch: (message, content) => this.#sendBranch(message, content),
+      aroundRender: (render) => this.#aroundChange(render),
+      onBranch: (message, content, isEdit) => this.#sendBranch(message, content, isEdit),
       onVersion: (topic) => {
         this.#topics.showBranch(this.#topics.current.id, topic)
         this.view.log.focus()
       },
-      onStop: (turn) => void this.#stopAnswer(turn),
+      onStop: (turn) => this.#aroundChange(() => void this.#stopAnswer(turn)),
       onRetry: (content) => {
-        this.#sendText(content)
-        this.focus()
+        const isSent = this.#sendText(content)
+        if (isSent) this.#focusMessages()
+        return isSent
       },
     })
   }
 
-  async #stopAnswer(turn: string, attempt = 0): Promise<void> {
-    const conversation = this.#conversation
+  async #stopAnswer(turn: string, conversation = this.#conversation, attempt = 0): Promise<void> {
     conversation.showStopping(turn, true)
     try {
       await this.#link.stop(turn)
@@ -313,20 +329,22 @@ export class ChatApp {
       // It has ended meanwhile, and the stream says how.
       if (error instanceof ServerRefusal && error.status === 409) return
       const isBusy = error instanceof ServerRefusal && error.status === 503
-      if (isBusy && attempt < RETRIES) {
-        setTimeout(() => void this.#stopAnswer(turn, attempt + 1), backoffMs(0))
+      if (isBusy && attempt < STOP_RETRIES) {
+        setTimeout(() => void this.#stopAnswer(turn, conversation, attempt + 1), backoffMs(0))
         return
       }
       conversation.showStopping(turn, false)
-      if (error instanceof ServerRefusal) this.#handleRefusal(error)
-      else this.#notice.showRefusal('The server cannot be reached, so the answer was not stopped.')
+      this.#notice.showRefusal(this.#describeProblem(error, 'the answer was not stopped'))
     }
   }
 
-  #showUpdate(wasAtBottom: boolean, hasNewMessage: boolean): void {
-    this.#showWelcome()
-    if (wasAtBottom) this.#scrollToBottom()
-    else this.#showLatestButton()
+  /** `update` returns whether there is a new message of the agent. */
+  #showUpdate(update: () => boolean): void {
+    let hasNewMessage = false
+    this.#aroundChange(() => {
+      hasNewMessage = update()
+      this.#showWelcome()
+    })
     if (this.view.log.getAttribute('aria-busy') === 'true') this.#endReplayLater()
     else if (hasNewMessage && !this.#isVisible) this.#options.onUnread()
   }
@@ -334,12 +352,17 @@ export class ChatApp {
   /** Screen readers skip the replay of a topic, because the log is busy until it ends. */
   #endReplayLater(): void {
     clearTimeout(this.#replayTimer)
-    this.#replayTimer = setTimeout(() => this.view.log.removeAttribute('aria-busy'), REPLAY_MS)
+    this.#replayTimer = setTimeout(() => {
+      this.view.log.removeAttribute('aria-busy')
+      this.#showWelcome()
+      for (const unsent of this.#shownUnsent()) if (hasLostFiles(unsent)) this.#reportLostFiles(unsent)
+    }, REPLAY_MS)
   }
 
   #showWelcome(): void {
     // A topic with a title has messages, even if they have not arrived yet.
-    this.view.welcome.hidden = !this.#conversation.isEmpty || this.#topics.current.title !== ''
+    const isExpected = this.view.log.getAttribute('aria-busy') === 'true' && this.#topics.current.title !== ''
+    this.view.welcome.hidden = !this.#conversation.isEmpty || isExpected
   }
 
   // Scrolling.
@@ -354,6 +377,16 @@ export class ChatApp {
     this.#showLatestButton()
   }
 
+  /** A change of the log keeps a reader at its end, and the focus in it if that was on a button that is gone. */
+  #aroundChange(change: () => void): void {
+    const { log } = this.view
+    const [wasAtBottom, hadFocus] = [this.#isAtBottom(), log.matches(':focus-within')]
+    change()
+    if (hadFocus && !log.matches(':focus-within')) log.focus({ preventScroll: true })
+    if (wasAtBottom) this.#scrollToBottom()
+    else this.#showLatestButton()
+  }
+
   #showLatestButton(): void {
     this.view.latestButton.hidden = this.#isAtBottom()
   }
@@ -364,7 +397,7 @@ export class ChatApp {
     const { box, input, send } = this.view
     input.style.height = 'auto'
     input.style.height = `${input.scrollHeight}px`
-    send.disabled = this.#isBlocked || this.#isClosed || this.#isComposerEmpty
+    send.disabled = this.#pause.isOn || this.#isClosed || this.#conversation.isReplacing || this.#isComposerEmpty
     box.classList.toggle('has-text', input.value !== '')
   }
 
@@ -374,16 +407,23 @@ export class ChatApp {
 
   #send(): void {
     const { input } = this.view
-    if (this.#isComposerEmpty || this.#isBlocked || this.#isClosed) return
+    if (this.#isComposerEmpty || !this.#maySend()) return
     // With files, spaces are no text.
     const content = input.value.trim() === '' ? '' : input.value
-    this.#outbox.saveDraft(this.#topic, '')
+    this.#outbox.saveDraft(this.#topics.current.id, '')
     input.value = ''
     this.#sendText(content, this.#attachments.take())
   }
 
-  #sendText(content: string, attached: readonly File[] = []): void {
-    if (this.#isBlocked || this.#isClosed) return
+  /** Shows why not. */
+  #maySend(): boolean {
+    if (this.#pause.isOn) this.#pause.show(this.#notice)
+    return !this.#pause.isOn && !this.#isClosed && !this.#conversation.isReplacing
+  }
+
+  /** Whether it is sent. */
+  #sendText(content: string, attached: readonly File[] = []): boolean {
+    if (!this.#maySend()) return false
     const files = attached.map((file, at) => ({
       id: `${at}`,
       name: file.name,
@@ -391,122 +431,109 @@ export class ChatApp {
       size: file.size,
       blob: file,
     }))
-    const unsent = { key: randomId(), topic: this.#topic, content, files }
-    this.#outbox.add(unsent)
+    const message = { topic: this.#topic, root: this.#topics.current.id, content, files }
     this.#topics.touchCurrent(content || displayName(files[0]?.name ?? ''))
-    this.#conversation.addUnsent(unsent.key, content, files)
+    this.#sendUnsent({ ...message, key: this.#outbox.takeKey(message), after: this.#conversation.latest })
+    return true
+  }
+
+  /** Sends another version of a message. The branch is shown when the server has it. */
+  #sendBranch(of: string, content: string, isEdit: boolean): boolean {
+    if (!this.#maySend()) return false
+    const branch = { of, from: this.#topic, isEdit }
+    const root = this.#topics.current.id
+    this.#sendUnsent({ key: randomId(), topic: randomId(), root, content, after: this.#conversation.latest, branch })
+    // The button that had the focus is hidden, and Escape has to reach the chat.
+    this.view.log.focus()
+    return true
+  }
+
+  #sendUnsent(unsent: UnsentMessage): void {
+    this.#outbox.add(unsent)
+    this.#conversation.addUnsent(unsent, this.#sender.stateOf(unsent.key))
     // A refusal concerns the previous message.
     this.#notice.clear()
     this.#showConnection()
     this.#showWelcome()
+    this.#updateInput()
     this.#scrollToBottom()
-    void this.#deliver(unsent)
+    this.#sender.send(unsent)
   }
 
-  /** Sends another version of a message. The branch is shown when the server has it. */
-  #sendBranch(of: string, content: string): void {
-    if (this.#isBlocked || this.#isClosed) return
-    const unsent = { key: randomId(), topic: randomId(), content, branch: { of, root: this.#topics.current.id } }
-    this.#outbox.add(unsent)
-    this.#conversation.hideFrom(of)
-    this.#conversation.addUnsent(unsent.key, content)
-    this.#notice.clear()
-    this.#showConnection()
-    this.#scrollToBottom()
-    // The button that had the focus is hidden, and Escape has to reach the chat.
-    this.view.log.focus()
-    void this.#deliver(unsent)
+  #showSent(unsent: UnsentMessage, posted: PostedChatMessage): void {
+    const { key, topic, root, branch } = unsent
+    if (branch) {
+      this.#conversationOf(unsent)?.removeUnsent(key)
+      this.#topics.showBranch(root, topic)
+      this.#updateInput()
+    } else this.#aroundChange(() => this.#conversationOf(unsent)?.acknowledge(key, posted))
+    void this.#allTopics.refreshFor(root)
   }
 
-  async #deliver(unsent: UnsentMessage): Promise<void> {
-    const progress = new UploadProgress()
-    if (unsent.files?.length) this.#uploads.set(unsent.key, progress)
-    await this.#deliverWith(unsent, progress)
-    this.#uploads.delete(unsent.key)
+  /** The conversation that shows an unsent message, if it is open. */
+  #conversationOf(unsent: UnsentMessage): ConversationView | undefined {
+    return shownTopicOf(unsent) === this.#topic ? this.#conversation : undefined
   }
 
-  async #deliverWith(unsent: UnsentMessage, progress: UploadProgress): Promise<void> {
-    const { key, topic, branch } = unsent
-    for (let attempt = 0; ; attempt++) {
-      try {
-        const posted = await this.#post(unsent, progress)
-        this.#outbox.remove(key)
-        if (branch) return this.#topics.showBranch(branch.root, topic)
-        const wasAtBottom = this.#isAtBottom()
-        this.#conversationOf(topic)?.acknowledge(key, posted)
-        if (wasAtBottom) this.#scrollToBottom()
-        return
-      } catch (error) {
-        if (error instanceof ServerRefusal && !error.mayHaveBeenAccepted) {
-          this.#outbox.remove(key)
-          this.#restoreDraft(unsent)
-          this.#handleRefusal(error, unsent.files)
-          if (this.#isVisible) this.focus()
-          return
-        }
-        if (!progress.signal.aborted) await this.#waitForRetry(unsent, attempt, progress)
-        if (progress.signal.aborted) {
-          this.#outbox.remove(key)
-          this.#restoreDraft(unsent)
-          if (this.#isVisible) this.focus()
-          return
-        }
-      }
-    }
+  #shownUnsent(): UnsentMessage[] {
+    return this.#outbox.list().filter((unsent) => shownTopicOf(unsent) === this.#topic)
   }
 
-  #post(unsent: UnsentMessage, progress: UploadProgress): Promise<PostedChatMessage> {
-    const { key, topic, content, branch, files = [] } = unsent
-    if (files.length === 0) return this.#link.post(content, topic, key, branch?.of)
-    this.#conversationOf(topic)?.showDelivery(key, ...progress.nodes)
-    return this.#link.upload({ key, topic, content, files }, progress)
+  #showRefused(unsent: UnsentMessage, refusal: ServerRefusal): void {
+    const conversation = this.#conversationOf(unsent)
+    const reason = describeSendRefusal(refusal, unsent)
+    const isAtMessage = this.#putBack(unsent, reason)
+    if (refusal.status === 401) this.#close()
+    else if (refusal.isBusy) {
+      this.#pause.start(reason, Math.max(refusal.retryAfter, 1), () => this.#updateInput())
+      this.#pause.show(this.#notice)
+    } else if (!isAtMessage) this.#notice.showRefusal(reason)
+    this.#updateInput()
+    const isTyping = this.view.app.querySelector('input:focus, textarea:focus') !== null
+    if (conversation && !isAtMessage && !isTyping && this.#isVisible) this.focus()
   }
 
-  #conversationOf(topic: string): ConversationView | undefined {
-    return topic === this.#topic ? this.#conversation : undefined
-  }
-
-  /** Waits for the back-off, or after the automatic retries for a click. */
-  #waitForRetry({ key, topic, files = [] }: UnsentMessage, attempt: number, progress: UploadProgress): Promise<void> {
-    const conversation = this.#conversationOf(topic)
-    const cancel = files.length > 0 ? [' ', progress.cancelButton] : []
-    return new Promise((resolve) => {
-      if (attempt < RETRIES || !conversation) {
-        conversation?.showDelivery(key, 'Not sent yet. Trying again …', ...cancel)
-        setTimeout(resolve, backoffMs(attempt))
-      } else {
-        const button = element('button', { type: 'button', class: 'more' }, 'Try again')
-        button.addEventListener('click', () => resolve())
-        conversation.showDelivery(key, 'Not sent. ', button, ...cancel)
-      }
-      progress.signal.addEventListener('abort', () => resolve())
-      this.#pendingRetries.push(resolve)
+  /** Puts a message that was not sent back to the one that it should replace, with the reason, or else into the composer. */
+  #putBack(unsent: UnsentMessage, reason: string): boolean {
+    const conversation = this.#conversationOf(unsent)
+    let isAtMessage = false
+    this.#aroundChange(() => {
+      conversation?.removeUnsent(unsent.key)
+      isAtMessage = conversation?.showRefused(unsent, reason) === true
     })
+    if (!isAtMessage) this.#restoreDraft(unsent)
+    this.#updateInput()
+    return isAtMessage
   }
 
-  /** Puts a message that was not sent back into the composer, before what was typed and added since. */
-  #restoreDraft({ key, topic: sentTo, content, branch, files = [] }: UnsentMessage): void {
-    const { input } = this.view
-    const topic = branch ? this.#topic : sentTo
-    const conversation = this.#conversationOf(topic)
-    if (branch) conversation?.showHidden()
-    const draft = conversation ? input.value : this.#outbox.draft(topic)
-    const text = [content, draft].filter(Boolean).join('\n')
-    this.#outbox.saveDraft(topic, text)
-    conversation?.removeUnsent(key)
-    if (conversation) input.value = text
+  /** Puts a message into the composer, before what was typed and added since. */
+  #restoreDraft({ root, branch, content, files = [] }: UnsentMessage): void {
+    // The text of another answer is still in the log.
+    if (!branch || branch.isEdit) this.#outbox.restore(root, content)
+    if (root === this.#topics.current.id) this.#showDraft()
     this.#attachments.restore(
-      topic,
+      root,
       files.flatMap(({ blob }) => (blob instanceof File ? [blob] : [])),
     )
     this.#updateInput()
   }
 
+  #showDraft(): void {
+    const { input } = this.view
+    const draft = this.#outbox.draft(this.#topics.current.id)
+    // Setting the same text would move the cursor.
+    if (input.value !== draft) input.value = draft
+  }
+
   /** The page that had the files of a message was closed before the server acknowledged it. */
-  #reportLostFiles({ key, topic, content, files = [] }: UnsentMessage): void {
-    const names = files.map(({ name }) => displayName(name)).join(', ')
-    this.#outbox.remove(key)
-    this.#outbox.saveDraft(topic, [content, this.#outbox.draft(topic)].filter(Boolean).join('\n'))
+  #reportLostFiles(unsent: UnsentMessage): void {
+    this.#outbox.remove(unsent.key)
+    const isReceived = this.#conversation.hasReceived(unsent.key)
+    this.#conversation.removeUnsent(unsent.key)
+    if (isReceived) return
+    const names = (unsent.files ?? []).map(({ name }) => displayName(name)).join(', ')
+    this.#outbox.keepKey(unsent)
+    this.#restoreDraft(unsent)
     this.#notice.showRefusal(
       `The page was closed during an upload. Add the files again and send your message: ${names}.`,
     )
@@ -514,22 +541,21 @@ export class ChatApp {
 
   // Refusals and the connection.
 
-  #handleRefusal({ status, retryAfter, message, hint }: ServerRefusal, files: readonly FrameFile[] = []): void {
-    if (status === 401) {
-      this.#isClosed = true
-      this.#stream?.stop()
-      this.#closeInput()
-      this.#notice.showRefusal('This link no longer works. Ask for a new one where you got it.')
-    } else if (status === 413 && files.length === 0) {
-      this.#notice.showRefusal('This message is too long. Shorten it, or send it in parts.')
-    } else if (status === 429 || status === 503) {
-      this.#isBlocked = true
-      const reason = status === 429 ? 'Too many messages at once.' : 'The server is busy.'
-      this.#notice.showCountdown(reason, Math.max(retryAfter, 1), () => {
-        this.#isBlocked = false
-        this.#updateInput()
-      })
-    } else this.#notice.showRefusal([message, hint ?? ''].filter(Boolean).map(toSentence).join(' '))
+  /** Of a request that sends no message, and therefore does not pause the chat. `consequence` is what did not happen. */
+  #describeProblem(error: unknown, consequence: string): string {
+    if (!(error instanceof ServerRefusal)) return `The server cannot be reached, so ${consequence}.`
+    if (error.status === 401) this.#close()
+    if (error.status === 401) return LINK_GONE
+    if (!error.isBusy) return toSentences(error.message, error.hint)
+    const reason = error.status === 429 ? 'Too many requests at once' : 'The server is busy'
+    return `${reason}, so ${consequence}. Try again in ${Math.max(error.retryAfter, 1)} s.`
+  }
+
+  #close(): void {
+    this.#isClosed = true
+    this.#stream?.stop()
+    this.#closeInput()
+    this.#notice.showRefusal(LINK_GONE)
     this.#updateInput()
   }
 
@@ -549,13 +575,16 @@ export class ChatApp {
     if (connection.state === 'open') {
       this.#failures = 0
       this.#conversation.awaitDrafts()
+      this.#sender.retryNow()
       this.#endReplayLater()
     }
     if (connection.state === 'waiting') {
       const { error } = connection
       this.#failures++
       this.#lastError = error
-      if (error instanceof ServerRefusal && error.isPermanent) this.#handleRefusal(error)
+      if (error instanceof ServerRefusal && error.status === 401) this.#close()
+      else if (error instanceof ServerRefusal && error.isPermanent)
+        this.#notice.showRefusal(toSentences(error.message, error.hint))
     }
     this.#showConnection()
   }
@@ -568,4 +597,24 @@ export class ChatApp {
       this.#notice.showConnectionProblem('The server is busy. Trying again …')
     else this.#notice.showConnectionProblem('The server cannot be reached. Trying again …')
   }
+}
+
+/** A branch is shown in the place of the message that it replaces, until the server has it. */
+function shownTopicOf({ topic, branch }: UnsentMessage): string {
+  return branch?.from ?? topic
+}
+
+function describeSendRefusal({ status, message, hint }: ServerRefusal, { files = [] }: UnsentMessage): string {
+  if (status === 401) return LINK_GONE
+  if (status === 408) return TOO_SLOW
+  if (status === 413 && files.length === 0) return 'This message is too long. Shorten it, or send it in parts.'
+  if (status === 429) return 'Too many messages at once.'
+  return status === 503 ? 'The server is busy.' : toSentences(message, hint)
+}
+
+function toSentences(...texts: readonly (string | undefined)[]): string {
+  return texts
+    .filter((text) => text !== undefined)
+    .map(toSentence)
+    .join(' ')
 }

@@ -7,6 +7,7 @@ import type { FileNodes, FrameFile } from './files.ts'
 import type { ChatFrame, DraftDelta, PostedChatMessage, RoundEnd } from './link.ts'
 import { messageNode } from './message.ts'
 import { type Child, element } from './nodes.ts'
+import { hasLostFiles, type UnsentMessage } from './outbox.ts'
 import { type TopicVersion, versionSwitch, versionsOf } from './versions.ts'
 
 interface LogEntry {
@@ -22,8 +23,7 @@ interface ShownMessage {
 }
 
 interface UnsentEntry {
-  readonly content: string
-  readonly files: readonly FrameFile[]
+  readonly message: UnsentMessage
   readonly node: HTMLElement
   isReceived: boolean
 }
@@ -51,10 +51,10 @@ interface ConversationHandlers {
   /** Called with each function that renders a draft. */
   aroundRender(render: () => void): void
   onStop(turn: string): void
-  /** Called with the text of a message that has no answer. */
-  onRetry(content: string): void
-  /** Called with another text for a message, or the same one for another answer. */
-  onBranch(message: string, content: string): void
+  /** Called with the text of a message that has no answer. Returns whether it is sent. */
+  onRetry(content: string): boolean
+  /** Called with another text for a message, or the same one for another answer. Returns whether it is sent. */
+  onBranch(message: string, content: string, isEdit: boolean): boolean
   onVersion(topic: string): void
 }
 
@@ -81,6 +81,8 @@ export class ConversationView {
   readonly #actions = new Map<string, HTMLElement[]>()
   readonly #topic: string
   #versions: readonly TopicVersion[] = []
+  /** The message of which another version is being sent. */
+  #replaced: string | undefined
 
   constructor(name: string, topic: string, handlers: ConversationHandlers) {
     this.#name = name
@@ -99,6 +101,20 @@ export class ConversationView {
 
   get pendingRounds(): readonly string[] {
     return [...this.#rounds].flatMap(([turn, { isOver, isEarlier }]) => (isOver || isEarlier ? [] : [turn]))
+  }
+
+  /** Without those that are being stopped. */
+  get stoppableRounds(): readonly string[] {
+    return this.pendingRounds.filter((turn) => !this.#rounds.get(turn)?.isStopping)
+  }
+
+  /** The number of the latest event in the log. */
+  get latest(): number {
+    return this.#entries.findLast(({ seq }) => Number.isFinite(seq))?.seq ?? 0
+  }
+
+  get isReplacing(): boolean {
+    return this.#replaced !== undefined
   }
 
   /** Whether the frame is a new message of the agent. */
@@ -183,27 +199,37 @@ export class ConversationView {
   }
 
   /** Shows a message of this page before the server has it. */
-  addUnsent(key: string, content: string, files: readonly FrameFile[] = []): void {
-    const fileNodes = this.#handlers.files.nodes(files)
+  addUnsent(message: UnsentMessage, state: readonly Child[]): void {
+    const { key, content, branch, files = [] } = message
+    const isLost = hasLostFiles(message)
+    const fileNodes = isLost ? [] : this.#handlers.files.nodes(files)
     const node = messageNode({ role: 'user', who: 'You', content, createdAt: '', files: fileNodes })
     node.classList.add('unsent')
-    node.append(element('p', { class: 'delivery' }, 'Sending …'))
-    this.#unsent.set(key, { content, files, node, isReceived: false })
-    this.#list.append(node)
+    node.append(element('p', { class: 'delivery' }, ...state))
+    this.#unsent.set(key, { message, node, isReceived: false })
+    if (!isLost) this.#list.append(node)
+    if (!branch) return
+    this.#replaced = branch.of
+    this.#hideReplaced()
   }
 
-  showDelivery(key: string, ...children: readonly Child[]): void {
+  /** Whether the stream has delivered a message that is not acknowledged. */
+  hasReceived(key: string): boolean {
+    return this.#unsent.get(key)?.isReceived === true
+  }
+
+  showDelivery(key: string, state: readonly Child[]): void {
     this.#unsent
       .get(key)
       ?.node.querySelector('.delivery')
-      ?.replaceChildren(...children)
+      ?.replaceChildren(...state)
   }
 
   /** The server has the message. Does nothing for a message of another topic or one that the stream has delivered. */
   acknowledge(key: string, posted: PostedChatMessage): void {
     const unsent = this.#unsent.get(key)
     if (!unsent) return
-    this.#handlers.files.keep(unsent.files, posted.files)
+    this.#handlers.files.keep(unsent.message.files ?? [], posted.files)
     this.removeUnsent(key)
     if (this.#byId.has(posted.id)) return
     this.#round(posted.id)
@@ -219,8 +245,22 @@ export class ConversationView {
   }
 
   removeUnsent(key: string): void {
-    this.#unsent.get(key)?.node.remove()
+    const unsent = this.#unsent.get(key)
+    unsent?.node.remove()
     this.#unsent.delete(key)
+    if (!unsent?.message.branch) return
+    this.#replaced = undefined
+    this.#hideReplaced()
+  }
+
+  /** Shows at a message why no other version of it was sent; an edited text can be sent again. Returns whether the message is shown. */
+  showRefused({ content, branch }: UnsentMessage, reason: string): boolean {
+    const node = branch && this.#byId.get(branch.of)?.node
+    if (!node) return false
+    if (branch.isEdit) this.#edit(branch.of, content)
+    node.querySelector('.refused')?.remove()
+    node.append(element('p', { class: 'fault refused', dir: 'auto' }, reason))
+    return true
   }
 
   showVersions(versions: readonly TopicVersion[]): void {
@@ -229,14 +269,21 @@ export class ConversationView {
   }
 
   /** Hides a message and what follows it, while another version of it is sent. */
-  hideFrom(id: string): void {
-    const first = this.#byId.get(id)
-    const from = first ? this.#entries.indexOf(first) : -1
-    if (from >= 0) for (const { node } of this.#entries.slice(from)) node.hidden = true
+  #hideReplaced(): void {
+    const first = this.#replaced === undefined ? undefined : this.#byId.get(this.#replaced)
+    const from = first ? this.#entries.indexOf(first) : Number.POSITIVE_INFINITY
+    for (const [at, { node }] of this.#entries.entries()) node.hidden = at >= from
   }
 
-  showHidden(): void {
-    for (const { node } of this.#entries) node.hidden = false
+  #edit(id: string, content: string): void {
+    const node = this.#byId.get(id)?.node
+    if (node) openMessageEditor(node, { content, onSend: (text) => this.#branch(id, text, true) })
+  }
+
+  #branch(id: string, content: string, isEdit: boolean): boolean {
+    const isSent = this.#handlers.onBranch(id, content, isEdit)
+    if (isSent) this.#byId.get(id)?.node.querySelector('.refused')?.remove()
+    return isSent
   }
 
   #showVersion({ topic, seq, node }: ShownMessage): void {
@@ -255,10 +302,9 @@ export class ConversationView {
     // A message may consist of files, which a branch repeats.
     if (role === 'user' ? content === '' : !this.#questions.has(turn_id)) return
     const button = element('button', { type: 'button', class: 'quiet act' }, role === 'user' ? 'Edit' : 'Answer again')
-    const branch = (text: string): void => this.#handlers.onBranch(turn_id, text)
     button.addEventListener('click', () => {
-      if (role === 'user') openMessageEditor(node, { content, onSend: branch })
-      else branch(this.#questions.get(turn_id)?.content ?? '')
+      if (role === 'user') this.#edit(id, content)
+      else this.#branch(turn_id, this.#questions.get(turn_id)?.content ?? '', false)
     })
     const round = this.#rounds.get(turn_id)
     button.hidden = round !== undefined && !round.isOver && !round.isEarlier
@@ -319,14 +365,19 @@ export class ConversationView {
   }
 
   /** Removes the unsent node of a message that the stream delivers before the post is answered. */
-  #removeReceived({ id, content, files }: ChatFrame): void {
+  #removeReceived({ id, content, files, seq }: ChatFrame): void {
     if (this.#byId.has(id)) return
     const found = [...this.#unsent.values()].find(
-      (unsent) => unsent.content === content && hasSameSizes(unsent.files, files) && !unsent.isReceived,
+      ({ message, isReceived }) =>
+        !isReceived &&
+        !message.branch &&
+        message.after < seq &&
+        message.content === content &&
+        hasSameSizes(message.files ?? [], files),
     )
     if (!found) return
     found.isReceived = true
-    this.#handlers.files.keep(found.files, files)
+    this.#handlers.files.keep(found.message.files ?? [], files)
     found.node.remove()
   }
 
@@ -365,10 +416,9 @@ export class ConversationView {
     if (question !== undefined && className === 'fault') {
       const retry = element('button', { type: 'button', class: 'more' }, 'Try again')
       retry.addEventListener('click', () => {
-        retry.remove()
-        // Only the server still has the files.
-        if (question.hasFiles) this.#handlers.onBranch(turn, question.content)
-        else this.#handlers.onRetry(question.content)
+        // Only the server still has the files, and a branch repeats them.
+        if (question.hasFiles) this.#branch(turn, question.content, false)
+        else if (this.#handlers.onRetry(question.content)) retry.remove()
       })
       node.append(' ', retry)
     }
@@ -380,6 +430,7 @@ export class ConversationView {
     const previous = this.#entries[before]?.node
     this.#entries.splice(before + 1, 0, entry)
     this.#byId.set(id, entry)
+    if (this.isReplacing) this.#hideReplaced()
     // A screen reader would read a node again that is inserted at its own position.
     if (entry.node.isConnected && entry.node.previousElementSibling === (previous ?? null)) return
     if (previous) previous.after(entry.node)

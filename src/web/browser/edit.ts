@@ -3,14 +3,14 @@ import { element } from './nodes.ts'
 
 interface EditOptions {
   readonly content: string
-  readonly onSend: (content: string) => void
+  /** Returns whether it is sent. */
+  readonly onSend: (content: string) => boolean
 }
 
 /** Does nothing if the message is being edited. */
 export function openMessageEditor(node: HTMLElement, { content, onSend }: EditOptions): void {
   const text = node.querySelector<HTMLElement>('.text')
   if (!text || node.querySelector('.edit')) return
-  const opener = document.activeElement
   const input = element('textarea', { 'aria-label': 'Edit your message', dir: 'auto', rows: '3' })
   input.value = content
   const send = element('button', { type: 'submit', class: 'more' }, 'Send')
@@ -19,30 +19,34 @@ export function openMessageEditor(node: HTMLElement, { content, onSend }: EditOp
   const close = (): void => {
     form.remove()
     node.classList.remove('editing')
-    if (opener instanceof HTMLElement && opener.isConnected) opener.focus()
+    node.querySelector('.refused')?.remove()
+  }
+  const leave = (): void => {
+    close()
+    node.querySelector<HTMLElement>('.act')?.focus()
   }
   const submit = (): void => {
-    if (input.value.trim() === '') return
-    close()
-    onSend(input.value)
+    if (input.value.trim() !== '' && onSend(input.value)) close()
   }
-  cancel.addEventListener('click', close)
+  cancel.addEventListener('click', leave)
   form.addEventListener('submit', (event) => {
     event.preventDefault()
     submit()
   })
-  input.addEventListener('keydown', (event) => {
+  form.addEventListener('keydown', (event) => {
     if (event.isComposing || event.keyCode === 229) return
     if (event.key === 'Escape') {
       // Not for the panel of a widget, nor to stop an answer.
       event.stopPropagation()
-      close()
-    } else if (event.key === 'Enter' && !event.shiftKey) {
+      leave()
+    } else if (event.key === 'Enter' && !event.shiftKey && event.target === input) {
       event.preventDefault()
       submit()
     }
   })
   node.classList.add('editing')
   text.after(form)
-  input.focus()
+  const root = node.getRootNode()
+  const focused = root instanceof Document || root instanceof ShadowRoot ? root.activeElement : null
+  if (!focused?.matches('input, textarea')) input.focus()
 }

@@ -66,6 +66,11 @@ export class ServerRefusal extends Error {
     return this.status >= 500 && this.status !== 503 && this.status !== 507
   }
 
+  /** Whether the same request may succeed after a while. */
+  get isBusy(): boolean {
+    return this.status === 429 || this.status === 503
+  }
+
   /** Whether later requests will fail too. */
   get isPermanent(): boolean {
     return this.status === 401 || this.status === 403 || this.status === 404

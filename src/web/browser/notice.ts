@@ -1,6 +1,34 @@
 // Shows why the chat does not work. A refusal stays until the next message; a connection problem until the connection is back.
 import { type Child, element } from './nodes.ts'
 
+const TICK_MS = 250
+
+/** The time in which the server accepts no messages. It does not depend on what the notice shows. */
+export class SendingPause {
+  #reason = ''
+  #until = 0
+  #timer: ReturnType<typeof setInterval> | undefined
+
+  get isOn(): boolean {
+    return Date.now() < this.#until
+  }
+
+  start(reason: string, seconds: number, onEnd: () => void): void {
+    this.#reason = reason
+    this.#until = Date.now() + seconds * 1_000
+    clearInterval(this.#timer)
+    this.#timer = setInterval(() => {
+      if (this.isOn) return
+      clearInterval(this.#timer)
+      onEnd()
+    }, TICK_MS)
+  }
+
+  show(notice: Notice): void {
+    notice.showCountdown(`${this.#reason} Your message is kept; you can send it `, this.#until)
+  }
+}
+
 export class Notice {
   readonly #node: HTMLElement
   #kind: 'refusal' | 'connection' | undefined
@@ -15,24 +43,16 @@ export class Notice {
   }
 
   /** Counts down, then clears the notice. */
-  showCountdown(reason: string, seconds: number, done: () => void): void {
-    const until = Date.now() + seconds * 1_000
+  showCountdown(text: string, until: number): void {
     // Hidden from screen readers, which would read it every second.
     const clock = element('span', { 'aria-hidden': 'true' })
-    this.showRefusal(
-      `${reason} Your message is kept; you can send it `,
-      clock,
-      element('span', { class: 'hidden' }, 'in a moment.'),
-    )
+    this.showRefusal(text, clock, element('span', { class: 'hidden' }, 'in a moment.'))
     const tick = (): void => {
       const left = Math.ceil((until - Date.now()) / 1_000)
       if (left > 0) clock.textContent = `in ${left} s.`
-      else {
-        this.clear()
-        done()
-      }
+      else this.clear()
     }
-    this.#timer = setInterval(tick, 250)
+    this.#timer = setInterval(tick, TICK_MS)
     tick()
   }
 

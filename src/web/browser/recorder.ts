@@ -61,6 +61,10 @@ export class VoiceRecorder {
     box.append(this.#bar)
   }
 
+  get isRecording(): boolean {
+    return this.#recording !== undefined
+  }
+
   /** Ends a recording and keeps it. */
   stop(): void {
     this.#end(false)

@@ -1,26 +1,27 @@
-// Browser storage for a link. What the browser does not store, because it denies access or is full, is kept in memory for the life of
-// the page.
+// Browser storage for a link. Where the browser denies access or the storage is full, values are kept in memory for the life of the
+// page.
 
 type StorageArea = 'localStorage' | 'sessionStorage'
 
-const memoryFallback = new Map<string, string>()
+/** Takes precedence: the storage may still have an older value. */
+const memoryFallback = new Map<string, string | undefined>()
 
 export function readStored(area: StorageArea, key: string): string | undefined {
+  if (memoryFallback.has(area + key)) return memoryFallback.get(area + key)
   try {
-    // A full storage still has the value before.
-    return memoryFallback.get(area + key) ?? globalThis[area].getItem(key) ?? undefined
+    return globalThis[area].getItem(key) ?? undefined
   } catch {
     return undefined
   }
 }
 
 export function writeStored(area: StorageArea, key: string, value: string | undefined): void {
-  memoryFallback.delete(area + key)
   try {
     if (value === undefined) globalThis[area].removeItem(key)
     else globalThis[area].setItem(key, value)
+    memoryFallback.delete(area + key)
   } catch {
-    if (value !== undefined) memoryFallback.set(area + key, value)
+    memoryFallback.set(area + key, value)
   }
 }
 

@@ -23,6 +23,7 @@ const CHAT = [
   'browser/activity',
   'browser/upload',
   'browser/link',
+  'browser/sender',
   'browser/files',
   'browser/message',
   'browser/draft',

@@ -88,6 +88,9 @@ li:hover .change, li:focus-within .change { opacity: 1 }
 @media (hover: none) { .change { opacity: 1 } }
 .confirm { padding: 8px 10px; font-size: 14px; overflow-wrap: anywhere }
 .confirm .more { margin-inline-start: 6px }
+.confirm input + .more { margin-inline-start: 0 }
+.topics-note { margin: 0 8px; font-size: 14px; color: var(--muted); overflow-wrap: anywhere }
+.refused { align-self: stretch; margin-top: 6px }
 .new-topic:hover { border-color: var(--ink) }
 .backdrop {
   position: absolute; inset: 0; z-index: 2; background: rgb(0 0 0 / .4); opacity: 0; pointer-events: none;
