@@ -68,7 +68,6 @@ export async function removeExpired(options: RetentionOptions, signal: AbortSign
   const { host, layout, log, stepRows: limit = STEP_ROWS } = options
   const { KEEP_MESSAGES: keepMessagesMs, KEEP_TURNS: keepTurnsMs, KEEP_AUDIT: keepAuditMs } = options.keep
   const { engine } = host
-  await finishTopicRemovals({ engine, clock: host.clock, layout }, undefined, signal)
   const messages = await inSteps(signal, keepMessagesMs, 0, async (after) => {
     const before = now - keepMessagesMs
     const step = await engine.transaction((tx) => removeMessages(tx, engine.dialect, { before, now, after, limit }))
@@ -90,6 +89,7 @@ export async function removeExpired(options: RetentionOptions, signal: AbortSign
   const audit = await inSteps(signal, keepAuditMs, 0, (after) =>
     engine.transaction((tx) => removeAudit(tx, { before: now - keepAuditMs, after, limit })),
   )
+  await finishTopicRemovals({ engine, clock: host.clock, layout }, undefined, signal)
   if (messages + turns > 0)
     log.info({ messages, turns }, 'removed messages and turns older than KEEP_MESSAGES and KEEP_TURNS')
   if (audit > 0) log.info({ audit }, 'removed audit rows older than KEEP_AUDIT')
