@@ -1555,7 +1555,7 @@ suite('a message that the server does not take at once', needs('browser'), () =>
     const countdown = page.locator('.notice', { hasText: /Too many messages at once.*in \d+ s/ })
     await countdown.waitFor()
     await chooseFiles(page, textFile('large.txt', 4096))
-    await page.locator('.notice', { hasText: 'large.txt has more than' }).waitFor()
+    await page.locator('.notice', { hasText: 'A file may have at most 2 KB' }).waitFor()
     await page.locator('.composer textarea').press('Enter')
     await countdown.waitFor()
     await edit(page, '/say edited')
