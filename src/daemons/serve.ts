@@ -60,6 +60,11 @@ export interface RunningInstance {
   close(): Promise<void>
 }
 
+/** Some daemons may run where nothing is mounted; runed runs agents in these directories. */
+function mayLackFiles({ daemons = [], line }: ServeOptions): boolean {
+  return line === undefined && daemons.length > 0 && !daemons.includes('runed')
+}
+
 export async function serve(given: ServeOptions): Promise<RunningInstance> {
   // Closes in reverse: listeners, daemons, then the host.
   const opened = new AsyncDisposableStack()
@@ -68,8 +73,7 @@ export async function serve(given: ServeOptions): Promise<RunningInstance> {
   const stop = new AbortController()
   opened.defer(() => stop.abort())
   try {
-    const isPart = given.daemons !== undefined && given.daemons.length > 0 && !given.line
-    if (given.host.layout) await securePrivateDirectories(given.host.layout, isPart)
+    if (given.host.layout) await securePrivateDirectories(given.host.layout, mayLackFiles(given))
     const options = { ...given, host: await withTracing({ ...given, daemons: selectDaemons(given.daemons) }, opened) }
     opened.defer(await watchForLosses(options.host, options.log))
     await warnAboutSecrets(options.host, options.log)

@@ -1,9 +1,8 @@
 // History of a chat, newest first, with long messages cut so that the whole has a limited size.
 import type { Tx } from '../../store/engine.ts'
 import { query } from '../../store/statement.ts'
-import { decodeContent, fairShare, type Message, messages } from '../messages/messages.ts'
+import { decodeContent, fairShare, isTaskPrompt, type Message, messages } from '../messages/messages.ts'
 import { codePoints } from '../values.ts'
-import { isTaskPrompt } from './task-prompts.ts'
 import { latestConversationEvents } from './topic-branches.ts'
 
 export interface HistoryMessage {

@@ -4,9 +4,8 @@ import { z } from 'zod'
 import type { Tx } from '../../store/engine.ts'
 import { execute } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
-import { BEFORE_FIRST_EVENT, contentStart, decodeContent } from '../messages/messages.ts'
+import { BEFORE_FIRST_EVENT, contentStart, decodeContent, isTaskPromptSql } from '../messages/messages.ts'
 import { Bytes, ChatName, Folder, line, Timestamp } from '../values.ts'
-import { isTaskPromptSql } from './task-prompts.ts'
 
 /** Characters of a title that is derived from the first message. */
 const DERIVED_TITLE_MAX = 48

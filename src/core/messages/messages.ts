@@ -31,6 +31,15 @@ export const Message = z.object({
 })
 export type Message = z.output<typeof Message>
 
+/** Prompts of scheduled tasks in chats of links are hidden from readers of the chat; the agent's replies are not. */
+export function isTaskPrompt({ jid, direction, sender }: Pick<Message, 'jid' | 'direction' | 'sender'>): boolean {
+  return direction === 'in' && jid.startsWith('web:') && /^timed(-isolated:|$)/.test(sender)
+}
+
+/** The same as SQL, for a row of `messages`. */
+export const isTaskPromptSql = (row: string): string =>
+  `(${row}.direction = 'in' and ${row}.jid like 'web:%' and (${row}.sender = 'timed' or ${row}.sender like 'timed-isolated:%'))`
+
 export const messages = new Table({
   name: 'messages',
   row: Message,

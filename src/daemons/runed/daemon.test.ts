@@ -25,8 +25,8 @@ test('runed gives workspaces to the users of their agents, and logs it once', AS
     assert.equal(lstatSync(join(places.groups, name)).uid, 60_000, name)
   assert.equal(statSync('/etc/hostname').uid, 0)
   assert.deepEqual(
-    [places.groups, places.webPriv, places.logs].map((path) => statSync(path).mode & 0o777),
-    [0o710, 0o700, 0o700],
+    [places.groups, places.files, places.webPriv, places.logs].map((path) => statSync(path).mode & 0o777),
+    [0o710, 0o710, 0o700, 0o700],
   )
   assert.deepEqual(
     lines().map(({ msg, count }) => [msg, count]),

@@ -1,9 +1,8 @@
 // The event feeds of a link: one round (its frames and its end) or a whole chat. See docs/decisions.md#event-streams.
 import { type ChatEvent, lastEventNumbers } from '../../core/chats/chat-events.ts'
-import { isTaskPrompt } from '../../core/chats/task-prompts.ts'
 import { conversationEventsAfter } from '../../core/chats/topic-branches.ts'
 import { filesMember, readFilesOfMessages } from '../../core/files/chat-files.ts'
-import { decodeContent } from '../../core/messages/messages.ts'
+import { decodeContent, isTaskPrompt } from '../../core/messages/messages.ts'
 import { findRound, type ReplyFrame, type Round, readFrames, readRoundHeads } from '../../core/turns/rounds.ts'
 import { formatSseEvent } from '../../lib/http/sse-writer.ts'
 import type { Tx } from '../../store/engine.ts'
