@@ -229,7 +229,8 @@ suite('PostgreSQL', skip, () => {
     for (const [name, value] of [
       ['lock_timeout', '5s'],
       ['tcp_user_timeout', '10000'],
-      ['tcp_keepalives_idle', '10'],
+      ['tcp_keepalives_idle', '4'],
+      ['tcp_keepalives_interval', '2'],
     ] as const)
       assert.equal(await engine.read((tx) => show(tx, name)), value, name)
   })

@@ -28,17 +28,18 @@ const WRITE_IDLE_MS = 2000
 const READ_IDLE_MS = 60_000
 /** How long a statement waits for a lock before its transaction is retried. */
 const LOCK_MS = 5000
-/** How long the server waits for a client that does not read its data. */
+/** How long the server waits for a client that does not read its data, or does not answer while a statement runs. */
 const UNREAD_MS = 10_000
+/** `UNREAD_MS` replaces the number of probes that may be lost, so several must fit into it. */
+const PROBES = { idleS: 4, intervalS: 2 }
 
 /** Settings of each connection. Not startup parameters, because connection poolers refuse those that they do not know. */
 const SESSION_SQL = [
   `set idle_in_transaction_session_timeout = ${READ_IDLE_MS}`,
   `set lock_timeout = ${LOCK_MS}`,
   `set tcp_user_timeout = ${UNREAD_MS}`,
-  'set tcp_keepalives_idle = 10',
-  'set tcp_keepalives_interval = 5',
-  'set tcp_keepalives_count = 3',
+  `set tcp_keepalives_idle = ${PROBES.idleS}`,
+  `set tcp_keepalives_interval = ${PROBES.intervalS}`,
 ].join('; ')
 
 const BEGIN_READ = ['begin isolation level repeatable read read only']
