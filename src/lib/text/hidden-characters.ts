@@ -1,4 +1,4 @@
-// Characters that nobody sees in a name, and that could make it look like another one. Also part of the page's script, so without
+// Characters that are invisible in a name and could make it look like another one. Also part of the page's script, so without
 // lookbehind, which older browsers do not know.
 
 /** Controls, separators of lines, fillers, and the marks that change the direction of a text. */
