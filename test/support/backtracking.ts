@@ -8,7 +8,22 @@
 /** Characters that stand for all others; those of the pattern are added. */
 const SAMPLES = [
   ...Array.from({ length: 128 }, (_, code) => String.fromCharCode(code)),
-  ...['\u0085', '\u00a0', 'é', 'ß', '\u0301', '\u200b', '\u2028', '\ufeff', '\ufffd', '漢', '\ud800', '😀'],
+  ...[
+    '\u0085',
+    '\u00a0',
+    'é',
+    'ß',
+    '\u0301',
+    '\u200b',
+    '\u200d',
+    '\ufe0f',
+    '\u2028',
+    '\ufeff',
+    '\ufffd',
+    '漢',
+    '\ud800',
+    '😀',
+  ],
 ]
 /** More repetitions than this count as any number. */
 const FEW = 16
