@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto'
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { after, suite, type TestContext } from 'node:test'
+import { suite, type TestContext } from 'node:test'
 import type { z } from 'zod'
 import type { Caller, Face } from '../../src/core/access/caller.ts'
 import { agentUsers } from '../../src/core/agent-user.ts'
@@ -18,11 +18,12 @@ import { aclMembershipResource } from '../../src/resources/acl-membership.ts'
 import { groupsResource } from '../../src/resources/groups.ts'
 import { openEngine, type StoreAddress } from '../../src/store/index.ts'
 import { migrate } from '../../src/store/migrate.ts'
+import { sharedFolder } from './built-once.ts'
 import { type FakeClock, fakeClock, seededRandom } from './clock.ts'
 import { needs } from './needs.ts'
 import { isIn } from './part.ts'
 import { openPostgres } from './postgres.ts'
-import { SHARED_FOLDER, tempDir } from './temp.ts'
+import { tempDir } from './temp.ts'
 
 export type EngineName = 'sqlite' | 'postgres'
 export const ENGINES: readonly EngineName[] = ['sqlite', 'postgres']
@@ -63,11 +64,12 @@ export async function freshStore(t: TestContext, engine: EngineName): Promise<St
 
 const filling = new Map<string, Promise<string>>()
 
-/** In the directory of the run, created by the first process that needs it; else in one of this process. */
+/** Created by the first process of the run that needs it. */
 function filledFile(): Promise<string> {
-  const folder = process.env[SHARED_FOLDER] ?? tempDir({ after })
-  const path = join(folder, `${templateName()}.db`)
-  const ready = filling.get('sqlite') ?? (existsSync(path) ? Promise.resolve(path) : fillFile(path))
+  const known = filling.get('sqlite')
+  if (known) return known
+  const path = join(sharedFolder('stores'), `${templateName()}.db`)
+  const ready = existsSync(path) ? Promise.resolve(path) : fillFile(path)
   filling.set('sqlite', ready)
   return ready
 }
