@@ -80,7 +80,7 @@ export async function removeMessages(
   return { removed: seqs.length, files, emptied, ...(next ? { next: next.seq } : {}) }
 }
 
-/** Removes what is left of those that are chats of visitors without messages. The caller removes their directories. */
+/** Removes the remaining rows of those that are chats of visitors without messages. The caller removes their directories. */
 export async function removeEmptyChats(
   tx: Tx,
   chats: readonly { readonly jid: string; readonly folder?: string | undefined }[],

@@ -98,7 +98,7 @@ test('the directories of a visitor\u2019s chat go with its last message', async 
   )
 })
 
-test('what is left of a deleted topic is removed, even if messages are kept forever', async (t) => {
+test('the remaining rows of a deleted topic are removed, even if messages are kept forever', async (t) => {
   const on = await opened(t, { keep: { KEEP_MESSAGES: 0, KEEP_TURNS: 0, KEEP_AUDIT: 0 } })
   await on.ask('hello', { topic: 'red' })
   await on.end((await on.mustClaim()).turn)

@@ -63,7 +63,7 @@ function believedTimeReader({ host, log, keep, monotonic = monotonicClock }: Ret
   }
 }
 
-/** Removes all that is expired at `now`, and what is left of deleted topics; stops between two steps when aborted. */
+/** Removes all that is expired at `now`, and the remaining rows of deleted topics; stops between two steps when aborted. */
 export async function removeExpired(options: RetentionOptions, signal: AbortSignal, now: number): Promise<void> {
   const { host, layout, log, stepRows: limit = STEP_ROWS } = options
   const { KEEP_MESSAGES: keepMessagesMs, KEEP_TURNS: keepTurnsMs, KEEP_AUDIT: keepAuditMs } = options.keep

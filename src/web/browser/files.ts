@@ -8,7 +8,7 @@ export interface FrameFile {
   readonly name: string
   readonly type: string
   readonly size: number
-  /** What is said in a voice message. */
+  /** Of a voice message. */
   readonly transcript?: string
   /** The content, while this page is sending it. */
   readonly blob?: Blob

@@ -41,7 +41,7 @@ interface PageFile {
   readonly name: string
   readonly type: string
   readonly size: number
-  /** What is said in a voice message. */
+  /** Of a voice message. */
   readonly transcript?: string | undefined
 }
 
