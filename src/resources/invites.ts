@@ -3,9 +3,10 @@
 import { z } from 'zod'
 import { type Caller, creatorOf } from '../core/access/caller.ts'
 import { groups } from '../core/groups/groups.ts'
-import { createToken, hashToken } from '../core/links/link-token.ts'
+import { hashToken } from '../core/links/link-token.ts'
 import { accounts } from '../core/people/accounts.ts'
 import {
+  createInviteToken,
   findOpenInvite,
   findRedeemedInvite,
   Invite,
@@ -211,7 +212,7 @@ function futureTime(ctx: Context, given: string): string {
 async function create(ctx: Context, input: { target_glob: string; max_uses: number; expires_at?: string | undefined }) {
   const { target_glob, max_uses } = input
   const expires_at = input.expires_at === undefined ? undefined : futureTime(ctx, input.expires_at)
-  const token = createToken(ctx.random)
+  const token = createInviteToken(ctx.random)
   await invites.insert(ctx.tx, {
     token_hash: hashToken(token),
     token_id: token.slice(0, ID_LENGTH),

@@ -1,10 +1,11 @@
 // Invites as rows, and who has redeemed them. Only the hash of a token is stored; a revoked invite stays and has `revoked_at`.
 import { z } from 'zod'
+import type { Random } from '../../lib/clock.ts'
 import type { Tx } from '../../store/engine.ts'
 import { execute } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
 import { acl } from '../access/acl.ts'
-import { hashToken } from '../links/link-token.ts'
+import { createToken, hashToken } from '../links/link-token.ts'
 import { Bytes, FolderGlob, line, Sub, Timestamp } from '../values.ts'
 
 export const Invite = z
@@ -35,6 +36,14 @@ export const invites = new Table({
 })
 
 export type InviteRow = z.output<typeof Invite>
+
+/** Its beginning is the id of the invite, which commands would take for a flag if it began with `-`. */
+export function createInviteToken(random: Random): string {
+  for (;;) {
+    const token = createToken(random)
+    if (!token.startsWith('-')) return token
+  }
+}
 
 const InviteRedemption = z.object({ token_hash: Bytes, sub: Sub, redeemed_at: Timestamp })
 
