@@ -1,4 +1,5 @@
-// An engine that counts statements and write transactions.
+// An engine that counts statements and write transactions. A lock that a transaction has already is no statement: the engine does
+// not send it again.
 import type { Engine, Tx } from '../../src/store/engine.ts'
 
 export interface EngineCounts {
@@ -7,9 +8,10 @@ export interface EngineCounts {
 }
 
 export function countedEngine(engine: Engine, counts: EngineCounts): Engine {
-  const counted = (tx: Tx): Tx => ({
+  const counted = (tx: Tx, locks = new Set<string>()): Tx => ({
     executeQuery: (query) => {
-      counts.statements++
+      if (!locks.has(query.sql)) counts.statements++
+      if (query.sql.startsWith('lock table ')) locks.add(query.sql)
       return tx.executeQuery(query)
     },
     ...(tx.executeEach
