@@ -22,7 +22,7 @@ export const SCHEMA_STEPS: Readonly<Record<string, number>> = {
   cost_log: 7,
   daily_costs: 6,
   daily_spend: 5,
-  messages: 4,
+  messages: 5,
   filing: 3,
   chat_events: 2,
   rounds: 8,

@@ -54,6 +54,11 @@ onEveryEngineQuickly('the bytes that are stored', (engine) => {
       hooked,
       hooked,
     ])
+    const withContext = postOf(on, a, { content: Buffer.from('é'), client_context: '{"system":"ü"}' })
+    const { engine: store } = on.host
+    await store.transaction((tx) => linkPostHandler.run(tx, store.dialect, [withContext]))
+    await file()
+    assert.equal(await stored('chat', 'web:main/a'), 3 * MESSAGE_OVERHEAD_BYTES + 2 + 2 + 15)
     await append(hook, '1')
     await file()
     assert.equal(await stored('folder', 'team'), hooked + MESSAGE_OVERHEAD_BYTES + 1 + 7)

@@ -19,11 +19,13 @@ const perChatAndLink = (table: 'received' | 'stored'): string => `select 'chat',
     select jid as name, bytes from ${table}
     union all select ${LINK_JID_SQL('jid')}, bytes from ${table} where ${VISITOR_CHAT_SQL('jid')}) as c group by name`
 
+const CLIENT_CONTEXT_BYTES = ' + coalesce(octet_length(m.client_context), 0)'
+
 /** Sums the messages of a range. The link's context is copied into each message, so it counts for each. */
-const addSql = (range: string, perChat = perChatAndLink('received')): string => `
+const addSql = (range: string, perChat = perChatAndLink('received'), extra = CLIENT_CONTEXT_BYTES): string => `
   with received as materialized (
     select m.jid, m.target_folder, sum(octet_length(m.content) + coalesce(octet_length(m.link_context), 0)
-      + coalesce(octet_length(e.attachments), 0) + ${MESSAGE_OVERHEAD_BYTES}) as bytes
+      + coalesce(octet_length(e.attachments), 0)${extra} + ${MESSAGE_OVERHEAD_BYTES}) as bytes
     from messages m left join envelopes e on e.message_seq = m.seq
     where ${range} and m.direction = 'in' group by m.jid, m.target_folder)
   insert into storage_use (scope, name, bytes)
@@ -40,7 +42,7 @@ export const storageUse = new Table({
     `create table storage_use (
        scope text not null, name text not null, bytes bigint not null, primary key (scope, name))`,
     // Messages that an earlier version stored; those not yet in their chats are counted when they are added.
-    addSql('m.seq <= (select last_seq from filing where id = 1)', PER_CHAT),
+    addSql('m.seq <= (select last_seq from filing where id = 1)', PER_CHAT, ''),
   ],
 })
 

@@ -5,6 +5,7 @@ import type { Tx } from '../../store/engine.ts'
 import type { Reach } from '../access/reach.ts'
 import { addMessagesToChats } from '../chats/chat-events.ts'
 import { rounds, type WriteContext } from '../turns/rounds.ts'
+import type { ClientContext } from './client-context.ts'
 import { type Envelope, envelopes } from './envelopes.ts'
 import { lockMessageOrder, messages } from './messages.ts'
 
@@ -18,6 +19,7 @@ export interface InboundMessage {
   readonly target_folder?: string | undefined
   readonly content_type?: string | undefined
   readonly link_context?: string | undefined
+  readonly client_context?: ClientContext | undefined
   /** Event name given by a verified sender. */
   readonly event?: string | undefined
   /** Whether a client waits for an answer; its id is then the id of a round. */

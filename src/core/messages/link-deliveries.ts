@@ -58,7 +58,8 @@ export function hookSourceOf(jid: string): string {
 
 /** Records the message again, with the context and the reach that it arrived with, even if its link was revoked since. */
 export async function replayLinkMessage(tx: Tx, context: WriteContext, message: Message): Promise<RecordedInbound> {
-  const { jid, sender, content, topic, target_folder, content_type, link_context, event, turn_id } = message
+  const { jid, sender, content, topic, target_folder, content_type, link_context, event, turn_id, client_context } =
+    message
   const { reach = defaultReach(jid) } = message
   return recordInbound(tx, context, {
     jid,
@@ -69,6 +70,7 @@ export async function replayLinkMessage(tx: Tx, context: WriteContext, message: 
     target_folder,
     content_type,
     link_context,
+    client_context,
     event,
     hasRound: turn_id !== undefined,
   })

@@ -76,7 +76,10 @@ onEveryEngineQuickly('appending posts of links', (engine) => {
   test('copies the fields of the link to the messages, in the order of the posts', async (t) => {
     const { append, host } = await open(t, engine)
     const bytes = Uint8Array.from({ length: 256 }, (_, at) => at)
-    await append({ content: bytes, content_type: 'x/y', sender: 'ci' }, { topic: 't', hasRound: true })
+    await append(
+      { content: bytes, content_type: 'x/y', sender: 'ci' },
+      { topic: 't', hasRound: true, client_context: '{"system":"x"}' },
+    )
     const [first, second] = await host.engine.read((tx) => messages.list(tx, {}, [['seq', 'asc']]))
     assert.deepEqual(Buffer.from(first?.content ?? []), Buffer.from(bytes))
     assert.deepEqual(
@@ -84,6 +87,7 @@ onEveryEngineQuickly('appending posts of links', (engine) => {
       ['hook:main/ci', 'main', 'ci', 'be brief', 'x/y', 'in'],
     )
     assert.deepEqual([second?.topic, second?.turn_id, first?.turn_id], ['t', second?.id, undefined])
+    assert.deepEqual([first?.client_context, second?.client_context], [undefined, { system: 'x' }])
     assert.equal(await host.engine.read((tx) => rounds.count(tx)), 1)
   })
 

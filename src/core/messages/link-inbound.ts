@@ -40,6 +40,8 @@ export interface LinkPost {
   /** Set if its topic is a new branch. */
   readonly branch?: NewBranch | undefined
   readonly files?: MessageFiles | undefined
+  /** A `ClientContext` as JSON. */
+  readonly client_context?: string | undefined
 }
 
 export interface LinkPostKey {
@@ -73,13 +75,15 @@ const POST_COLUMNS = {
   created_at: 'text',
   reach: 'text',
   event: 'text',
+  client_context: 'text',
 } as const
 
 const appendSql = (jid: string): string =>
   `insert into messages (id, jid, target_folder, direction, kind, sender, topic, turn_id, link_context, content,
-     content_type, idempotency_key, created_at, reach, event)
+     content_type, idempotency_key, created_at, reach, event, client_context)
    select v.id, ${jid}, coalesce(t.target_folder, v.old_target), 'in', 'message', v.sender, v.topic, v.turn_id, t.context,
-     v.content, v.content_type, v.idempotency_key, v.created_at, coalesce(v.reach, t.tools), v.event
+     v.content, v.content_type, v.idempotency_key, v.created_at, coalesce(v.reach, t.tools), v.event,
+     v.client_context
    from {rows} route_tokens t where t.token_hash = v.token_hash {in order}`
 
 const APPEND = new MultiRowStatement(POST_COLUMNS, appendSql('t.jid'))
@@ -114,6 +118,7 @@ function appendRow(post: LinkPost): Value[] {
     post.created_at,
     post.reach,
     post.event,
+    post.client_context ?? null,
   ]
 }
 
@@ -207,7 +212,7 @@ function openKeySweeper(): (tx: Tx) => Promise<void> {
 export function createLinkPostHandler(): LaneHandler<LinkPost, AppendResult> {
   const sweepKeys = openKeySweeper()
   return {
-    byteSize: ({ content }) => content.byteLength + 512,
+    byteSize: ({ content, client_context = '' }) => content.byteLength + client_context.length + 512,
     source: ({ link }) => link,
     isUrgent: ({ hasRound }) => hasRound,
 

@@ -6,6 +6,7 @@ import { execute } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
 import { Reach } from '../access/reach.ts'
 import { Bytes, ChatName, Folder, line, multilineText, Timestamp } from '../values.ts'
+import { ClientContext } from './client-context.ts'
 
 /** Absent for the main topic. */
 export const Topic = multilineText(128).refine((value) => value !== '', 'must not be empty')
@@ -28,6 +29,7 @@ export const Message = z.object({
   reach: Reach.optional().describe('Absent: the default of its chat'),
   event: line(64).optional().describe('Event name given by a verified sender'),
   is_partial: z.boolean().optional().describe('The start of an answer that was stopped'),
+  client_context: ClientContext.optional(),
 })
 export type Message = z.output<typeof Message>
 
@@ -53,6 +55,7 @@ export const messages = new Table({
     'alter table messages add column reach text',
     'alter table messages add column event text',
     'alter table messages add column is_partial boolean',
+    'alter table messages add column client_context text',
   ],
 })
 

@@ -189,6 +189,34 @@ onEveryEngine('prompt parts', (engine) => {
     assert.equal(parts.surface, 'web')
   })
 
+  test('have what the client sent beside each message, but repeat no system prompt', async (t) => {
+    const on = await open(t, engine)
+    const ask = (content: string, client_context: object) =>
+      on.ask(content, { jid: 'web:team', topic: 'chat', client_context })
+    const one = await ask('one', { system: 'Be brief.', metadata: { page: '/' } })
+    const two = await ask('two', { system: 'Be brief.', history: [{ role: 'user', content: 'hi' }] })
+    const three = await ask('three', { system: 'Be long.' })
+    const contexts = ({ parts }: GatheredPrompt) => parts.rows.map(({ clientContext }) => clientContext)
+    assert.deepEqual(contexts(await on.gather([one, two, three])), [
+      { system: 'Be brief.', metadata: { page: '/' } },
+      { history: [{ role: 'user', content: 'hi' }] },
+      { system: 'Be long.' },
+    ])
+    assert.deepEqual(contexts(await on.gather([two])), [two.message.client_context], 'there is no session')
+    const log = { folder: 'team', topic: '', event: 'turn' as const, message_count: 1 }
+    const times = { started_at: timestamp(on.clock.now()), ended_at: timestamp(on.clock.now()) }
+    await on.write(async (tx) => {
+      const row = { folder: 'team', topic: '', waiting: 0, observed_seq: 0, session_id: 's1' }
+      await conversations.insert(tx, { ...row, updated_at: times.ended_at })
+      await sessionLog.append(tx, { ...log, ...times, session_id: 's1' })
+    })
+    assert.deepEqual(contexts(await on.gather([two])), [{ history: [{ role: 'user', content: 'hi' }] }])
+    assert.deepEqual(contexts(await on.gather([one])), [one.message.client_context])
+    assert.deepEqual(contexts(await on.gather([three])), [three.message.client_context])
+    await on.write((tx) => sessionLog.append(tx, { ...log, ...times, session_id: 's1', error: 'failed' }))
+    assert.deepEqual(contexts(await on.gather([two])), [two.message.client_context], 'the session may not have it')
+  })
+
   test('use the platform of the reply as the surface', async (t) => {
     const on = await open(t, engine)
     const surface = async (jid: string, verb = 'message') =>

@@ -2,6 +2,7 @@
 import type { Tx } from '../../store/engine.ts'
 import { query } from '../../store/statement.ts'
 import { platformOf } from '../delivery/channel.ts'
+import { type Message, messages } from '../messages/messages.ts'
 import type { RouteTable } from '../routing/route-table.ts'
 import { displayTopic } from '../routing/routing-decision.ts'
 import { type Conversation, conversations, type SessionLog, sessionLog, sessionOf } from '../turns/conversations.ts'
@@ -49,7 +50,7 @@ export interface GatheredPrompt {
 }
 
 export async function gatherPromptParts(tx: Tx, context: PromptContext, claimed: ClaimedTurn): Promise<GatheredPrompt> {
-  const { turn, messages } = claimed
+  const { turn, messages: claimedMessages } = claimed
   const { instance, now, files, routes, rules, assistantName } = context
   const conversation = await conversations.find(tx, { folder: turn.folder, topic: turn.topic })
   // A visitor must not learn about other chats or the agent's notes.
@@ -58,7 +59,7 @@ export async function gatherPromptParts(tx: Tx, context: PromptContext, claimed:
     turn.is_isolated || isVisitor
       ? { rows: [], seq: conversation?.observed_seq ?? 0 }
       : await readObservedMessages(tx, { folder: turn.folder, topic: turn.topic, routes, rules })
-  const newest = messages.at(-1)
+  const newest = claimedMessages.at(-1)
   const isPane = newest?.envelope?.verb === 'pane_open'
   const platform = platformOf(turn.jid) || 'internal'
   const session = turn.is_isolated ? undefined : await sessionOf(tx, turn, reachOfTurn(turn))
@@ -70,7 +71,13 @@ export async function gatherPromptParts(tx: Tx, context: PromptContext, claimed:
   const plain: PromptRow[] = []
   if (branched) for (const { message, text } of branched.rows) plain.push(await createEarlierRow(tx, message, text))
   for (const each of observed.rows) plain.push(await createObservedRow(tx, each))
-  for (const each of messages) plain.push(await createClaimedRow(tx, assistantName, claimed, each))
+  const isContinued = session !== undefined && lastTurnEntry !== undefined && lastTurnEntry.error === undefined
+  const first = isContinued ? claimedMessages[0]?.message : undefined
+  let system = first && (await findEarlierSystem(tx, first))
+  for (const each of claimedMessages) {
+    plain.push(withoutRepeatedSystem(await createClaimedRow(tx, assistantName, claimed, each), system))
+    system = each.message.client_context?.system
+  }
   const { rows, filesOf } = await attachChatFiles(tx, { turn, path: context.filesPath }, plain)
   return {
     conversation,
@@ -104,6 +111,27 @@ export async function gatherPromptParts(tx: Tx, context: PromptContext, claimed:
       rows,
     },
   }
+}
+
+/** Clients send their system prompt with each message; the session already has it. */
+function withoutRepeatedSystem(row: PromptRow, earlier: string | undefined): PromptRow {
+  if (row.clientContext?.system === undefined || row.clientContext.system !== earlier) return row
+  const { system: _, is_system_cut: __, ...rest } = row.clientContext
+  return { ...row, clientContext: rest }
+}
+
+/** Of the message before, in its topic. */
+async function findEarlierSystem(tx: Tx, { jid, topic, seq, client_context }: Message): Promise<string | undefined> {
+  if (topic === undefined || client_context?.system === undefined) return undefined
+  const columns = messages.columns.map((name) => `m.${name}`).join(', ')
+  const [earlier] = await query(
+    tx,
+    messages.decode,
+    `select ${columns} from chat_events e join messages m on m.seq = e.message_seq
+     where e.jid = $1 and e.topic = $2 and m.seq < $3 and m.direction = 'in' order by e.seq desc limit 1`,
+    [jid, topic, seq],
+  )
+  return earlier?.client_context?.system
 }
 
 function retryNote(attempts: number, reason: string | undefined): string {

@@ -24,7 +24,8 @@ export async function createClaimedRow(
     ? cutPrefix(message.content, (text) => stripDirective(text, { folder, topic, assistantName }))
     : message.content
   const common = await createCommonRow(tx, message, envelope)
-  return { ...common, content: body, thread: row.chat_topic, hasFailed: turn.attempts > 1 }
+  const clientContext = message.client_context
+  return { ...common, content: body, thread: row.chat_topic, hasFailed: turn.attempts > 1, clientContext }
 }
 
 /** Removes the start of the content without decoding the rest, which may not be valid UTF-8. */

@@ -1,6 +1,7 @@
 // Parses the body of a POST to a chat: JSON or a form by its Content-Type, otherwise the body is the message.
 // See docs/decisions.md#request-bodies.
 import { z } from 'zod'
+import type { ClientContext } from '../../core/messages/client-context.ts'
 import { Topic } from '../../core/messages/messages.ts'
 import { contentType, utf8 } from '../../lib/http/http.ts'
 import { type FormPart, parseMultipart } from '../../lib/http/multipart.ts'
@@ -14,6 +15,8 @@ export interface MessageInput {
   readonly content_type: string | null
   /** Message that it replaces in a new branch. If the content is empty, that of this message is used. */
   readonly branch_of?: string | undefined
+  /** Sent beside the message. */
+  readonly client_context?: ClientContext | undefined
 }
 
 const TopicInput = z.object({ topic: Topic })

@@ -290,6 +290,7 @@ async function append(
     event: bodyHash ? eventOf(request, link) : null,
     key: bodyHash && ofVisitorOnly(visitor, keyOfPost(request, link, bodyHash)),
     files,
+    client_context: message.client_context && JSON.stringify(message.client_context),
   }
   if (!isBranch(message)) return appendCharged(context, request, link, { post: given, isCharged })
   const repeated = await findRepeated(host, given)
@@ -315,7 +316,9 @@ async function appendBranch(
   const chat = { hash: link.hash, jid: chatOf(link, visitor), hasFiles: given.files !== undefined }
   const replaced = await host.engine.read((tx) => readBranchPost(tx, chat, message, given.id))
   const repeats = await repeatFiles(host, replaced.files)
-  const post = { ...given, ...replaced.message, branch: replaced.branch, files: given.files ?? repeats }
+  const { content, content_type, topic } = replaced.message
+  const files = given.files ?? repeats
+  const post = { ...given, content, content_type, topic, branch: replaced.branch, files }
   let isKept = false
   try {
     const appended = await appendCharged(context, request, link, { post, isCharged })
@@ -342,7 +345,8 @@ async function appendCharged(
   link: CachedLink,
   { post, isCharged }: { readonly post: LinkPost; readonly isCharged: boolean },
 ): Promise<AppendedMessage> {
-  const byteLength = post.content.byteLength + fileBytes(post.files)
+  const contextBytes = Buffer.byteLength(post.client_context ?? '')
+  const byteLength = post.content.byteLength + contextBytes + fileBytes(post.files)
   try {
     if (isCharged) link.storage.reserve(byteLength)
     else chargeLink(link, byteLength, host.clock.now())
