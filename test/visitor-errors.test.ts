@@ -56,7 +56,7 @@ async function readPublicView({ read }: ConversationHost, id: string): Promise<s
     const { jid } = round
     const seen = [
       await pollRound(tx, round, 0),
-      await renderRoundPage(tx, round, { name: 'svc' }),
+      await renderRoundPage(tx, round, { agent: { name: 'svc', tint: '#4f5bd5' } }),
       await roundFeed(id).read(tx, 0),
       await chatFeed(jid).read(tx, 0),
       await readChatHistory(tx, { jid, folder: 'main', limit: 100 }),

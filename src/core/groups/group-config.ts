@@ -119,7 +119,7 @@ export function launchConfig(
   return config
 }
 
-function readObject(text: string): Readonly<Record<string, unknown>> {
+export function readObject(text: string): Readonly<Record<string, unknown>> {
   const value = tryParseJson(text)
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {}
 }

@@ -5,13 +5,15 @@ import { tryParseJson } from '../../lib/text/json.ts'
 import { parse } from '../../lib/text/schema-parser.ts'
 import type { Patch } from '../../store/table.ts'
 import { folderBaseName } from '../access/tiers.ts'
-import { isConfigKey, memberText, withMember } from './group-config.ts'
+import { IDENTITY_KEYS, type IdentityKey } from './agent-identity.ts'
+import { isConfigKey, memberText, readObject, withMember } from './group-config.ts'
 import { Group } from './groups.ts'
 
 type Row = z.output<typeof Group>
 
 export const GROUP_KEYS = [
   'name',
+  ...IDENTITY_KEYS,
   'open',
   'observe_window_messages',
   'observe_window_chars',
@@ -27,11 +29,21 @@ export const GROUP_KEYS = [
 export type GroupKey = (typeof GROUP_KEYS)[number]
 
 export function settingOf(group: Row, key: GroupKey): string | undefined {
-  if (isConfigKey(key) || key === 'tools' || key === 'work_paths' || key === 'vision')
+  if (key === 'starters') return linesOf(readObject(group.config ?? '{}').starters)
+  if (isConfigKey(key) || isIdentityKey(key) || key === 'tools' || key === 'work_paths' || key === 'vision')
     return memberText(group.config, key)
   if (key === 'max_children') return memberText(group.container_config, key)
   const value = group[key]
   return value === undefined ? undefined : String(value)
+}
+
+function isIdentityKey(key: GroupKey): key is IdentityKey {
+  return IDENTITY_KEYS.some((each) => each === key)
+}
+
+/** As a person would type it. */
+function linesOf(list: unknown): string | undefined {
+  return Array.isArray(list) ? list.join('\n') : undefined
 }
 
 /** `text` undefined removes the setting; a required column then gets its default. */
@@ -55,7 +67,12 @@ function patchOf(group: Row, key: GroupKey, text: string | undefined): Patch<Row
     case 'tools':
       return { config: withMember(group.config, key, parseNames(text)) }
     case 'vision':
+    case 'picture':
+    case 'colour':
+    case 'greeting':
       return { config: withMember(group.config, key, text) }
+    case 'starters':
+      return { config: withMember(group.config, key, parseLines(text)) }
     case 'work_paths':
       return { config: withMember(group.config, key, parseDirectories(text)) }
     case 'max_children':
@@ -78,6 +95,13 @@ function parseCommand(text: string | undefined): unknown {
 function parseNames(text: string | undefined): unknown {
   if (text === undefined) return undefined
   return text.trimStart().startsWith('[') ? (tryParseJson(text) ?? text) : text.split(/[\s,]+/).filter(Boolean)
+}
+
+/** One entry in each line, or a JSON array. The row's schema checks them. */
+function parseLines(text: string | undefined): unknown {
+  if (text === undefined) return undefined
+  const lines = text.split('\n').flatMap((line) => line.trim() || [])
+  return text.trimStart().startsWith('[') ? (tryParseJson(text) ?? lines) : lines
 }
 
 /** Directories separated by commas, with or without a slash at the end, or a JSON array. The row's schema checks each name. */

@@ -6,7 +6,8 @@ import { integer, query, queryOne, text as textColumn } from '../../store/statem
 import { Table } from '../../store/table.ts'
 import { groupStamp } from '../change-stamps.ts'
 import { checkedText, Folder, line, PLAIN_VALUE_RULE, Timestamp } from '../values.ts'
-import { toolsFault, unsafeMembers, visionFault, workPathsFault } from './group-config.ts'
+import { identityFaults } from './agent-identity.ts'
+import { readObject, toolsFault, unsafeMembers, visionFault, workPathsFault } from './group-config.ts'
 
 const JsonObject = checkedText((value) => {
   const parsed = tryParseJson(value)
@@ -16,7 +17,12 @@ const JsonObject = checkedText((value) => {
 
 const GroupConfig = JsonObject.superRefine((value, ctx) => {
   for (const member of unsafeMembers(value)) ctx.addIssue({ code: 'custom', path: [member], message: PLAIN_VALUE_RULE })
-  const faults = { tools: toolsFault(value), work_paths: workPathsFault(value), vision: visionFault(value) }
+  const faults = {
+    tools: toolsFault(value),
+    work_paths: workPathsFault(value),
+    vision: visionFault(value),
+    ...identityFaults(readObject(value)),
+  }
   for (const [member, fault] of Object.entries(faults))
     if (fault !== undefined) ctx.addIssue({ code: 'custom', path: [member], message: fault })
 })

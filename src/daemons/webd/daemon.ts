@@ -7,7 +7,7 @@ import { defineGauge, reading } from '../../lib/log/metric-registry.ts'
 import type { Rate } from '../../lib/token-bucket.ts'
 import { proxydRoutesResource } from '../../resources/proxyd-routes.ts'
 import { openLane } from '../../store/lanes/transaction-lane.ts'
-import { linkFiles } from '../../web/chat/files.ts'
+import { AgentLinkFiles, commonLinkFiles } from '../../web/chat/files.ts'
 import { defineDaemon } from '../daemon.ts'
 import { passToPeer } from '../http/forwarded-headers.ts'
 import { mountLine } from '../http/line-routes.ts'
@@ -17,7 +17,7 @@ import { openLinkRoutes } from './link-routes.ts'
 import { lazyMcp } from './mcp/endpoints.ts'
 import { BodyBudget } from './request-body.ts'
 import { Streams } from './streams.ts'
-import { fileLimits, UploadSlots } from './upload-slots.ts'
+import { UploadSlots } from './upload-slots.ts'
 
 /** Memory limit of all request bodies that are not stored yet. */
 const BODY_BUDGET_BYTES = 64 * 1024 * 1024
@@ -114,8 +114,9 @@ export const webd = defineDaemon({
         ...posting,
         streams,
         topicCalls: new CallRateLimiters(() => host.limits.toolCallsPerSecond, host.clock, host.metrics),
-        name: settings.ASSISTANT_NAME,
-        staticFiles: linkFiles(settings.ASSISTANT_NAME, () => fileLimits(settings.ATTACHMENT_MAX)),
+        assistantName: settings.ASSISTANT_NAME,
+        staticFiles: commonLinkFiles(),
+        agentFiles: new AgentLinkFiles(),
         isTrustedProxy,
         mcp: mcp.atLink,
         logResponse: ({ incoming, shownPath: path, started, id: request, client: remote, caller }, status, reason) => {

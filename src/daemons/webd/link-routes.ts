@@ -16,10 +16,11 @@ import { prefersHtml } from '../../lib/http/http.ts'
 import { SSE_CONTENT_TYPE } from '../../lib/http/sse-writer.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
-import { OFFLINE_SCRIPT } from '../../web/chat/files.ts'
+import { type AgentLinkFiles, isAgentFile, OFFLINE_SCRIPT } from '../../web/chat/files.ts'
 import { chatPage } from '../../web/chat/page.ts'
 import type { ScriptHandler } from '../../web/chat/script-response.ts'
 import type { ConnectionOrigin, RawHandler } from '../http/raw-request.ts'
+import { PICTURE_PATH, readAgent, readAgentProfile, sendPicture } from './agent-face.ts'
 import { readTopic } from './chat-body.ts'
 import { refuseMissingFile, sendChatFile } from './chat-file-response.ts'
 import { chatFeed, roundFeed } from './event-feeds.ts'
@@ -54,10 +55,11 @@ export interface LinkRoutesOptions extends LinkPostContext {
   readonly logResponse: LogResponse
   /** Whether to believe X-Forwarded-For of a peer with this address. */
   readonly isTrustedProxy: TrustedProxyCheck
-  /** Display name of the agents. */
-  readonly name: string
+  /** Display name of the agent of main, unless it has one. */
+  readonly assistantName: string
   /** Files that are the same at every chat link, by their path below it. */
   readonly staticFiles: ReadonlyMap<string, ScriptHandler>
+  readonly agentFiles: AgentLinkFiles
   /** Limits listings of topics, by link. */
   readonly topicCalls: CallRateLimiters
   /** Called for unexpected errors; the response contains the request id. */
@@ -209,6 +211,8 @@ function viewOf({ staticFiles }: LinkRoutesOptions, rest: string): LinkView {
       return { allow: 'GET, HEAD, POST, OPTIONS', handle: sendWidgetPage }
     case 'events':
       return { allow: READ, handle: streamChat }
+    case PICTURE_PATH:
+      return { allow: READ, handle: sendAgentPicture }
     case 'mcp':
       return { allow: 'GET, POST, OPTIONS', isForOwnPages: true, handle: (context, request) => context.mcp(request) }
   }
@@ -217,6 +221,7 @@ function viewOf({ staticFiles }: LinkRoutesOptions, rest: string): LinkView {
   if (rest.startsWith('files/')) return { allow: READ, handle: sendFile }
   const file = staticFiles.get(rest)
   if (file) return { allow: READ, handle: (context, request) => sendStatic(context, request, file) }
+  if (isAgentFile(rest)) return { allow: READ, handle: (context, request) => sendAgentFile(context, request, rest) }
   const [id = '', view, more] = rest.split('/')
   if (!/^[0-9a-f-]{36}$/.test(id) || more !== undefined || (view !== undefined && !['sse', 'stop'].includes(view)))
     return {
@@ -246,15 +251,35 @@ async function sendWidgetPage(context: LinkRoutesOptions, request: LinkRequest):
   const visitor = await findVisitor(context.host, request)
   const shown = await withLink(context, request, async (tx, row) => {
     const folder = linkFolder(row) ?? ''
-    return { folder, dashboard: visitor && (await dashboardPath(context.host, tx, visitor, folder)) }
+    const agent = await readAgentProfile(context, tx, row)
+    return { agent, folder, dashboard: visitor && (await dashboardPath(context.host, tx, visitor, folder)) }
   })
-  request.sendPage(chatPage({ name: context.name, ...shown, limits: fileLimits(context.attachmentMax()) }))
+  request.sendPage(chatPage({ ...shown, limits: fileLimits(context.attachmentMax()) }))
+}
+
+async function sendAgentPicture(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
+  const shown = await withLink(context, request, async (tx, row) => {
+    const { picture } = await readAgent(context, tx, row)
+    return { folder: linkFolder(row) ?? '', picture }
+  })
+  await sendPicture(context.host, request, shown)
+}
+
+async function sendAgentFile(context: LinkRoutesOptions, request: LinkRequest, path: string): Promise<void> {
+  const agent = await withLink(context, request, (tx, row) => readAgentProfile(context, tx, row))
+  const file = context.agentFiles.get(path, agent, fileLimits(context.attachmentMax()))
+  if (!file) throw nothingHere()
+  await sendScript(request, file)
 }
 
 async function sendStatic(context: LinkRoutesOptions, request: LinkRequest, file: ScriptHandler): Promise<void> {
   await withLink(context, request, async (_, row) => {
     if (request.path.rest === OFFLINE_SCRIPT && chatOwnerOf(row)) throw nothingHere()
   })
+  await sendScript(request, file)
+}
+
+async function sendScript(request: LinkRequest, file: ScriptHandler): Promise<void> {
   const [acceptEncoding, ifNoneMatch] = [request.header('accept-encoding'), request.header('if-none-match')]
   const { status, headers, body } = await file({ acceptEncoding, ifNoneMatch })
   request.sendBytes(status, headers, body)
@@ -269,11 +294,12 @@ async function mustFindRound(tx: Tx, row: TokenRow, id: string): Promise<Round> 
 
 async function sendRound(context: LinkRoutesOptions, request: LinkRequest, id: string): Promise<void> {
   const isPage = prefersHtml(request.header('accept'))
-  const shown = { name: context.name, limits: fileLimits(context.attachmentMax()) }
+  const limits = fileLimits(context.attachmentMax())
   const found = await withLink(context, request, async (tx, row) => {
     const after = readSequence(readUniqueQuery(request.path.query, ['after']).after, 'after') ?? 0
     const round = await mustFindRound(tx, row, id)
-    return isPage ? { page: await renderRoundPage(tx, round, shown) } : { round: await pollRound(tx, round, after) }
+    if (!isPage) return { round: await pollRound(tx, round, after) }
+    return { page: await renderRoundPage(tx, round, { agent: await readAgentProfile(context, tx, row), limits }) }
   })
   if (found.page) request.sendPage(found.page)
   else request.sendJson(200, found.round)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { frontMatterValue, splitFrontMatter } from './front-matter.ts'
+import { frontMatterItems, frontMatterValue, splitFrontMatter } from './front-matter.ts'
 
 test('splits any Markdown without loss', () => {
   fc.assert(
@@ -36,4 +36,12 @@ test('reads back any value in quotes', () => {
       assert.deepEqual(frontMatterValue(markdown, 'key'), { text, isQuoted: true })
     }),
   )
+})
+
+test('reads the items below a key, until a line that is none', () => {
+  const items = (matter: string) => frontMatterItems(`---\n${matter}\n---\n- body\n`, 'key')
+  assert.deepEqual(items('other:\n- x\nkey: \r\n  - a b \r\n\t- "c: d"\n- - e\nnext: 1\n- no'), ['a b', 'c: d', '- e'])
+  for (const matter of ['key:', 'key: a\n- b', 'key:\n\n- a', ' key:\n- a', 'key:\n-a', ''])
+    assert.deepEqual(items(matter), [], matter)
+  assert.deepEqual(frontMatterItems('key:\n- a', 'key'), [])
 })

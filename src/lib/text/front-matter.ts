@@ -19,7 +19,20 @@ export interface FrontMatterValue {
 export function frontMatterValue(markdown: string, key: string): FrontMatterValue {
   const { matter = '' } = splitFrontMatter(markdown)
   const line = matter.split('\n').find((each) => each.startsWith(`${key}:`)) ?? ''
-  const text = trimLeading(trimTrailing(line.slice(key.length + 1), ' \t\r'), ' \t')
+  return readScalar(line.slice(key.length + 1))
+}
+
+/** The values of the lines `- value` that follow the first line `key:`. */
+export function frontMatterItems(markdown: string, key: string): string[] {
+  const { matter = '' } = splitFrontMatter(markdown)
+  const lines = matter.split('\n').map((line) => trimTrailing(line, ' \t\r'))
+  const below = lines.slice(lines.indexOf(`${key}:`) + 1 || lines.length)
+  const end = below.findIndex((line) => !/^[ \t]*- /.test(line))
+  return below.slice(0, end < 0 ? undefined : end).map((line) => readScalar(line.slice(line.indexOf('- ') + 2)).text)
+}
+
+function readScalar(value: string): FrontMatterValue {
+  const text = trimLeading(trimTrailing(value, ' \t\r'), ' \t')
   const isQuoted = text.length > 1 && /^["']/.test(text) && text.endsWith(text.charAt(0))
   return { text: isQuoted ? text.slice(1, -1) : text, isQuoted }
 }

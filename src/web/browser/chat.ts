@@ -1,5 +1,6 @@
 // The chat of one link: connects the topics of the visitor, the stream of the current topic, and the view.
 
+import type { AgentProfile } from '../text/agent-profile.ts'
 import { type AttachmentLimits, displayName } from '../text/file-names.ts'
 import { toSentence } from '../text/wording.ts'
 import { AllTopics } from './all-topics.ts'
@@ -10,6 +11,7 @@ import { CodeHighlighter } from './highlight.ts'
 import {
   BrowserLinkClient,
   backoffMs,
+  type ChatFrame,
   type LinkStream,
   type PostedChatMessage,
   ServerRefusal,
@@ -27,14 +29,24 @@ import { type ChatView, createChatView } from './view.ts'
 interface ChatOptions {
   /** The URL of the link, with a trailing slash. */
   readonly base: string
-  readonly name: string
+  readonly agent: AgentProfile
   readonly folder: string
   readonly credentials: RequestCredentials
   readonly limits: AttachmentLimits
   /** Called for a message that arrives while the chat is not visible. */
   readonly onUnread: () => void
+  /** Called for each message of the agent that is not part of a replay. */
+  readonly onMessage?: (message: SiteMessage) => void
   /** The URL of a script of the link, as the policy of the page for scripts demands it. */
   readonly scriptUrl: (name: string) => unknown
+}
+
+/** For scripts of the site. */
+export interface SiteMessage {
+  readonly id: string
+  readonly topic: string
+  readonly content: string
+  readonly created_at: string
 }
 
 /** A hidden page closes its stream after this, because a browser opens only six connections to a host. */
@@ -72,9 +84,14 @@ export class ChatApp {
   #isClosed = false
   #shownTopics = ''
   #replayTimer: ReturnType<typeof setTimeout> | undefined
+  /** Turns of messages that this page has sent since the topic was opened. */
+  readonly #ownTurns = new Set<string>()
+  /** Messages of the replay that may answer one of this page whose post is not acknowledged yet. */
+  #early: ChatFrame[] = []
+  #metadata: unknown
 
   constructor(options: ChatOptions) {
-    const { base, name, folder, credentials, limits } = options
+    const { base, agent, folder, credentials, limits } = options
     this.#options = options
     this.#outbox = new BrowserOutbox(base)
     this.#link = new BrowserLinkClient(base, credentials)
@@ -89,7 +106,7 @@ export class ChatApp {
         if (!this.#putBack(unsent, 'The message was not sent.')) this.focus()
       },
     })
-    this.view = createChatView({ name, folder, id: `chat-${hashLinkUrl(base)}` })
+    this.view = createChatView({ agent, base, folder, id: `chat-${hashLinkUrl(base)}` })
     this.#notice = new Notice(this.view.notice)
     const onProblem = (problem: string): void => this.#notice.showRefusal(problem)
     this.#attachments = new Attachments(this.view, limits, { onChange: () => this.#updateInput(), onProblem })
@@ -198,6 +215,11 @@ export class ChatApp {
         this.focus()
       })
     }
+    for (const button of this.view.starterButtons) {
+      button.addEventListener('click', () => {
+        if (this.#sendText(button.textContent)) this.#focusMessages()
+      })
+    }
     globalThis.addEventListener('online', () => {
       this.#stream?.wake()
       this.#sender.retryNow()
@@ -259,6 +281,8 @@ export class ChatApp {
   #openTopic(topic: string): void {
     this.#stream?.stop()
     this.#topic = topic
+    this.#ownTurns.clear()
+    this.#early = []
     this.#files.close()
     this.#files = new FileNodes(this.#fileCache, this.view.log)
     const conversation = this.#createConversation()
@@ -281,7 +305,9 @@ export class ChatApp {
 
   #openStream(conversation: ConversationView, topic: string): void {
     this.#stream = this.#link.stream(topic, {
-      onFrame: (frame) => this.#showUpdate(() => conversation.addFrame(frame)),
+      onFrame: (frame) => {
+        if (this.#showUpdate(() => conversation.addFrame(frame))) this.#report(frame)
+      },
       onDraft: (delta) => conversation.showDraft(delta),
       onActivity: (activity) => conversation.showActivity(activity),
       onRoundEnd: (end) =>
@@ -304,7 +330,7 @@ export class ChatApp {
   }
 
   #createConversation(): ConversationView {
-    return new ConversationView(this.#options.name, this.#topic, {
+    return new ConversationView(this.#options.agent.name, this.#topic, {
       files: this.#files,
       aroundRender: (render) => this.#aroundChange(render),
       onBranch: (message, content, isEdit) => this.#sendBranch(message, content, isEdit),
@@ -338,15 +364,27 @@ export class ChatApp {
     }
   }
 
-  /** `update` returns whether there is a new message of the agent. */
-  #showUpdate(update: () => boolean): void {
+  /** Reports a message of the agent to the site, unless it is from before. */
+  #report(frame: ChatFrame): void {
+    const { id, turn_id, topic, content, created_at } = frame
+    if (!this.#isReplaying || this.#ownTurns.has(turn_id)) this.#options.onMessage?.({ id, topic, content, created_at })
+    else this.#early.push(frame)
+  }
+
+  get #isReplaying(): boolean {
+    return this.view.log.getAttribute('aria-busy') === 'true'
+  }
+
+  /** `update` returns whether there is a new message of the agent, and so does this. */
+  #showUpdate(update: () => boolean): boolean {
     let hasNewMessage = false
     this.#aroundChange(() => {
       hasNewMessage = update()
       this.#showWelcome()
     })
-    if (this.view.log.getAttribute('aria-busy') === 'true') this.#endReplayLater()
+    if (this.#isReplaying) this.#endReplayLater()
     else if (hasNewMessage && !this.#isVisible) this.#options.onUnread()
+    return hasNewMessage
   }
 
   /** Screen readers skip the replay of a topic, because the log is busy until it ends. */
@@ -354,6 +392,7 @@ export class ChatApp {
     clearTimeout(this.#replayTimer)
     this.#replayTimer = setTimeout(() => {
       this.view.log.removeAttribute('aria-busy')
+      this.#early = []
       this.#showWelcome()
       for (const unsent of this.#shownUnsent()) if (hasLostFiles(unsent)) this.#reportLostFiles(unsent)
     }, REPLAY_MS)
@@ -361,7 +400,7 @@ export class ChatApp {
 
   #showWelcome(): void {
     // A topic with a title has messages, even if they have not arrived yet.
-    const isExpected = this.view.log.getAttribute('aria-busy') === 'true' && this.#topics.current.title !== ''
+    const isExpected = this.#isReplaying && this.#topics.current.title !== ''
     this.view.welcome.hidden = !this.#conversation.isEmpty || isExpected
   }
 
@@ -448,7 +487,17 @@ export class ChatApp {
     return true
   }
 
-  #sendUnsent(unsent: UnsentMessage): void {
+  /** A message of the site's script. Whether it is sent. */
+  send(content: string): boolean {
+    return this.#sendText(content)
+  }
+
+  setMetadata(metadata: unknown): void {
+    this.#metadata = metadata
+  }
+
+  #sendUnsent(message: UnsentMessage): void {
+    const unsent = this.#metadata === undefined ? message : { ...message, metadata: this.#metadata }
     this.#outbox.add(unsent)
     this.#conversation.addUnsent(unsent, this.#sender.stateOf(unsent.key))
     // A refusal concerns the previous message.
@@ -462,6 +511,10 @@ export class ChatApp {
 
   #showSent(unsent: UnsentMessage, posted: PostedChatMessage): void {
     const { key, topic, root, branch } = unsent
+    this.#ownTurns.add(posted.id)
+    const answers = this.#early.filter(({ turn_id }) => turn_id === posted.id)
+    this.#early = this.#early.filter((frame) => !answers.includes(frame))
+    for (const answer of answers) this.#report(answer)
     if (branch) {
       this.#conversationOf(unsent)?.removeUnsent(key)
       this.#topics.showBranch(root, topic)

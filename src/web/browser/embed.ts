@@ -1,15 +1,42 @@
-// Entry of `widget.js`: the chat in the page of another site, as a button that opens a panel. A shadow tree separates its styles
-// from the site's, and an adopted style sheet needs no permission in the site's content security policy.
-
-import { ChatApp } from './chat.ts'
+// Entry of `widget.js`: adds a button to the page of another site, which opens the chat in a panel. The chat itself (`chat.js`) is
+// loaded when it is needed, so that visitors who never open it load little. A shadow tree separates its styles from the site's,
+// and adopted style sheets need no permission in the site's content security policy.
+import type { AgentProfile } from '../text/agent-profile.ts'
+import type { AttachmentLimits } from '../text/file-names.ts'
+import type { ChatApp, SiteMessage } from './chat.ts'
+import { applyColour } from './colour.ts'
 import { element, iconButton, iconNode } from './nodes.ts'
+import type { PanelOptions } from './panel.ts'
 
-/** Parameters of the function around the script; see `wrapInFunction`. */
-declare const NAME: string
+/** See `buildWidgetScript`. */
+declare const CONFIG: string
 declare const STYLE: string
-declare const ATTACHMENT_MAX: number
-declare const ATTACHMENTS_MAX: number
-declare const ATTACHMENTS_TOTAL: number
+
+interface WidgetConfig {
+  readonly agent: AgentProfile
+  readonly limits: AttachmentLimits
+}
+
+interface ChatModule {
+  openPanel(options: PanelOptions): ChatApp
+}
+
+/** What the scripts of the site get. */
+interface SiteChat {
+  /** URL of the link. */
+  readonly link: string
+  open(): void
+  close(): void
+  /** Sends a message of the visitor in the topic that is open. Rejects if it cannot be sent now. */
+  send(text: string): Promise<void>
+  /** Returns a function that ends it. */
+  on(type: SiteEvent, listener: (detail: unknown) => void): () => void
+  /** Given to the agent with each later message, as data; undefined for none. */
+  setMetadata(metadata: unknown): void
+}
+
+const SITE_EVENTS = ['open', 'close', 'message'] as const
+type SiteEvent = (typeof SITE_EVENTS)[number]
 
 // `currentScript` is set only while the script is evaluated.
 const script = document.currentScript
@@ -23,85 +50,199 @@ function whenReady(start: () => void): void {
 function startEmbed({ src, dataset }: HTMLScriptElement): void {
   const base = new URL('./', src).href
   const others = [...document.querySelectorAll<HTMLElement>('svc-chat')]
-  const side = dataset.position === 'left' ? 'left' : 'right'
   // One button per link; buttons of other links are stacked.
   if (others.some((other) => Reflect.get(other, 'link') === base)) return
-  const host = document.createElement('svc-chat')
-  Reflect.set(host, 'link', base)
-  host.dataset.side = side
-  if (dataset.theme === 'light' || dataset.theme === 'dark') host.dataset.theme = dataset.theme
-  const level = others.filter((other) => other.dataset.side === side).length
+  const widget = new Widget(base, dataset, others)
+  document.body.append(widget.host)
+  const { chat } = widget
+  if (!('svcChat' in window)) Reflect.set(window, 'svcChat', chat)
+  document.dispatchEvent(new CustomEvent('svc-chat-ready', { detail: chat }))
+}
 
-  const label = dataset.label || 'Chat'
-  const button = element('button', { type: 'button', class: 'launcher', 'aria-expanded': 'false' }, iconNode('bubble'))
-  button.append(element('span', { class: 'label' }, label), element('span', { class: 'hidden unread' }))
-  const panel = element('div', {
-    class: 'panel',
-    role: 'dialog',
-    'aria-modal': 'true',
-    'aria-label': label,
-    hidden: '',
-  })
-  const frame = element('div', { class: `frame ${side}` }, panel, button)
-  frame.style.setProperty('--level', String(level))
-  applyColour(frame, dataset.colour ?? dataset.color)
+class Widget {
+  readonly host = document.createElement('svc-chat')
+  readonly chat: SiteChat
+  readonly #base: string
+  readonly #config: WidgetConfig
+  readonly #root: ShadowRoot
+  readonly #button: HTMLButtonElement
+  readonly #panel: HTMLElement
+  readonly #close = iconButton('Close', iconNode('close'), 'icon close')
+  readonly #listeners = new Map<SiteEvent, Set<(detail: unknown) => void>>()
+  #loading: Promise<ChatApp> | undefined
+  #attempts = 0
+  #metadata: unknown
 
-  const sheet = new CSSStyleSheet()
-  sheet.replaceSync(STYLE)
-  const root = host.attachShadow({ mode: 'open' })
-  root.adoptedStyleSheets = [sheet]
-  root.append(frame)
-  document.body.append(host)
+  constructor(base: string, dataset: DOMStringMap, others: readonly HTMLElement[]) {
+    const { agent, limits }: WidgetConfig = JSON.parse(CONFIG)
+    this.#base = base
+    this.#config = { agent: { ...agent, name: dataset.title || agent.name }, limits }
+    const side = dataset.position === 'left' ? 'left' : 'right'
+    const { host } = this
+    Reflect.set(host, 'link', base)
+    host.dataset.side = side
+    if (dataset.theme === 'light' || dataset.theme === 'dark') host.dataset.theme = dataset.theme
 
-  let chat: ChatApp | undefined
-  const setUnread = (unread: boolean): void => {
-    button.classList.toggle('has-unread', unread)
-    const suffix = button.querySelector('.unread')
-    if (suffix) suffix.textContent = unread ? ' (new message)' : ''
+    const label = dataset.label || 'Chat'
+    const unread = element('span', { class: 'hidden unread' })
+    const caption = element('span', { class: 'label' }, label)
+    const button = { type: 'button', class: 'launcher', 'aria-expanded': 'false' } as const
+    this.#button = element('button', button, iconNode('bubble'), caption, unread)
+    const dialog = { class: 'panel', role: 'dialog', 'aria-modal': 'true', 'aria-label': label, hidden: '' }
+    this.#panel = element('div', dialog)
+    const frame = element('div', { class: `frame ${side}` }, this.#panel, this.#button)
+    frame.style.setProperty('--level', String(others.filter((other) => other.dataset.side === side).length))
+    applyColour(frame, dataset.colour ?? dataset.color ?? agent.colour)
+    const sheet = new CSSStyleSheet()
+    sheet.replaceSync(STYLE)
+    this.#root = host.attachShadow({ mode: 'open' })
+    this.#root.adoptedStyleSheets = [sheet]
+    this.#root.append(frame)
+    this.#addListeners()
+    this.chat = this.#createSiteChat()
+    if (dataset.metadata) this.#setMetadata(parseMetadata(dataset.metadata))
   }
-  const close = iconButton('Close', iconNode('close'), 'icon close')
-  const show = (open: boolean, shouldFocus = true): void => {
-    if (open === !panel.hidden) return
-    panel.hidden = !open
-    button.setAttribute('aria-expanded', String(open))
-    if (open) {
-      setUnread(false)
-      document.dispatchEvent(new CustomEvent('svc-chat-open', { detail: base }))
-      // Connects only now, so that visitors who never open the panel cost nothing.
-      chat ??= createChat()
-      chat.setVisible(true)
-      chat.focus()
-    } else {
-      chat?.setVisible(false)
-      if (shouldFocus) button.focus()
+
+  #addListeners(): void {
+    this.#button.addEventListener('click', () => this.#show(this.#panel.hidden))
+    this.#close.addEventListener('click', () => this.#show(false))
+    this.#panel.addEventListener('keydown', (event) => {
+      if (event.key === 'Escape' && !event.isComposing) this.#show(false)
+      if (event.key === 'Tab') cycleFocus(event, this.#panel, this.#root)
+      // Keeps typed text from the shortcuts of the site.
+      event.stopPropagation()
+    })
+    document.addEventListener('svc-chat-open', (event) => {
+      if (event instanceof CustomEvent && event.detail !== this.#base) this.#show(false, false)
+    })
+  }
+
+  #createSiteChat(): SiteChat {
+    return Object.freeze({
+      link: this.#base,
+      open: () => this.#show(true),
+      close: () => this.#show(false, false),
+      send: async (text: unknown) => {
+        if (typeof text !== 'string' || text.trim() === '') throw new TypeError('send needs a text that is not empty')
+        const chat = await this.#load()
+        if (!chat.send(text)) throw new Error('the chat cannot send a message now')
+      },
+      on: (type: unknown, listener: unknown) => this.#listen(type, listener),
+      setMetadata: (metadata: unknown) => this.#setMetadata(metadata),
+    })
+  }
+
+  #listen(type: unknown, listener: unknown): () => void {
+    const event = SITE_EVENTS.find((each) => each === type)
+    if (event === undefined) throw new TypeError(`on knows the events ${SITE_EVENTS.join(', ')}`)
+    if (typeof listener !== 'function') throw new TypeError('on needs a function')
+    const call = (detail: unknown): void => listener(detail)
+    const listeners = this.#listeners.get(event) ?? new Set()
+    this.#listeners.set(event, listeners.add(call))
+    return () => listeners.delete(call)
+  }
+
+  #emit(event: SiteEvent, detail?: unknown): void {
+    for (const listener of this.#listeners.get(event) ?? []) {
+      try {
+        listener(detail)
+      } catch (error) {
+        // A fault of the site must not stop the chat.
+        reportError(error)
+      }
     }
   }
-  const createChat = (): ChatApp => {
-    const created = new ChatApp({
-      base,
-      name: dataset.title || NAME,
-      folder: '',
-      credentials: 'omit',
-      limits: { each: ATTACHMENT_MAX, count: ATTACHMENTS_MAX, total: ATTACHMENTS_TOTAL },
-      onUnread: () => setUnread(true),
-      scriptUrl: (name) => base + name,
-    })
-    created.view.head.append(close)
-    panel.append(created.view.app)
-    created.open()
-    return created
+
+  #setMetadata(metadata: unknown): void {
+    this.#metadata = metadata === undefined || metadata === null ? undefined : checkedMetadata(metadata)
+    void this.#loading?.then((chat) => chat.setMetadata(this.#metadata)).catch(() => {})
   }
-  button.addEventListener('click', () => show(panel.hidden))
-  close.addEventListener('click', () => show(false))
-  panel.addEventListener('keydown', (event) => {
-    if (event.key === 'Escape' && !event.isComposing) show(false)
-    if (event.key === 'Tab') cycleFocus(event, panel, root)
-    // Keeps typed text from the shortcuts of the site.
-    event.stopPropagation()
-  })
-  document.addEventListener('svc-chat-open', (event) => {
-    if (event instanceof CustomEvent && event.detail !== base) show(false, false)
-  })
+
+  #show(isOpen: boolean, shouldFocus = true): void {
+    if (isOpen === !this.#panel.hidden) return
+    this.#panel.hidden = !isOpen
+    this.#button.setAttribute('aria-expanded', String(isOpen))
+    if (isOpen) {
+      this.#setUnread(false)
+      document.dispatchEvent(new CustomEvent('svc-chat-open', { detail: this.#base }))
+      void this.#showChat()
+    } else {
+      void this.#loading?.then((chat) => chat.setVisible(false)).catch(() => {})
+      if (shouldFocus) this.#button.focus()
+    }
+    this.#emit(isOpen ? 'open' : 'close')
+  }
+
+  async #showChat(): Promise<void> {
+    if (!this.#loading) this.#showNote('Loading …')
+    try {
+      const chat = await this.#load()
+      if (this.#panel.hidden) return
+      chat.setVisible(true)
+      chat.focus()
+    } catch {
+      const retry = element('button', { type: 'button', class: 'more' }, 'Try again')
+      retry.addEventListener('click', () => void this.#showChat())
+      this.#showNote('The chat could not be loaded. ', retry)
+      if (!this.#panel.hidden) retry.focus()
+    }
+  }
+
+  #showNote(...note: readonly (Node | string)[]): void {
+    this.#panel.replaceChildren(this.#close, element('p', { class: 'note', role: 'status' }, ...note))
+  }
+
+  /** Connects only when the chat is needed, so that visitors who never open it cost nothing. */
+  #load(): Promise<ChatApp> {
+    this.#loading ??= this.#loadChat().catch((error) => {
+      this.#loading = undefined
+      throw error
+    })
+    return this.#loading
+  }
+
+  async #loadChat(): Promise<ChatApp> {
+    // Browsers keep the failure of a URL.
+    const url = `${this.#base}chat.js${this.#attempts === 0 ? '' : `?${this.#attempts}`}`
+    this.#attempts++
+    const { openPanel }: ChatModule = await import(url)
+    const chat = openPanel({
+      ...this.#config,
+      base: this.#base,
+      root: this.#root,
+      panel: this.#panel,
+      close: this.#close,
+      onUnread: () => this.#setUnread(true),
+      onMessage: (message: SiteMessage) => this.#emit('message', message),
+    })
+    chat.setMetadata(this.#metadata)
+    chat.setVisible(!this.#panel.hidden)
+    return chat
+  }
+
+  #setUnread(isUnread: boolean): void {
+    this.#button.classList.toggle('has-unread', isUnread)
+    const suffix = this.#button.querySelector('.unread')
+    if (suffix) suffix.textContent = isUnread ? ' (new message)' : ''
+  }
+}
+
+function parseMetadata(text: string): unknown {
+  try {
+    return checkedMetadata(JSON.parse(text))
+  } catch (error) {
+    // The chat works without it.
+    reportError(error)
+    return undefined
+  }
+}
+
+/** The server has the same rule. */
+function checkedMetadata(metadata: unknown): unknown {
+  const isObject = typeof metadata === 'object' && metadata !== null && !Array.isArray(metadata)
+  const isFlat = isObject && Object.values(metadata).every((value) => /^(string|number|boolean)$/.test(typeof value))
+  if (!isFlat) throw new TypeError('metadata must be an object whose values are texts, numbers or booleans')
+  return { ...metadata }
 }
 
 /** Makes Tab cycle through the controls of the panel. */
@@ -120,19 +261,4 @@ function cycleFocus(event: KeyboardEvent, panel: HTMLElement, root: ShadowRoot):
 
 function isVisible(node: HTMLElement): boolean {
   return getComputedStyle(node).visibility !== 'hidden'
-}
-
-/** Applies the site's colour, with black or white text on it, by contrast. */
-function applyColour(frame: HTMLElement, colour: string | undefined): void {
-  if (!colour || !CSS.supports('color', colour)) return
-  frame.style.setProperty('--accent', colour)
-  frame.style.setProperty('--ink', 'var(--text)')
-  const context = document.createElement('canvas').getContext('2d')
-  if (!context) return
-  context.fillStyle = colour
-  context.fillRect(0, 0, 1, 1)
-  const [red = 0, green = 0, blue = 0] = context.getImageData(0, 0, 1, 1).data
-  const [r, g, b] = [red, green, blue].map((part) => (part / 255) ** 2.2)
-  const luminance = 0.2126 * (r ?? 0) + 0.7152 * (g ?? 0) + 0.0722 * (b ?? 0)
-  frame.style.setProperty('--on-accent', luminance > 0.18 ? '#000' : '#fff')
 }

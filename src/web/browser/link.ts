@@ -39,11 +39,15 @@ export interface PostedChatMessage {
   readonly files: readonly FrameFile[]
 }
 
-/** A message with files, for the upload. */
-interface MessageUpload {
+interface PostMessage {
   readonly key: string
   readonly topic: string
   readonly content: string
+  readonly metadata?: unknown
+}
+
+/** A message with files, for the upload. */
+interface MessageUpload extends PostMessage {
   readonly files: readonly FrameFile[]
 }
 
@@ -121,6 +125,11 @@ export function backoffMs(attempt: number): number {
   return max * (0.5 + Math.random() / 2)
 }
 
+/** The page of the link itself gets a relative URL, so that it does not contain the token. */
+export function linkUrl(base: string, path: string): string {
+  return new URL('./', location.href).href === base ? path : new URL(path, base).href
+}
+
 export class BrowserLinkClient implements FileSource {
   readonly #base: string
   readonly #credentials: RequestCredentials
@@ -135,22 +144,24 @@ export class BrowserLinkClient implements FileSource {
   }
 
   /** The server saves a message once per key, however often it is sent. */
-  async post(content: string, topic: string, key: string, branchOf?: string): Promise<PostedChatMessage> {
+  async post({ content, topic, key, metadata }: PostMessage, branchOf?: string): Promise<PostedChatMessage> {
     const response = await this.#fetch('./', {
       method: 'POST',
       headers: { 'Content-Type': 'application/json', Accept: 'application/json', 'Idempotency-Key': key },
       // A branch without content repeats that of the message, and its files.
-      body: JSON.stringify({ content: content || undefined, topic, branch_of: branchOf }),
+      body: JSON.stringify({ content: content || undefined, topic, branch_of: branchOf, metadata }),
       signal: AbortSignal.timeout(POST_TIMEOUT_MS),
     })
     return readPosted(await response.json(), content)
   }
 
   /** Like `post`, with files. */
-  async upload({ key, topic, content, files }: MessageUpload, progress: UploadProgress): Promise<PostedChatMessage> {
+  async upload(message: MessageUpload, progress: UploadProgress): Promise<PostedChatMessage> {
+    const { key, topic, content, files, metadata } = message
     const form = new FormData()
     form.append('content', content)
     form.append('topic', topic)
+    if (metadata !== undefined) form.append('metadata', JSON.stringify(metadata))
     for (const { blob, name } of files) if (blob) form.append('file', blob, name)
     const headers = this.#headers({ Accept: 'application/json', 'Idempotency-Key': key })
     const url = new URL('./', this.#base)
@@ -166,9 +177,7 @@ export class BrowserLinkClient implements FileSource {
 
   fileUrl(id: string): string | undefined {
     if (this.#isApart) return undefined
-    const path = `./files/${encodeURIComponent(id)}`
-    // The page of the link does not contain its token.
-    return new URL('./', location.href).href === this.#base ? path : new URL(path, this.#base).href
+    return linkUrl(this.#base, `./files/${encodeURIComponent(id)}`)
   }
 
   async loadFile(id: string, signal: AbortSignal | null = null): Promise<Blob> {

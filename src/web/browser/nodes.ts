@@ -84,14 +84,17 @@ const ICON_PATHS = {
 } as const
 
 export function iconNode(name: keyof typeof ICON_PATHS): SVGElement {
-  const namespace = 'http://www.w3.org/2000/svg'
-  const svg = document.createElementNS(namespace, 'svg')
-  svg.setAttribute('viewBox', '0 0 24 24')
-  svg.setAttribute('aria-hidden', 'true')
-  for (const d of ICON_PATHS[name]) {
-    const path = document.createElementNS(namespace, 'path')
-    path.setAttribute('d', d)
-    svg.append(path)
-  }
-  return svg
+  const paths = ICON_PATHS[name].map((d) => svgNode('path', { d }))
+  return svgNode('svg', { viewBox: '0 0 24 24', 'aria-hidden': 'true' }, ...paths)
+}
+
+export function svgNode(
+  tag: string,
+  attributes: Readonly<Record<string, string>>,
+  ...children: readonly Child[]
+): SVGElement {
+  const node = document.createElementNS('http://www.w3.org/2000/svg', tag)
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value)
+  node.append(...children)
+  return node
 }

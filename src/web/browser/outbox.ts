@@ -19,6 +19,8 @@ export interface UnsentMessage {
     /** Whether the visitor has written its text. */
     readonly isEdit: boolean
   }
+  /** What the site says about the visitor. */
+  readonly metadata?: unknown
   /** Their contents are only in the memory of this page. */
   readonly files?: readonly FrameFile[]
 }

@@ -1,6 +1,8 @@
 // Entry of the chat page.
 
+import type { AgentProfile } from '../text/agent-profile.ts'
 import { ChatApp } from './chat.ts'
+import { applyColour } from './colour.ts'
 import { element, iconNode } from './nodes.ts'
 import { themeButton } from './theme.ts'
 
@@ -8,7 +10,10 @@ const container = document.getElementById('chat')
 if (container) startPage(container)
 
 function startPage(root: HTMLElement): void {
-  const { name = '', folder = '', dashboard } = root.dataset
+  const { folder = '', dashboard } = root.dataset
+  const agent: AgentProfile = JSON.parse(root.dataset.agent ?? '{}')
+  const { name } = agent
+  applyColour(document.body, agent.colour)
   let unread = 0
   const setUnread = (count: number): void => {
     unread = count
@@ -18,7 +23,7 @@ function startPage(root: HTMLElement): void {
   const scriptUrl = openScripts(base)
   const chat = new ChatApp({
     base,
-    name,
+    agent,
     folder,
     credentials: 'same-origin',
     limits: {

@@ -75,14 +75,14 @@ export class MessageSender {
   }
 
   #post(unsent: UnsentMessage, attempt: number, progress: UploadProgress): Promise<PostedChatMessage> {
-    const { key, topic, content, branch, files = [] } = unsent
+    const { branch, files = [] } = unsent
     if (files.length === 0) {
       // A screen reader reads each change.
       if (attempt === 0 || attempt > SEND_RETRIES) this.#show(unsent, 'Sending …')
-      return this.#link.post(content, topic, key, branch?.of)
+      return this.#link.post(unsent, branch?.of)
     }
     this.#show(unsent, ...progress.nodes)
-    return this.#link.upload({ key, topic, content, files }, progress)
+    return this.#link.upload({ ...unsent, files }, progress)
   }
 
   /** Waits for the back-off, or after the automatic retries for a click. */

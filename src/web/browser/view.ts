@@ -1,6 +1,7 @@
 // Creates the fixed elements of the chat: header, topics, log, notice and composer. `chat.ts` adds their behaviour.
-import { initialLetter } from '../text/wording.ts'
-import { element, iconButton, iconNode } from './nodes.ts'
+import { type AgentProfile, initialsOf, partsOfColour, readableOn } from '../text/agent-profile.ts'
+import { linkUrl } from './link.ts'
+import { element, iconButton, iconNode, svgNode } from './nodes.ts'
 
 export interface ChatView {
   readonly app: HTMLElement
@@ -14,6 +15,7 @@ export interface ChatView {
   readonly topics: HTMLElement
   readonly log: HTMLElement
   readonly welcome: HTMLElement
+  readonly starterButtons: readonly HTMLButtonElement[]
   readonly latestButton: HTMLButtonElement
   readonly notice: HTMLElement
   readonly form: HTMLFormElement
@@ -24,13 +26,16 @@ export interface ChatView {
 }
 
 interface ChatViewOptions {
-  readonly name: string
+  readonly agent: AgentProfile
+  /** The URL of the link, with a trailing slash. */
+  readonly base: string
   readonly folder: string
   /** Prefix of element ids; another chat on the page has its own. */
   readonly id: string
 }
 
-export function createChatView({ name, folder, id }: ChatViewOptions): ChatView {
+export function createChatView({ agent, base, folder, id }: ChatViewOptions): ChatView {
+  const { name, greeting, starters = [] } = agent
   const nav = element('nav', { class: 'nav', id: `${id}-topics`, 'aria-label': 'Topics' })
   const topics = element('ul')
   const navButton = element('button', { type: 'button', class: 'new-topic' }, iconNode('plus'))
@@ -43,10 +48,15 @@ export function createChatView({ name, folder, id }: ChatViewOptions): ChatView 
   const headButton = iconButton('New topic', iconNode('plus'), 'icon start')
   const title = element('div', { class: 'title' }, element('h1', { dir: 'auto' }, name))
   if (folder && folder !== name) title.append(element('p', { dir: 'auto' }, folder))
-  const head = element('header', { class: 'head' }, topicsToggle, avatarNode(name), title, headButton)
+  const head = element('header', { class: 'head' }, topicsToggle, avatarNode(agent, base), title, headButton)
 
-  const welcome = element('div', { class: 'welcome' }, avatarNode(name))
-  welcome.append(element('p', { class: 'lead', dir: 'auto' }, `Write to ${name}`))
+  const welcome = element('div', { class: 'welcome' }, avatarNode(agent, base))
+  welcome.append(element('p', { class: 'lead', dir: 'auto' }, greeting === undefined ? `Write to ${name}` : name))
+  if (greeting !== undefined) welcome.append(element('p', { class: 'greeting', dir: 'auto' }, greeting))
+  const starterButtons = starters.map((text) => element('button', { type: 'button', dir: 'auto' }, text))
+  const starterItems = starterButtons.map((button) => element('li', {}, button))
+  if (starterItems.length > 0)
+    welcome.append(element('ul', { class: 'starters', 'aria-label': 'Suggestions' }, ...starterItems))
   welcome.append(
     element('p', {}, 'Your messages and the answers stay in this topic. You can close the page and come back.'),
   )
@@ -106,6 +116,7 @@ export function createChatView({ name, folder, id }: ChatViewOptions): ChatView 
     topics,
     log,
     welcome,
+    starterButtons,
     latestButton,
     notice,
     form,
@@ -115,6 +126,16 @@ export function createChatView({ name, folder, id }: ChatViewOptions): ChatView 
   }
 }
 
-function avatarNode(name: string): HTMLElement {
-  return element('span', { class: 'avatar', 'aria-hidden': 'true' }, initialLetter(name))
+/** The picture hides the initials once it is loaded. */
+function avatarNode({ name, tint, picture }: AgentProfile, base: string): HTMLElement {
+  const back = svgNode('rect', { width: '34', height: '34', fill: tint })
+  const ink = readableOn(partsOfColour(tint))
+  const initials = svgNode('text', { x: '17', y: '22.5', fill: ink }, initialsOf(name))
+  const avatar = element('span', { class: 'avatar', 'aria-hidden': 'true' })
+  avatar.append(svgNode('svg', { viewBox: '0 0 34 34' }, back, initials))
+  if (picture === undefined) return avatar
+  const image = element('img', { src: linkUrl(base, picture), alt: '', referrerpolicy: 'no-referrer' })
+  image.addEventListener('error', () => image.remove())
+  avatar.append(image)
+  return avatar
 }

@@ -2,14 +2,16 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Script } from 'node:vm'
 import { inflateSync } from 'node:zlib'
-import { linkFiles } from './files.ts'
+import { AgentLinkFiles, commonLinkFiles } from './files.ts'
 import { drawIcon } from './icon.ts'
 
-const LIMITS = () => ({ bytes: 25, count: 10, totalBytes: 100 })
+const LIMITS = { bytes: 25, count: 10, totalBytes: 100 }
+const ADA = { name: 'Ada "A" <b>', tint: '#4f5bd5' }
+const REQUEST = { acceptEncoding: undefined, ifNoneMatch: undefined }
 
 const bodyOf = async (path: string): Promise<Buffer> => {
-  const { body } =
-    (await linkFiles('Ada "A" <b>', LIMITS).get(path)?.({ acceptEncoding: undefined, ifNoneMatch: undefined })) ?? {}
+  const handler = commonLinkFiles().get(path) ?? new AgentLinkFiles().get(path, ADA, LIMITS)
+  const { body } = (await handler?.(REQUEST)) ?? {}
   return Buffer.from(body ?? assert.fail(path))
 }
 
@@ -40,8 +42,31 @@ test('icons show the bubble: opaque inside, and outside transparent or the colou
 })
 
 test('the service worker is valid JavaScript and may reach only its own server', async () => {
-  const handler = linkFiles('a', LIMITS).get('sw.js') ?? assert.fail()
-  const { headers } = await handler({ acceptEncoding: undefined, ifNoneMatch: undefined })
+  const handler = commonLinkFiles().get('sw.js') ?? assert.fail()
+  const { headers } = await handler(REQUEST)
   assert.match(headers['Content-Security-Policy'] ?? '', /default-src 'none'; connect-src 'self'/)
   assert.doesNotThrow(async () => new Script((await bodyOf('sw.js')).toString()))
+})
+
+test('files of an agent are built once, and again after a change of the agent or of the limits', async () => {
+  const files = new AgentLinkFiles()
+  const widget = files.get('widget.js', ADA, LIMITS)
+  assert.equal(files.get('widget.js', { ...ADA }, { ...LIMITS }), widget)
+  assert.notEqual(files.get('widget.js', { ...ADA, greeting: 'Hi' }, LIMITS), widget)
+  assert.notEqual(files.get('widget.js', ADA, { ...LIMITS, bytes: 26 }), widget)
+  const { headers } = (await widget?.(REQUEST)) ?? assert.fail()
+  assert.equal(headers['Content-Type'], 'text/javascript; charset=utf-8')
+  assert.equal(headers['Cross-Origin-Resource-Policy'], 'cross-origin')
+  for (const path of ['chat.js', 'toString', '']) assert.equal(files.get(path, ADA, LIMITS), undefined)
+})
+
+test('files are kept for the last 200 agents', () => {
+  const files = new AgentLinkFiles()
+  const get = (at: number) => files.get('manifest.webmanifest', { ...ADA, name: `${at}` }, LIMITS)
+  const [first, second] = [get(0), get(1)]
+  for (let at = 2; at < 200; at++) get(at)
+  assert.equal(get(0), first)
+  get(200)
+  assert.equal(get(0), first, 'used after the second')
+  assert.notEqual(get(1), second)
 })

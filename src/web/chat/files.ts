@@ -1,27 +1,57 @@
-// The files of a link besides its pages: scripts, and what a browser needs to install the page as an app. None depends on the link.
+// The files of a link besides its pages: scripts, and what a browser needs to install the page as an app.
+import type { AgentProfile } from '../text/agent-profile.ts'
 import { highlighterScript } from './highlighter.ts'
 import { BUBBLE_COLOR, BUBBLE_PATH, drawIcon } from './icon.ts'
-import { buildWidgetScript, type FileLimits, PRIVACY_HEADERS } from './page.ts'
+import { buildChatModule, buildWidgetScript, type FileLimits, PRIVACY_HEADERS } from './page.ts'
 import { buildScript, wrapInFunction } from './script.ts'
 import { createScriptHandler, type ScriptHandler, type StaticFile } from './script-response.ts'
 
 /** Of the service worker. A person's chat has none: it must not open without the session. */
 export const OFFLINE_SCRIPT = 'sw.js'
 
-/** By their path below the link. The limits may change. */
-export function linkFiles(name: string, limits: () => FileLimits): ReadonlyMap<string, ScriptHandler> {
+const SCRIPT_TYPE = 'text/javascript; charset=utf-8'
+
+/** Those that are the same at every link, by their path below it. */
+export function commonLinkFiles(): ReadonlyMap<string, ScriptHandler> {
   const files: Readonly<Record<string, () => StaticFile>> = {
-    'widget.js': () => buildWidgetScript(name, limits()),
-    'highlight.js': () => file('text/javascript; charset=utf-8', highlighterScript().code),
-    [OFFLINE_SCRIPT]: () =>
-      file('text/javascript; charset=utf-8', wrapInFunction(buildScript('offline'), {}), OWN_ORIGIN),
-    'manifest.webmanifest': () => file('application/manifest+json', JSON.stringify(manifest(name))),
+    'chat.js': () => file(SCRIPT_TYPE, buildChatModule()),
+    'highlight.js': () => file(SCRIPT_TYPE, highlighterScript().code),
+    [OFFLINE_SCRIPT]: () => file(SCRIPT_TYPE, wrapInFunction(buildScript('offline'), {}), OWN_ORIGIN),
     'icon.svg': () => file('image/svg+xml', BUBBLE_SVG),
     'icon-192.png': () => file('image/png', drawIcon({ size: 192, isMaskable: false })),
     'icon-512.png': () => file('image/png', drawIcon({ size: 512, isMaskable: false })),
     'icon-maskable.png': () => file('image/png', drawIcon({ size: 512, isMaskable: true })),
   }
-  return new Map(Object.entries(files).map(([path, build]) => [path, createScriptHandler(build, () => limits().bytes)]))
+  return new Map(Object.entries(files).map(([path, build]) => [path, createScriptHandler(build)]))
+}
+
+const AGENT_FILES: Readonly<Record<string, (agent: AgentProfile, limits: FileLimits) => StaticFile>> = {
+  'widget.js': (agent, limits) => file(SCRIPT_TYPE, buildWidgetScript(agent, limits)),
+  'manifest.webmanifest': ({ name }) => file('application/manifest+json', JSON.stringify(manifest(name))),
+}
+
+export function isAgentFile(path: string): boolean {
+  return Object.hasOwn(AGENT_FILES, path)
+}
+
+/** Compressed files that are kept, of the agents that were used last. */
+const KEPT_MAX = 200
+
+/** Files that depend on the agent and on limits, both of which may change. */
+export class AgentLinkFiles {
+  readonly #kept = new Map<string, ScriptHandler>()
+
+  get(path: string, agent: AgentProfile, limits: FileLimits): ScriptHandler | undefined {
+    const build = isAgentFile(path) ? AGENT_FILES[path] : undefined
+    if (!build) return undefined
+    const key = JSON.stringify([path, agent, limits])
+    const handler = this.#kept.get(key) ?? createScriptHandler(() => build(agent, limits))
+    this.#kept.delete(key)
+    this.#kept.set(key, handler)
+    const [oldest = ''] = this.#kept.keys()
+    if (this.#kept.size > KEPT_MAX) this.#kept.delete(oldest)
+    return handler
+  }
 }
 
 /** The page keeps the service worker from other origins, and lets it reach only its own. */

@@ -5,15 +5,17 @@ import { Script } from 'node:vm'
 import { brotliCompressSync } from 'node:zlib'
 import fc from 'fast-check'
 import { highlighterScript } from './highlighter.ts'
-import { buildWidgetScript, chatPage, type HtmlPage, linkProblemPage, roundPage } from './page.ts'
+import { buildChatModule, buildWidgetScript, chatPage, type HtmlPage, linkProblemPage, roundPage } from './page.ts'
 import { proseHtml } from './prose.ts'
 
 const HOSTILE = `"'><script>alert(1)</script><img src=x onerror=alert(1)>`
 const LIMITS = { bytes: 25, count: 10, totalBytes: 100 }
+const HOSTILE_AGENT = { name: HOSTILE, tint: '#4f5bd5', greeting: HOSTILE, starters: [HOSTILE], picture: './picture' }
+const AGENT = { name: 'a', tint: '#4f5bd5' }
 const turn = { turn_id: 'r1', status: 'success', frames: [{ kind: 'message', content: HOSTILE }] }
 const pages: Record<string, HtmlPage> = {
-  'the chat': chatPage({ name: HOSTILE, folder: HOSTILE, limits: LIMITS }),
-  'a round': roundPage({ name: HOSTILE, question: HOSTILE, turn }),
+  'the chat': chatPage({ agent: HOSTILE_AGENT, folder: HOSTILE, limits: LIMITS }),
+  'a round': roundPage({ agent: HOSTILE_AGENT, question: HOSTILE, turn }),
   'a problem': linkProblemPage({ status: 429, title: HOSTILE, detail: HOSTILE, hint: HOSTILE, retryAfter: 7 }),
 }
 
@@ -54,7 +56,9 @@ for (const [name, page] of Object.entries(pages)) {
     })
 
     test('escapes all values', () => {
-      const markup = page.body.replace(/<(style|script)>[\s\S]*?<\/\1>/g, '')
+      const picture = '<img src="./picture" alt="">'
+      const markup = page.body.replace(/<(style|script)>[\s\S]*?<\/\1>/g, '').replace(picture, '')
+      assert.equal(page.body.includes(picture), name !== 'a problem')
       assert.ok(!/<(script|img)/.test(markup))
       assert.ok(!/\son\w+=(?!alert)/.test(markup))
       assert.ok(markup.includes('&lt;script&gt;'))
@@ -71,7 +75,7 @@ for (const [name, page] of Object.entries(pages)) {
 }
 
 test('lets the chat reach only its own server, and forbids turning text into markup', () => {
-  const policy = policyOf(chatPage({ name: 'a', folder: 'b', limits: LIMITS }))
+  const policy = policyOf(chatPage({ agent: AGENT, folder: 'b', limits: LIMITS }))
   assert.deepEqual(policy.get('connect-src'), ["'self'"])
   assert.deepEqual(policy.get('img-src'), ["'self'", 'blob:', 'data:'])
   assert.deepEqual(policy.get('media-src'), ["'self'", 'blob:'])
@@ -80,43 +84,55 @@ test('lets the chat reach only its own server, and forbids turning text into mar
 })
 
 test('tells scripts the limits of files before an upload', () => {
-  const { body } = chatPage({ name: 'a', folder: 'b', limits: LIMITS })
+  const { body } = chatPage({ agent: AGENT, folder: 'b', limits: LIMITS })
   assert.match(
     body,
     /<div id="chat"[^>]* data-attachment-max="25" data-attachments-max="10" data-attachments-total="100">/,
   )
-  const widget = buildWidgetScript('a', LIMITS).body
-  assert.match(widget, /^\(\(NAME, STYLE, HIGHLIGHTER, ATTACHMENT_MAX, ATTACHMENTS_MAX, ATTACHMENTS_TOTAL\) =>/)
-  assert.match(widget, /, 25, 10, 100\)\n$/)
+  const widget = buildWidgetScript(AGENT, LIMITS)
+  assert.match(widget, /^\(\(CONFIG, STYLE\) =>/)
+  assert.ok(widget.includes(String.raw`\"limits\":{\"each\":25,\"count\":10,\"total\":100}`))
 })
 
 test('links to the dashboard only if there is a path to it, and only on this server', () => {
   const bodyOf = (dashboard?: string): string =>
-    chatPage({ name: 'a', folder: 'b', dashboard, limits: LIMITS }).body.replace(/<script>[\s\S]*?<\/script>/g, '')
+    chatPage({ agent: AGENT, folder: 'b', dashboard, limits: LIMITS }).body.replace(/<script>[\s\S]*?<\/script>/g, '')
   assert.ok(!bodyOf().includes('ashboard'))
   assert.ok(bodyOf('/dash/folders/b').includes('data-dashboard="/dash/folders/b"'))
   assert.ok(bodyOf('/dash/folders/b').includes('<a href="/dash/folders/b">Dashboard</a>'))
   assert.ok(!bodyOf('//evil.example').includes('evil'))
 })
 
-test('builds scripts of valid JavaScript below 75 kB compressed', () => {
-  const [script = ''] = inside('script', chatPage({ name: 'a', folder: 'b', limits: LIMITS }).body)
-  const { body, headers } = buildWidgetScript(HOSTILE, LIMITS)
-  for (const code of [script, body]) {
-    assert.doesNotThrow(() => new Script(code))
-    assert.ok(!/^\s*(import|export)\b/m.test(code))
+test('builds scripts of valid JavaScript, the chat below 75 kB compressed and the button of the widget below 6 kB', () => {
+  const page = inside('script', chatPage({ agent: AGENT, folder: 'b', limits: LIMITS }).body).at(-1) ?? ''
+  const [chat, exported = ''] = buildChatModule().split(/^(?=export )/m).toReversed()
+  assert.equal(exported, '')
+  assert.match(chat ?? '', /^export const \{ openPanel \} = \(\(/)
+  const scripts = { page, chat: chat?.replace('export ', '') ?? '', widget: buildWidgetScript(HOSTILE_AGENT, LIMITS) }
+  for (const [name, code] of Object.entries(scripts)) {
+    assert.doesNotThrow(() => new Script(code), name)
+    assert.ok(!/^\s*(import\s|export)\b/m.test(code), name)
     const { length } = brotliCompressSync(code)
-    assert.ok(length < 75_000, String(length))
+    assert.ok(length < (name === 'widget' ? 6_000 : 75_000), `${name}: ${length}`)
   }
-  assert.equal(headers['Content-Type'], 'text/javascript; charset=utf-8')
-  assert.equal(headers['Cross-Origin-Resource-Policy'], 'cross-origin')
-  assert.equal(headers['Cache-Control'], 'no-store')
+})
+
+test('shows who the agent is: its picture above its initials, its greeting, and its icon', () => {
+  const plain = chatPage({ agent: AGENT, folder: 'b', limits: LIMITS }).body
+  assert.match(plain, /<rect width="34" height="34" fill="#4f5bd5"\/><text x="17" y="22.5" fill="#fff">A<\/text><\/svg><\/span>/)
+  assert.ok(!plain.includes('class="greeting"'))
+  assert.match(plain, /<link rel="icon" href="data:image\/svg/)
+  const agent = { name: 'Ada Bright', tint: '#ffee00', greeting: 'Hello\nyou', picture: './picture' }
+  const { body } = chatPage({ agent, folder: 'b', limits: LIMITS })
+  assert.match(body, /fill="#000">AB<\/text><\/svg><img src="\.\/picture" alt=""><\/span>/)
+  assert.ok(body.includes('<p class="greeting" dir="auto">Hello\nyou</p>'))
+  assert.ok(body.includes('<title>Ada Bright</title>') && body.includes('<link rel="icon" href="./picture">'))
 })
 
 suite('the page of a round without script', () => {
   const round = (status: string, frames: { kind: string; content: string }[], error?: string): string =>
     roundPage({
-      name: 'svc',
+      agent: AGENT,
       question: 'Why?',
       turn: { turn_id: 'r1', status, frames, error },
     }).body
@@ -154,7 +170,7 @@ suite('the page of a round without script', () => {
       file('c.webm', 'audio/webm', 'Hello <b>'),
       file('d\u202egpj.\u200bexe', 'application/octet-stream'),
     ]
-    const page = roundPage({ name: 'svc', question: '', files, turn, limits: LIMITS })
+    const page = roundPage({ agent: AGENT, question: '', files, turn, limits: LIMITS })
     const items = [...page.body.matchAll(/<li>(.*?)<\/li>/g)].map(([, item]) => item)
     const link = (name: string): string => `<a href="./files/f1" dir="auto">${name}</a> (1.5 KB)`
     assert.deepEqual(items, [
@@ -249,7 +265,7 @@ test('renders 50,000 characters of all messages of a round as Markdown', () => {
     kind: 'message',
     content,
   }))
-  const { body } = roundPage({ name: 'a', question: 'b', turn: { ...turn, frames } })
+  const { body } = roundPage({ agent: AGENT, question: 'b', turn: { ...turn, frames } })
   const count = (text: string): number => body.split(text).length - 1
   assert.deepEqual([count('<em>a</em>'), count('<em>b</em>'), count('<em>c</em>')], [10_000, 2500, 0])
   assert.deepEqual([count('*b*'), count('*c*')], [7500, 1])

@@ -4,13 +4,14 @@ import { createHash } from 'node:crypto'
 import { EMPTY_HTML, type Html, html, linkTarget, trustedHtml } from '../html.ts'
 import { displayName, fileKind, formatSize } from '../text/file-names.ts'
 import { MARKDOWN_MAX } from '../text/markdown.ts'
-import { describeFailure, initialLetter, isStopped, NO_ANSWER, STOPPED, toSentence } from '../text/wording.ts'
+import { type AgentProfile, initialsOf, partsOfColour, readableOn } from '../text/agent-profile.ts'
+import { describeFailure, isStopped, NO_ANSWER, STOPPED, toSentence } from '../text/wording.ts'
 import { DARK_BACK, LIGHT_BACK } from '../tokens.ts'
 import { highlighterScript } from './highlighter.ts'
 import { BUBBLE_COLOR, BUBBLE_PATH } from './icon.ts'
 import { proseHtml } from './prose.ts'
-import { buildScript, wrapInFunction } from './script.ts'
-import { CHAT_STYLE, PAGE_STYLE } from './style.ts'
+import { buildScript, wrapInFunction, wrapInModule } from './script.ts'
+import { CHAT_STYLE, PAGE_STYLE, WIDGET_STYLE } from './style.ts'
 
 export interface HtmlPage {
   readonly status: number
@@ -19,8 +20,7 @@ export interface HtmlPage {
 }
 
 interface ChatPageOptions {
-  /** The name of the agent. */
-  readonly name: string
+  readonly agent: AgentProfile
   readonly folder: string
   /** The path of the folder in the dashboard, for people who may open it. */
   readonly dashboard?: string | undefined
@@ -46,7 +46,7 @@ interface PageFile {
 }
 
 interface RoundPageOptions {
-  readonly name: string
+  readonly agent: AgentProfile
   readonly limits?: FileLimits | undefined
   readonly question: string
   readonly files?: readonly PageFile[] | undefined
@@ -73,33 +73,33 @@ interface ProblemPageOptions {
   readonly retryAfter?: number | undefined
 }
 
-export function chatPage({ name, folder, limits, dashboard }: ChatPageOptions): HtmlPage {
+export function chatPage({ agent, folder, limits, dashboard }: ChatPageOptions): HtmlPage {
   const { code, policy } = chatScript()
   const link = dashboard === undefined ? EMPTY_HTML : html` data-dashboard="${linkTarget(dashboard)}"`
   const body = html`
-<div id="chat" class="app" data-name="${name}" data-folder="${folder}"${link} data-attachment-max="${limits.bytes}" data-attachments-max="${limits.count}" data-attachments-total="${limits.totalBytes}">
+<div id="chat" class="app" data-agent="${JSON.stringify(agent)}" data-folder="${folder}"${link} data-attachment-max="${limits.bytes}" data-attachments-max="${limits.count}" data-attachments-total="${limits.totalBytes}">
 <div class="plain">
-${plainHead(name)}
+${plainHead(agent)}
 ${dashboard === undefined ? EMPTY_HTML : html`<nav><a href="${linkTarget(dashboard)}">Dashboard</a></nav>`}
-<main><p class="lead">Ask a question. The answer appears on the next page.</p></main>
+<main>${agent.greeting === undefined ? EMPTY_HTML : html`<p class="greeting" dir="auto">${agent.greeting}</p>`}<p class="lead">Ask a question. The answer appears on the next page.</p></main>
 ${questionForm('Your message', limits)}
 </div>
 </div>
 <script>${code}</script>`
-  return renderDocument(200, name, { body, policy, head: APP_HEAD })
+  return renderDocument(200, agent.name, { body, policy, head: APP_HEAD, picture: agent.picture })
 }
 
 /** Without a form while it is reloaded, which would empty the form. */
-export function roundPage({ name, question, files, turn, limits }: RoundPageOptions): HtmlPage {
+export function roundPage({ agent, question, files, turn, limits }: RoundPageOptions): HtmlPage {
   const isPending = turn.status === 'pending'
   const messages = turn.frames.filter(({ kind }) => kind !== 'status')
   const status = turn.frames.findLast(({ kind }) => kind === 'status')
   const body = html`
 <div class="app"><div class="plain">
-${plainHead(name)}
+${plainHead(agent)}
 <main>
 <section class="message user" aria-label="You">${question === '' ? EMPTY_HTML : html`<p class="text" dir="auto">${question}</p>`}${filesHtml(files)}</section>
-<section class="answer" aria-label="${name}">
+<section class="answer" aria-label="${agent.name}">
 ${answerHtml(messages)}
 ${isPending ? html`<p class="status" dir="auto">${status?.content ?? 'Waiting for the answer'} …</p>` : EMPTY_HTML}
 ${isPending ? html`<form method="post" action="./${turn.turn_id}/stop"><button class="quiet" type="submit">Stop</button></form>` : EMPTY_HTML}
@@ -110,7 +110,7 @@ ${turn.status === 'success' && messages.length === 0 ? html`<p class="status">${
 ${isPending ? EMPTY_HTML : questionForm('Your next message', limits)}
 </div></div>`
   const head = isPending ? html`<meta http-equiv="refresh" content="1">` : EMPTY_HTML
-  return renderDocument(200, name, { body, head, policy: ["media-src 'self'"] })
+  return renderDocument(200, agent.name, { body, head, policy: ["media-src 'self'"], picture: agent.picture })
 }
 
 function failureHtml(isAnswered: boolean, error: string | undefined): Html {
@@ -157,22 +157,16 @@ ${retryAfter === undefined ? EMPTY_HTML : html`<p>Try again in ${retryAfter} ${r
   return { ...page, headers: { ...page.headers, 'Retry-After': String(retryAfter) } }
 }
 
-/** `widget.js`, which adds the chat to the page of another site. `name` is the name of the agent. */
-export function buildWidgetScript(name: string, limits: FileLimits): Pick<HtmlPage, 'headers' | 'body'> {
-  const headers = {
-    'Content-Type': 'text/javascript; charset=utf-8',
-    'Cross-Origin-Resource-Policy': 'cross-origin',
-    ...PRIVACY_HEADERS,
-  }
-  const constants = {
-    NAME: name,
-    STYLE: CHAT_STYLE,
-    HIGHLIGHTER: highlighterScript().integrity,
-    ATTACHMENT_MAX: limits.bytes,
-    ATTACHMENTS_MAX: limits.count,
-    ATTACHMENTS_TOTAL: limits.totalBytes,
-  }
-  return { headers, body: wrapInFunction(widgetCode(), constants) }
+/** `widget.js`, which adds a button for the chat to the page of another site. */
+export function buildWidgetScript(agent: AgentProfile, { bytes, count, totalBytes }: FileLimits): string {
+  const config = JSON.stringify({ agent, limits: { each: bytes, count, total: totalBytes } })
+  return wrapInFunction(widgetCode(), { CONFIG: config, STYLE: WIDGET_STYLE })
+}
+
+/** `chat.js`, the chat in the panel of a widget. */
+export function buildChatModule(): string {
+  const constants = { STYLE: CHAT_STYLE, HIGHLIGHTER: highlighterScript().integrity }
+  return wrapInModule(buildScript('panel'), constants, ['openPanel'])
 }
 
 const chatScript = lazy(() => {
@@ -193,8 +187,7 @@ const chatScript = lazy(() => {
 })
 
 const style = lazy(() => {
-  const sheet = CHAT_STYLE + PAGE_STYLE
-  return { sheet: trustedHtml(sheet), policy: `style-src ${hashSource(sheet)}` }
+  return { sheet: trustedHtml(PAGE_STYLE), policy: `style-src ${hashSource(PAGE_STYLE)}` }
 })
 
 const widgetCode = lazy(() => buildScript('embed'))
@@ -234,12 +227,14 @@ interface DocumentParts {
   readonly body: Html
   readonly policy?: readonly string[]
   readonly head?: Html
+  /** URL of the icon, relative to the page. */
+  readonly picture?: string | undefined
 }
 
 function renderDocument(
   status: number,
   title: string,
-  { body, policy = [], head = EMPTY_HTML }: DocumentParts,
+  { body, policy = [], head = EMPTY_HTML, picture }: DocumentParts,
 ): HtmlPage {
   const { sheet, policy: stylePolicy } = style()
   const page = html`<!doctype html>
@@ -252,7 +247,7 @@ function renderDocument(
 <meta name="robots" content="noindex">
 ${head}
 <title>${title}</title>
-<link rel="icon" href="${trustedHtml(PAGE_ICON)}">
+<link rel="icon" href="${picture ?? trustedHtml(PAGE_ICON)}">
 <style>${sheet}</style>
 </head>
 <body>${body}
@@ -270,8 +265,15 @@ ${head}
   }
 }
 
-function plainHead(name: string): Html {
-  return html`<header class="head"><span class="avatar" aria-hidden="true">${initialLetter(name)}</span><h1 dir="auto">${name}</h1></header>`
+function plainHead(agent: AgentProfile): Html {
+  return html`<header class="head">${avatarHtml(agent)}<h1 dir="auto">${agent.name}</h1></header>`
+}
+
+/** The picture hides the initials once it is loaded. */
+export function avatarHtml({ name, tint, picture }: AgentProfile): Html {
+  const image = picture === undefined ? EMPTY_HTML : html`<img src="${picture}" alt="">`
+  // The policy of the page allows no style attributes.
+  return html`<span class="avatar" aria-hidden="true"><svg viewBox="0 0 34 34"><rect width="34" height="34" fill="${tint}"/><text x="17" y="22.5" fill="${readableOn(partsOfColour(tint))}">${initialsOf(name)}</text></svg>${image}</span>`
 }
 
 function questionForm(label: string, limits?: FileLimits): Html {

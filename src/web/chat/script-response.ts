@@ -27,12 +27,10 @@ type ScriptBuild = () => StaticFile
 
 export type ScriptHandler = (request: ScriptRequest) => Promise<ScriptResponse>
 
-/** Builds the script on the first request, and again when `inputs` returns something else. */
-export function createScriptHandler(build: ScriptBuild, inputs: () => unknown = () => undefined): ScriptHandler {
-  let [compressed, builtFrom]: [ReturnType<typeof compress> | undefined, unknown] = [undefined, undefined]
+/** Builds the script on the first request. */
+export function createScriptHandler(build: ScriptBuild): ScriptHandler {
+  let compressed: ReturnType<typeof compress> | undefined
   return async ({ acceptEncoding, ifNoneMatch }) => {
-    if (builtFrom !== inputs()) compressed = undefined
-    builtFrom = inputs()
     compressed ??= compress(build)
     // Such as of files that an upgrade is replacing.
     compressed.catch(() => {

@@ -8,6 +8,7 @@ import { extname, join } from 'node:path'
 const CHAT = [
   'text/markdown',
   'text/wording',
+  'text/agent-profile',
   '../lib/text/hidden-characters',
   'text/file-names',
   '../lib/http/sse-reader',
@@ -35,8 +36,9 @@ const CHAT = [
   'browser/chat',
 ]
 const ENTRIES = {
-  page: [...CHAT, 'browser/theme', 'browser/page'],
-  embed: [...CHAT, 'browser/embed'],
+  page: [...CHAT, 'browser/theme', 'browser/colour', 'browser/page'],
+  panel: [...CHAT, 'browser/panel'],
+  embed: ['text/agent-profile', 'browser/nodes', 'browser/colour', 'browser/embed'],
   highlighter: ['browser/highlighter'],
   offline: ['browser/stored', 'browser/offline'],
   passkey: ['browser/passkey'],
@@ -51,6 +53,16 @@ export function buildScript(entry: keyof typeof ENTRIES): string {
 export function wrapInFunction(code: string, constants: Readonly<Record<string, string | number>>): string {
   const [names, values] = [Object.keys(constants), Object.values(constants).map(toLiteral)]
   return `((${names.join(', ')}) => {\n'use strict'\n${code}\n})(${values.join(', ')})\n`
+}
+
+/** A module whose exports are those named. */
+export function wrapInModule(
+  code: string,
+  constants: Readonly<Record<string, string | number>>,
+  exported: readonly string[],
+): string {
+  const all = exported.join(', ')
+  return `export const { ${all} } = ${wrapInFunction(`${code}\nreturn { ${all} }`, constants)}`
 }
 
 /** The modules as the body of one function. */

@@ -5,10 +5,10 @@ import { DARK_COLORS, DARK_TOKENS, LIGHT_COLORS, LIGHT_TOKENS } from '../tokens.
 const [LIGHT, DARK] = [LIGHT_COLORS + LIGHT_TOKENS, DARK_COLORS + DARK_TOKENS]
 
 /**
- * For the page and the widget: `:host` matches nothing in a page, `body` nothing in a shadow tree. `--accent` is a background;
- * `--ink` is drawn on the background of the chat, for which the colour of a site may be too bright.
+ * For the page, the button of the widget and its panel: `:host` matches nothing in a page, `body` nothing in a shadow tree.
+ * `--accent` is a background; `--ink` is drawn on the background of the chat, for which the colour of a site may be too bright.
  */
-export const CHAT_STYLE = `
+const BASE_STYLE = `
 :host { all: initial }
 :host, body { ${LIGHT} --ink: var(--accent); color-scheme: light dark }
 @media (prefers-color-scheme: dark) { :host, body { ${DARK} } }
@@ -24,12 +24,24 @@ button, textarea { font: inherit; color: inherit }
 button { cursor: pointer }
 :focus-visible { outline: 2px solid var(--ink); outline-offset: 2px }
 svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width: 2; stroke-linecap: round; stroke-linejoin: round; flex: none }
-
+.icon {
+  display: inline-grid; place-items: center; flex: none; width: 40px; height: 40px; padding: 0; border: 0;
+  border-radius: 10px; background: none; color: var(--muted);
+}
+.icon:hover { background: var(--raised); color: var(--text) }
+.quiet, .more {
+  display: inline-flex; align-items: center; gap: 5px; min-height: 28px; padding: 2px 7px; border: 0; border-radius: 8px;
+  background: none; color: var(--muted); font-size: 12.5px;
+}
 .app, .panel {
   container: chat / inline-size; background: var(--back); color: var(--text);
   font: 16px/1.55 system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', Ubuntu, Cantarell, 'DejaVu Sans', sans-serif;
   -webkit-text-size-adjust: 100%; text-align: start;
 }
+`
+
+/** Of the chat itself. */
+export const CHAT_STYLE = `
 .chat { position: relative; display: flex; height: 100%; overflow: hidden }
 .column { display: flex; flex-direction: column; flex: 1; min-width: 0 }
 .main { display: flex; flex-direction: column; flex: 1; min-height: 0 }
@@ -42,16 +54,11 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
 .title { flex: 1; min-width: 0 }
 .title > * { overflow: hidden; text-overflow: ellipsis; white-space: nowrap }
 .title p { margin: 0; font-size: 13px; line-height: 1.3; color: var(--muted) }
-.avatar {
-  display: inline-grid; place-items: center; flex: none; width: 34px; height: 34px; border-radius: 11px;
-  background: var(--accent); color: var(--on-accent); font-weight: 650; font-size: 16px; line-height: 1;
-}
-.icon {
-  display: inline-grid; place-items: center; flex: none; width: 40px; height: 40px; padding: 0; border: 0;
-  border-radius: 10px; background: none; color: var(--muted);
-}
-.icon:hover { background: var(--raised); color: var(--text) }
-
+.avatar { position: relative; display: inline-block; flex: none; width: 34px; height: 34px; border-radius: 11px; overflow: hidden }
+.avatar > * { position: absolute; inset: 0; width: 100%; height: 100% }
+.avatar svg { stroke: none }
+.avatar text { font: 650 15px system-ui, sans-serif; text-anchor: middle }
+.avatar img { object-fit: cover }
 .nav {
   position: absolute; inset-block: 0; inset-inline-start: 0; z-index: 3; width: min(300px, 84%);
   display: flex; flex-direction: column; gap: 8px; padding: 14px 12px; overflow-y: auto;
@@ -106,8 +113,16 @@ li:hover .change, li:focus-within .change { opacity: 1 }
 .conversation, .welcome { max-width: 760px; margin: 0 auto; padding: 18px 16px 4px }
 .list { display: flex; flex-direction: column; gap: 18px }
 .welcome { padding-top: min(18vh, 120px); text-align: center; color: var(--muted) }
-.welcome .avatar { width: 60px; height: 60px; border-radius: 20px; font-size: 28px }
+.welcome .avatar { width: 60px; height: 60px; border-radius: 20px }
 .welcome p { margin: 6px auto; max-width: 34em; font-size: 15px }
+.greeting { white-space: pre-line; overflow-wrap: anywhere }
+.welcome .greeting { color: var(--text); font-size: 16px }
+.starters { display: flex; flex-wrap: wrap; justify-content: center; gap: 8px; margin: 18px 0 6px; padding: 0; list-style: none }
+.starters button {
+  padding: 9px 14px; border: 1px solid var(--line); border-radius: 14px; background: var(--raised); color: var(--text);
+  font-size: 15px; text-align: start; overflow-wrap: anywhere;
+}
+.starters button:hover { border-color: var(--ink) }
 .welcome .lead { margin-top: 16px; font-size: 22px; font-weight: 650; color: var(--text) }
 
 .message { min-width: 0; max-width: 100%; overflow-wrap: anywhere }
@@ -118,10 +133,6 @@ li:hover .change, li:focus-within .change { opacity: 1 }
 .delivery { margin: 4px 4px 0; font-size: 13px; color: var(--muted) }
 .foot { display: flex; align-items: center; gap: 8px; min-height: 24px; margin-top: 3px; font-size: 12.5px; color: var(--muted) }
 .user .foot { min-height: 0; margin-inline-end: 4px }
-.quiet, .more {
-  display: inline-flex; align-items: center; gap: 5px; min-height: 28px; padding: 2px 7px; border: 0; border-radius: 8px;
-  background: none; color: var(--muted); font-size: 12.5px;
-}
 .agent > .foot .quiet { margin-inline-start: -7px }
 .quiet svg { width: 14px; height: 14px }
 .versions { display: inline-flex; align-items: center; gap: 2px }
@@ -289,6 +300,20 @@ a.file:hover, button.file:hover { border-color: var(--ink) }
 @container chat (max-width: 560px) { .keys { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%) } }
 @media (hover: none) { .keys { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%) } }
 
+/* Backgrounds are gone there. */
+@media (forced-colors: active) {
+  .text, .notice, .tile, .avatar { outline: 1px solid }
+  .send, .finish { border: 1px solid }
+  .dots i, .live { background: CanvasText }
+  .topic[aria-current] { text-decoration: underline }
+}
+@media (prefers-reduced-motion: reduce) {
+  *, *::before, *::after { animation: none !important; transition: none !important }
+}
+`
+
+/** Of the widget before its chat is loaded. */
+export const WIDGET_STYLE = `${BASE_STYLE}
 .frame { position: fixed; z-index: 2147483000; inset-block-end: 0; font: 16px/1.5 system-ui, sans-serif }
 .frame.right { right: 0 }
 .frame.left { left: 0 }
@@ -316,20 +341,14 @@ a.file:hover, button.file:hover { border-color: var(--ink) }
   .panel { inset: 0 !important; width: auto; height: auto; border: 0; border-radius: 0 }
   .panel:not([hidden]) + .launcher { visibility: hidden }
 }
-/* Backgrounds are gone there. */
-@media (forced-colors: active) {
-  .text, .notice, .tile, .avatar { outline: 1px solid }
-  .send, .finish, .launcher { border: 1px solid }
-  .dots i, .live { background: CanvasText }
-  .topic[aria-current] { text-decoration: underline }
-}
-@media (prefers-reduced-motion: reduce) {
-  *, *::before, *::after { animation: none !important; transition: none !important }
-}
+@media (forced-colors: active) { .launcher { border: 1px solid } }
+@media (prefers-reduced-motion: reduce) { .launcher, .panel { animation: none; transition: none } }
+.panel > .close { float: inline-end; margin: 8px }
+.note { margin: 20px; color: var(--muted) }
 `
 
 /** For the chat page and the pages that work without script. */
-export const PAGE_STYLE = `
+export const PAGE_STYLE = `${BASE_STYLE}${CHAT_STYLE}
 [data-theme='light'] { color-scheme: light }
 [data-theme='dark'] { color-scheme: dark }
 html, body { height: 100%; margin: 0; background: var(--back) }

@@ -6,10 +6,6 @@ export function toSentence(text: string): string {
   return first.toUpperCase() + text.slice(first.length) + (/[.!?…]$/.test(text) ? '' : '.')
 }
 
-export function initialLetter(name: string): string {
-  return [...name.trim()][0]?.toUpperCase() ?? '?'
-}
-
 export function describeFailure(isAnswered: boolean, error = 'the round failed'): string {
   return `${isAnswered ? 'The answer is incomplete' : 'There is no answer'}: ${error}`
 }
