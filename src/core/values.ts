@@ -134,6 +134,15 @@ export const multilineText = (max: number) =>
     ),
   )
 
+/** Bytes as text in base64. */
+export const base64Bytes = (max: number) =>
+  markContent(
+    checkedText((value) => {
+      if (value.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(value)) return 'must be base64'
+      return Buffer.byteLength(value, 'base64') > max ? `must be at most ${max} bytes` : undefined
+    }),
+  )
+
 export const nonBlankText = (max: number) =>
   multilineText(max)
     .refine((value) => value.trim() !== '', 'must not be empty')

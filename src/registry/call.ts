@@ -201,6 +201,7 @@ function createContext(
     keyring: host.keyring,
     webBase: host.webBase,
     timeZone: host.timeZone,
+    assistantName: host.assistantName,
     rules: host.rules,
     limits: host.limits,
     settingRules: host.settingRules,

@@ -33,6 +33,8 @@ export interface InstanceEnvironment {
   /** Scheme and host of printed links, such as https://chat.example. */
   readonly webBase: string
   readonly timeZone: string
+  /** Names the agent of main while it has no other name. */
+  readonly assistantName: string
   /** These two change in place while the process runs. */
   readonly rules: TurnRules
   readonly limits: AgentLimits

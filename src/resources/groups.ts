@@ -13,12 +13,13 @@ import {
   SkillName,
 } from '../core/groups/agent-file.ts'
 import { findReferencesOf, purgeFolderReferences } from '../core/groups/folder-references.ts'
+import { IDENTITY_KEYS, PICTURE_BYTES_MAX } from '../core/groups/group-config.ts'
 import { changeSetting, GROUP_KEYS, type GroupKey, settingOf } from '../core/groups/group-settings.ts'
 import { FolderActivity, Group, groups } from '../core/groups/groups.ts'
 import { RoutableJid, Route } from '../core/routing/routes.ts'
 import { readFolderBudget } from '../core/turns/budget.ts'
 import { DailyBudget, DailyCap } from '../core/turns/costs.ts'
-import { Folder, line, multilineText } from '../core/values.ts'
+import { base64Bytes, Folder, line, multilineText } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { canOperate, INSTANCE_SCOPE, operatorOn, operatorWho, requireToolForAgents } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
@@ -45,11 +46,20 @@ const AddedGroup = z.object({
   inherited: z.array(ReferenceRows).optional().describe('Rows left by an earlier group of this name'),
 })
 
+const ShownIdentity = z.object({
+  name: z.string(),
+  picture: z.string().optional().describe('Path of an image in the workspace'),
+  colour: z.string().optional(),
+  greeting: z.string().optional(),
+  starters: z.array(z.string()),
+})
+
 const Removal = z.object({ is_group: z.boolean(), ends: z.array(ReferenceRows), stays: z.array(ReferenceRows) })
 
 /** Settings that administrators of a folder may change. The others decide which program runs on this machine, or limit them. */
 const OWN_SETTINGS: ReadonlySet<GroupKey> = new Set([
   'name',
+  ...IDENTITY_KEYS,
   'open',
   'observe_window_messages',
   'observe_window_chars',
@@ -192,6 +202,10 @@ export const groupsResource = defineResource({
       input: z.object({ folder: Folder, key: z.enum(GROUP_KEYS), to: multilineText(10_000).optional() }),
       output: z.object({ before: z.string().optional(), after: z.string().optional() }),
       authorize: operatorOn(({ folder, key }) => (OWN_SETTINGS.has(key) ? folder : INSTANCE_SCOPE)),
+      prepare: async ({ host: { layout } }, { folder, key, to }) => {
+        if (key !== 'picture' || !to || !layout) return
+        await (await import('../core/groups/identity-files.ts')).mustBePicture(layout, folder, to)
+      },
       run: async (ctx, { folder, key, to }) => {
         const group = await mustFindGroup(ctx, folder)
         const { patch, changed } = changeSetting(group, key, to === '' ? undefined : to)
@@ -200,6 +214,58 @@ export const groupsResource = defineResource({
         return { before, after }
       },
       auditInput: (input, { before, after }) => (before === after ? undefined : input),
+    }),
+
+    /** Who the agent is to people. */
+    identity: defineVerb({
+      isReadOnly: true,
+      input: Group.pick({ folder: true }),
+      output: ShownIdentity,
+      authorize: operatorOn(({ folder }) => folder),
+      run: async (ctx, { folder }) => {
+        const { readIdentity } = await import('../core/groups/identity-files.ts')
+        const { starters = [], ...identity } = readIdentity(
+          ctx.layout,
+          await mustFindGroup(ctx, folder),
+          ctx.assistantName,
+        )
+        return { ...identity, starters: [...starters] }
+      },
+    }),
+
+    /** Its bytes in base64. */
+    picture: defineVerb({
+      isReadOnly: true,
+      input: Group.pick({ folder: true }),
+      output: z.object({ type: z.string(), content: z.string() }),
+      authorize: operatorOn(({ folder }) => folder),
+      run: async (ctx, { folder }) => {
+        const { readIdentity, readPicture } = await import('../core/groups/identity-files.ts')
+        const group = await mustFindGroup(ctx, folder)
+        const layout = layoutOf(ctx)
+        const { picture } = readIdentity(layout, group, ctx.assistantName)
+        const found = picture === undefined ? undefined : await readPicture(layout, folder, picture)
+        if (!found) return refuse('not_found', `the agent of ${folder} has no picture`)
+        return { type: found.type, content: Buffer.from(found.bytes).toString('base64') }
+      },
+    }),
+
+    /** Writes a picture into the workspace, and makes it that of the agent. Only for the dashboard. */
+    upload_picture: defineVerb({
+      input: z.object({ folder: Folder, content: base64Bytes(PICTURE_BYTES_MAX) }),
+      output: z.object({ picture: z.string() }),
+      authorize: operatorOn(({ folder }) => folder),
+      prepare: async ({ host }, { folder, content }) => {
+        await host.engine.read((tx) => mustFindGroup({ tx }, folder))
+        const { writePicture } = await import('../core/groups/identity-files.ts')
+        return writePicture(layoutOf(host), folder, Buffer.from(content, 'base64'))
+      },
+      run: async (ctx, { folder }, written) => {
+        const picture = String(written)
+        const { patch } = changeSetting(await mustFindGroup(ctx, folder), 'picture', picture)
+        await table.update(ctx.tx, { folder }, { ...patch, updated_at: ctx.now })
+        return { picture }
+      },
     }),
 
     /** The files that people may edit. */

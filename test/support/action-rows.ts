@@ -494,6 +494,12 @@ export const ACTION_ROWS: Readonly<Record<string, ActionRow>> = {
     make: async (_, { folder, mark }) => onView('overview', folder, { key: 'name', to: `Name ${mark}` }),
     actsOnPage: true,
   },
+  // A form without a file.
+  [`${folderPath(':folder', 'overview')} upload_picture`]: {
+    make: async (_, { folder }) => onView('overview', folder, {}),
+    status: 400,
+    actsOnPage: true,
+  },
   [`${folderPath(':folder', 'agent')} test_model`]: {
     make: async (_, { folder }) => onView('agent', folder, {}),
     isOffered: false,

@@ -6,7 +6,7 @@ import { onEveryEngine } from '../../../test/support/host.ts'
 onEveryEngine('svc group show and set', (engine) => {
   test('set prints the old and the new value, and show and export agree', async (t) => {
     const cli = await demoCliOn(t, engine)
-    assert.match(await cli.ok('group demo show main'), /^folder: main\nproduct: assistant\nname: main\nopen: true\n/)
+    assert.match(await cli.ok('group demo show main'), /^folder: main\nproduct: assistant\nname: main\n(?:\w+: .*\n)*open: true\n/)
     assert.equal(await cli.ok('group demo set main runtime openai'), 'runtime of main: (not set) -> openai\n')
     assert.equal(await cli.ok('group demo set main model small'), 'model of main: (not set) -> small\n')
     assert.equal(await cli.ok('group demo set main runtime demo'), 'runtime of main: openai -> demo\n')
@@ -45,6 +45,9 @@ onEveryEngine('svc group show and set', (engine) => {
       ['permission_mode', 'plan'],
       ['tools', 'reply, send* find_messages'],
       ['work_paths', 'data/, my reports'],
+      ['greeting', 'Hello'],
+      ['colour', '#4f5bd5'],
+      ['starters', ' What is new?\n\nPlan, my week '],
     ] as const)
       await cli.ok(['group', 'demo', 'set', 'main', key, value])
     const row = JSON.parse(await cli.ok('group demo show main --json'))
@@ -58,6 +61,12 @@ onEveryEngine('svc group show and set', (engine) => {
     assert.equal(
       await cli.ok(['group', 'demo', 'set', 'main', 'tools', '["reply"]']),
       'tools of main: ["reply","send*","find_messages"] -> ["reply"]\n',
+    )
+    const { greeting, colour, starters } = JSON.parse(row.config)
+    assert.deepEqual([greeting, colour, starters], ['Hello', '#4f5bd5', ['What is new?', 'Plan, my week']])
+    assert.equal(
+      await cli.ok(['group', 'demo', 'set', 'main', 'starters', '["One", "Two"]']),
+      'starters of main: What is new?\\nPlan, my week -> One\\nTwo\n',
     )
     await cli.ok('group demo set main name --unset')
     assert.equal(await cli.ok('group demo set main open --unset'), 'open of main: false -> true\n')
@@ -94,6 +103,17 @@ suite('svc group set refuses', () => {
     'a window that is not a number': [['main', 'observe_window_chars', '-1'], /must be a whole number/],
     'a window beyond its limit': [['main', 'observe_window_chars', '1000001'], /observe_window_chars must be at most/],
     'a name that is too long': [['main', 'name', 'x'.repeat(129)], /name is longer than 128/],
+    'a colour by its name': [['main', 'colour', 'red'], /config.colour must be "#" and six hexadecimal digits/],
+    'five starters': [['main', 'starters', 'a\nb\nc\nd\ne'], /config.starters has more than 4 entries/],
+    'starters that are not JSON': [['main', 'starters', '[1]'], /config.starters has a message that/],
+    'a picture that is not in the workspace': [
+      ['main', 'picture', 'me.png'],
+      /me.png is not in the workspace of main, or no picture: a picture must be a PNG,/,
+    ],
+    'a picture outside of the workspace': [
+      ['main', 'picture', '../me.png'],
+      /\.\.\/me\.png is not in the workspace of main|config.picture must be the path of an image/,
+    ],
     'an unknown group': [['nope', 'model', 'x'], /there is no group nope/],
   }
   for (const [what, [words, sentence]] of Object.entries(cases))

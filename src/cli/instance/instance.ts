@@ -209,8 +209,11 @@ export async function openInstance(configured: ConfiguredInstance, options: Open
 }
 
 async function readHostSettings(layout: Layout, sources: readonly SettingSource[]): Promise<HostSettings> {
+  const { TZ, ASSISTANT_NAME } = INSTANCE_SETTINGS
+  const { TZ: timeZone, ASSISTANT_NAME: assistantName } = readSettings({ TZ, ASSISTANT_NAME }, sources)
   return {
-    timeZone: readSettings({ TZ: INSTANCE_SETTINGS.TZ }, sources).TZ,
+    timeZone,
+    assistantName,
     rules: readTurnRules(sources),
     limits: readAgentLimits(sources),
     speech: await openSpeech(layout, sources),

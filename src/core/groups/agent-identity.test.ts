@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { agentIdentity, identityFaults } from './agent-identity.ts'
+import { agentIdentity } from './agent-identity.ts'
+import { identityFaults } from './group-config.ts'
 
 const persona = (matter: string): string => `---\n${matter}\n---\n# Persona\n`
 const identityOf = (
@@ -80,8 +81,9 @@ test('a fault of a setting says what it must be', () => {
     greeting: 'x'.repeat(1000),
     starters: ['a', 'b', 'c', 'x'.repeat(200)],
   }
-  assert.deepEqual(identityFaults(limits), {})
-  assert.deepEqual(identityFaults({ runtime: 'demo' }), {})
+  const faultsOf = (config: object) => identityFaults(JSON.stringify(config))
+  assert.deepEqual(faultsOf(limits), {})
+  assert.deepEqual(faultsOf({ runtime: 'demo' }), {})
   const all: [string, unknown, string][] = [
     ['colour', '#12345', 'must be "#" and six hexadecimal digits, such as #4f5bd5'],
     ['picture', './me.png', 'must be the path of an image in the workspace, such as me.png'],
@@ -96,5 +98,5 @@ test('a fault of a setting says what it must be', () => {
     ['starters', [`${limits.starters[3]}x`], 'has a message that is longer than 200 characters'],
     ['starters', [''], 'has a message that must not be empty'],
   ]
-  for (const [key, value, fault] of all) assert.deepEqual(identityFaults({ [key]: value }), { [key]: fault })
+  for (const [key, value, fault] of all) assert.deepEqual(faultsOf({ [key]: value }), { [key]: fault })
 })

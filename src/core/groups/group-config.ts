@@ -1,7 +1,8 @@
 // The `config` column of a group: settings of its runtime as JSON text.
+import { z } from 'zod'
 import { compileText } from '../../lib/text/glob.ts'
 import { findJsonError, tryParseJson } from '../../lib/text/json.ts'
-import { isPlainValue } from '../values.ts'
+import { checkedText, codePoints, isPlainValue, line, PLAIN_VALUE_RULE } from '../values.ts'
 
 /** Members whose texts become process arguments. */
 const LAUNCH_MEMBERS = ['command', 'model', 'runtime', 'permission_mode'] as const
@@ -78,6 +79,52 @@ export function visionFault(text: string): string | undefined {
 export function readVision({ vision }: Readonly<Record<string, unknown>> = {}): 'auto' | 'true' | 'false' | undefined {
   const text = typeof vision === 'boolean' ? String(vision) : vision
   return text === 'auto' || text === 'true' || text === 'false' ? text : undefined
+}
+
+/** Members that say who the agent is to people; see `agent-identity.ts`. */
+export const IDENTITY_KEYS = ['picture', 'colour', 'greeting', 'starters'] as const
+export type IdentityKey = (typeof IDENTITY_KEYS)[number]
+
+/** Of a picture. */
+export const PICTURE_BYTES_MAX = 256 * 1024
+export const STARTERS_MAX = 4
+const STARTER_LENGTH = 200
+const GREETING_LENGTH = 1000
+
+const Picture = checkedText((value) => {
+  const isPath = value.split('/').every((part) => part !== '' && part !== '.' && part !== '..')
+  if (!isPath || value.length > 255) return 'must be the path of an image in the workspace, such as me.png'
+  return isPlainValue(value) ? undefined : PLAIN_VALUE_RULE
+})
+
+const Colour = checkedText((value) =>
+  /^#[0-9a-f]{6}$/i.test(value) ? undefined : 'must be "#" and six hexadecimal digits, such as #4f5bd5',
+)
+
+const Greeting = checkedText((value) => {
+  if (value.trim() === '') return 'must not be empty'
+  if (codePoints(value) > GREETING_LENGTH) return `is longer than ${GREETING_LENGTH} characters`
+  return isPlainValue(value) ? undefined : PLAIN_VALUE_RULE
+})
+
+const Starters = z
+  .array(line(STARTER_LENGTH), 'must be messages, each in a line, or a JSON array of them')
+  .min(1, 'must not be empty')
+  .max(STARTERS_MAX, `has more than ${STARTERS_MAX} entries`)
+
+export const IDENTITY_SCHEMAS = { picture: Picture, colour: Colour, greeting: Greeting, starters: Starters } as const
+
+/** What is wrong with the members of a group's config that describe the agent. */
+export function identityFaults(text: string): Partial<Record<IdentityKey, string>> {
+  const config = readObject(text)
+  const faults: Partial<Record<IdentityKey, string>> = {}
+  for (const key of IDENTITY_KEYS) {
+    if (config[key] === undefined) continue
+    const [issue] = IDENTITY_SCHEMAS[key].safeParse(config[key]).error?.issues ?? []
+    if (!issue) continue
+    faults[key] = issue.path.length === 0 ? issue.message : `has a message that ${issue.message}`
+  }
+  return faults
 }
 
 export interface OfferedTools {

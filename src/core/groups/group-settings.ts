@@ -5,8 +5,7 @@ import { tryParseJson } from '../../lib/text/json.ts'
 import { parse } from '../../lib/text/schema-parser.ts'
 import type { Patch } from '../../store/table.ts'
 import { folderBaseName } from '../access/tiers.ts'
-import { IDENTITY_KEYS, type IdentityKey } from './agent-identity.ts'
-import { isConfigKey, memberText, readObject, withMember } from './group-config.ts'
+import { IDENTITY_KEYS, type IdentityKey, isConfigKey, memberText, readObject, withMember } from './group-config.ts'
 import { Group } from './groups.ts'
 
 type Row = z.output<typeof Group>

@@ -6,8 +6,7 @@ import { integer, query, queryOne, text as textColumn } from '../../store/statem
 import { Table } from '../../store/table.ts'
 import { groupStamp } from '../change-stamps.ts'
 import { checkedText, Folder, line, PLAIN_VALUE_RULE, Timestamp } from '../values.ts'
-import { identityFaults } from './agent-identity.ts'
-import { readObject, toolsFault, unsafeMembers, visionFault, workPathsFault } from './group-config.ts'
+import { identityFaults, toolsFault, unsafeMembers, visionFault, workPathsFault } from './group-config.ts'
 
 const JsonObject = checkedText((value) => {
   const parsed = tryParseJson(value)
@@ -21,7 +20,7 @@ const GroupConfig = JsonObject.superRefine((value, ctx) => {
     tools: toolsFault(value),
     work_paths: workPathsFault(value),
     vision: visionFault(value),
-    ...identityFaults(readObject(value)),
+    ...identityFaults(value),
   }
   for (const [member, fault] of Object.entries(faults))
     if (fault !== undefined) ctx.addIssue({ code: 'custom', path: [member], message: fault })

@@ -2,14 +2,14 @@
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { FileTypeDetector } from '../files/file-type.ts'
 import type { Layout } from '../layout.ts'
-import { type AgentIdentity, agentIdentity, type NamedGroup } from './agent-identity.ts'
+import { type AgentGroup, type AgentIdentity, agentIdentity } from './agent-identity.ts'
+import { PICTURE_BYTES_MAX } from './group-config.ts'
 import { openWorkspaceFile } from './workspace-files.ts'
 import { AGENT_HOME, openHome } from './workspace-home.ts'
 import { readWorkspaceTexts } from './workspace-texts.ts'
 
 const PERSONA_BYTES_MAX = 65_536
 
-export const PICTURE_BYTES_MAX = 256 * 1024
 const PICTURE_RULE = `a picture must be a PNG, JPEG, GIF, WebP or AVIF image of at most ${PICTURE_BYTES_MAX / 1024} KiB`
 
 export interface AgentPicture {
@@ -18,7 +18,7 @@ export interface AgentPicture {
 }
 
 /** Without a layout, only what the settings say. */
-export function readIdentity(layout: Layout | undefined, group: NamedGroup, assistantName: string): AgentIdentity {
+export function readIdentity(layout: Layout | undefined, group: AgentGroup, assistantName: string): AgentIdentity {
   const [persona] = layout ? readWorkspaceTexts(layout, group.folder, ['PERSONA.md'], PERSONA_BYTES_MAX) : []
   return agentIdentity(group, { persona, assistantName })
 }

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { Directory, kindOfEntry } from '../../lib/files/directory.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import type { Layout } from '../layout.ts'
-import { checkedText, markContent } from '../values.ts'
+import { base64Bytes, checkedText } from '../values.ts'
 
 export const PageSlot = z.enum(['pub', 'priv'])
 export type PageSlot = z.output<typeof PageSlot>
@@ -31,15 +31,7 @@ export const PageName = checkedText(
 
 export const PAGE_FILE_MAX_BYTES = 8 * 1024 * 1024
 
-/** The bytes of a file in base64. */
-export const PageBytes = markContent(
-  checkedText((value) => {
-    if (value.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(value)) return 'must be base64'
-    return Buffer.byteLength(value, 'base64') > PAGE_FILE_MAX_BYTES
-      ? `must be at most ${PAGE_FILE_MAX_BYTES} bytes`
-      : undefined
-  }),
-)
+export const PageBytes = base64Bytes(PAGE_FILE_MAX_BYTES)
 
 export const PageFile = z.object({
   slot: PageSlot,

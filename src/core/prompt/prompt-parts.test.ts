@@ -166,13 +166,20 @@ onEveryEngine('prompt parts', (engine) => {
     )
   })
 
-  test('use the assistant name for a persona without a name', async (t) => {
+  test('name the agent as people see it', async (t) => {
     const on = await open(t, engine)
     const incoming = await on.ask('who are you?')
-    const named = async (name: string) =>
-      (await on.gather([incoming], {}, { assistantName: 'Kim', files: { persona: { name, summary: 'brief' } } })).parts
-    assert.deepEqual((await named('')).persona, { name: 'Kim', summary: 'brief' })
-    assert.deepEqual((await named('Ann')).persona, { name: 'Ann', summary: 'brief' })
+    const named = async (name: string, group?: { folder: string; name: string }) => {
+      const files = { persona: { name, summary: 'brief' } }
+      return (await on.gather([incoming], {}, { assistantName: 'Kim', group, files })).parts.persona?.name
+    }
+    assert.deepEqual([await named(''), await named('Ann')], ['team', 'Ann'])
+    const [main, team] = [
+      { folder: 'main', name: 'main' },
+      { folder: 'team', name: 'Desk' },
+    ]
+    assert.deepEqual([await named('', main), await named('Ann', main)], ['Kim', 'Ann'])
+    assert.deepEqual([await named('', team), await named('Ann', team)], ['Desk', 'Desk'])
     const { parts } = await on.gather([incoming], {}, { assistantName: 'Kim', files: {} })
     assert.equal(parts.persona, undefined)
   })

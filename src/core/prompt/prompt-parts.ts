@@ -1,7 +1,9 @@
 // Reads the parts of a turn's prompt from the store. The caller reads the files of the workspace.
 import type { Tx } from '../../store/engine.ts'
 import { query } from '../../store/statement.ts'
+import { folderBaseName } from '../access/tiers.ts'
 import { platformOf } from '../delivery/channel.ts'
+import { type AgentGroup, agentName } from '../groups/agent-identity.ts'
 import { type Message, messages } from '../messages/messages.ts'
 import type { RouteTable } from '../routing/route-table.ts'
 import { displayTopic } from '../routing/routing-decision.ts'
@@ -31,6 +33,8 @@ export interface PromptContext {
   readonly rules: TurnRules
   readonly routes: RouteTable
   readonly assistantName?: string | undefined
+  /** Of the turn's folder. */
+  readonly group?: AgentGroup | undefined
   readonly files: PromptFiles
   /** The directory with the files of the turn's chat, as the run sees it. */
   readonly filesPath: string
@@ -101,8 +105,7 @@ export async function gatherPromptParts(tx: Tx, context: PromptContext, claimed:
       session,
       // An agent could repeat it to a visitor.
       moneyCents: isVisitor ? undefined : claimed.moneyCents,
-      // The persona of a product has no name; the instance names its agents.
-      persona: files.persona && { ...files.persona, name: files.persona.name || (assistantName ?? '') },
+      persona: files.persona && { ...files.persona, name: nameOf(context, turn.folder) },
       topic: displayTopic(turn.topic),
       surface: isPane ? `${platform}-pane` : platform,
       pane: isPane ? turn.jid : undefined,
@@ -132,6 +135,12 @@ async function findEarlierSystem(tx: Tx, { jid, topic, seq, client_context }: Me
     [jid, topic, seq],
   )
   return earlier?.client_context?.system
+}
+
+/** As people see it. */
+function nameOf({ group, files, assistantName = '' }: PromptContext, folder: string): string {
+  const named = group ?? { folder, name: folderBaseName(folder) }
+  return agentName(named, files.persona?.name ?? '', assistantName)
 }
 
 function retryNote(attempts: number, reason: string | undefined): string {

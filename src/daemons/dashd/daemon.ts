@@ -12,6 +12,7 @@ import { LIVE_END_EVENT, LiveUpdates } from './live-updates.ts'
 import { mountPages } from './page-requests.ts'
 import { pages } from './pages/index.ts'
 import { mountManifestDownload } from './pages/manifest.ts'
+import { mountPictures } from './pictures.ts'
 import { createView } from './view.ts'
 
 export const dashd = defineDaemon({
@@ -30,6 +31,7 @@ export const dashd = defineDaemon({
     app.get('/dash', (c) => c.redirect('/dash/', 308))
     app.get('/dash/live', (c) => openStream(daemon, live, c))
     mountManifestDownload(app, daemon)
+    mountPictures(app, daemon)
     mountPages(app, { daemon, live, pages })
   },
 })

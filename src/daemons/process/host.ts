@@ -21,11 +21,13 @@ import { openEngine, type StoreAddress } from '../../store/index.ts'
 import { hasSteps, migrate } from '../../store/migrate.ts'
 import { SCHEMA_STEPS } from '../schema-steps.ts'
 import { settingRules } from '../setting-rules.ts'
+import { INSTANCE_SETTINGS } from '../settings.ts'
 import { openChannelRegistry } from './channel-registry.ts'
 
 /** What settings of the store may decide. */
 export interface HostSettings {
   timeZone?: string | undefined
+  assistantName?: string | undefined
   rules?: TurnRules | undefined
   limits?: AgentLimits | undefined
   speech?: SpeechSynthesizer | undefined
@@ -121,6 +123,7 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     webBase,
     showCommands,
     timeZone: timeZoneOf(settings.timeZone),
+    assistantName: settings.assistantName ?? INSTANCE_SETTINGS.ASSISTANT_NAME.initial,
     ...(layout && search ? { layout, search } : {}),
     ...(speech ? { speech } : {}),
     close: async () => {

@@ -84,9 +84,9 @@ export function turnPreparation(options: PreparationOptions): TurnRunnerOptions[
     const filesPath = options.sandbox === 'none' ? chatFilesDir(layout, turn) : FILES_HOME
     const gather = async (tx: Tx) => {
       const routes = await host.routes.read(tx)
-      const promptContext = { instance, now, timeZone, rules, routes, assistantName, files, filesPath }
-      const promptParts = await gatherPromptParts(tx, promptContext, claimed)
       const group = await groups.find(tx, { folder })
+      const promptContext = { instance, now, timeZone, rules, routes, assistantName, group, files, filesPath }
+      const promptParts = await gatherPromptParts(tx, promptContext, claimed)
       const levels = await readSecretLevels(tx, { folder, sub: soleSender(claimed), reach })
       return {
         ...promptParts,

@@ -14,19 +14,18 @@ import type { LinkRequest } from './link-request.ts'
 /** Path below the link. */
 export const PICTURE_PATH = 'picture'
 
-interface FaceContext {
-  readonly host: InstanceHost
-  readonly assistantName: string
-}
-
 /** An old link may have no folder, and its folder no group. */
-export async function readAgent({ host, assistantName }: FaceContext, tx: Tx, row: TokenRow): Promise<AgentIdentity> {
+export async function readAgent(
+  { layout, assistantName }: InstanceHost,
+  tx: Tx,
+  row: TokenRow,
+): Promise<AgentIdentity> {
   const group = await groups.find(tx, { folder: linkFolder(row) ?? '' })
-  return group ? readIdentity(host.layout, group, assistantName) : { name: assistantName }
+  return group ? readIdentity(layout, group, assistantName) : { name: assistantName }
 }
 
-export async function readAgentProfile(context: FaceContext, tx: Tx, row: TokenRow): Promise<AgentProfile> {
-  const agent = await readAgent(context, tx, row)
+export async function readAgentProfile(host: InstanceHost, tx: Tx, row: TokenRow): Promise<AgentProfile> {
+  const agent = await readAgent(host, tx, row)
   const tint = agent.colour ?? tintOf(linkFolder(row) ?? '')
   return { ...agent, tint, picture: agent.picture === undefined ? undefined : `./${PICTURE_PATH}` }
 }

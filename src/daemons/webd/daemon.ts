@@ -11,7 +11,7 @@ import { AgentLinkFiles, commonLinkFiles } from '../../web/chat/files.ts'
 import { defineDaemon } from '../daemon.ts'
 import { passToPeer } from '../http/forwarded-headers.ts'
 import { mountLine } from '../http/line-routes.ts'
-import { INSTANCE_SETTINGS, LINK_SETTINGS, TRUSTED_PROXY_SETTINGS } from '../settings.ts'
+import { LINK_SETTINGS, TRUSTED_PROXY_SETTINGS } from '../settings.ts'
 import { LinkCache } from './link-cache.ts'
 import { openLinkRoutes } from './link-routes.ts'
 import { lazyMcp } from './mcp/endpoints.ts'
@@ -32,7 +32,7 @@ const isLoopback = readTrustedProxies('127.0.0.0/8, ::1') ?? (() => false)
 export const webd = defineDaemon({
   name: 'webd',
   about: 'serves chat and hook links',
-  settings: { ...LINK_SETTINGS, ...TRUSTED_PROXY_SETTINGS, ASSISTANT_NAME: INSTANCE_SETTINGS.ASSISTANT_NAME },
+  settings: { ...LINK_SETTINGS, ...TRUSTED_PROXY_SETTINGS },
   metrics: [CALLS_LIMITED],
   start: (context, settings) => {
     const { host, app, log, metrics, peers, setRawHandler, defer, stopping } = context
@@ -114,7 +114,6 @@ export const webd = defineDaemon({
         ...posting,
         streams,
         topicCalls: new CallRateLimiters(() => host.limits.toolCallsPerSecond, host.clock, host.metrics),
-        assistantName: settings.ASSISTANT_NAME,
         staticFiles: commonLinkFiles(),
         agentFiles: new AgentLinkFiles(),
         isTrustedProxy,

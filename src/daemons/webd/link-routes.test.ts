@@ -27,6 +27,7 @@ test('the URLs of a link', async (t) => {
   const views = {
     '': 'text/html',
     'widget.js': 'text/javascript',
+    'chat.js': 'text/javascript',
     'highlight.js': 'text/javascript',
     'sw.js': 'text/javascript',
     'manifest.webmanifest': 'application/manifest\\+json',
@@ -49,8 +50,8 @@ test('the URLs of a link', async (t) => {
     stream.cut()
   })
 
-  await t.test('the widget script is compressed, cached privately and revalidated', async () => {
-    const path = `${link.chat}widget.js`
+  await t.test('the script of the chat is compressed, cached privately and revalidated', async () => {
+    const path = `${link.chat}chat.js`
     const ask = async (headers: Record<string, string>) => {
       const asking = request(s.url('webd') + path, { headers })
       asking.end()
@@ -81,7 +82,7 @@ test('the URLs of a link', async (t) => {
     assert.ok(!plain.body.includes(link.token))
     const gone = await s.mintChat({ jid_suffix: 'gone' })
     await s.revoke(gone)
-    const revoked = await s.to(`GET ${gone.chat}widget.js`, { headers: { 'If-None-Match': '*' } })
+    const revoked = await s.to(`GET ${gone.chat}chat.js`, { headers: { 'If-None-Match': '*' } })
     assert.deepEqual([revoked.status, revoked.headers.get('cache-control')], [401, 'no-store'])
   })
 

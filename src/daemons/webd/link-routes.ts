@@ -55,8 +55,6 @@ export interface LinkRoutesOptions extends LinkPostContext {
   readonly logResponse: LogResponse
   /** Whether to believe X-Forwarded-For of a peer with this address. */
   readonly isTrustedProxy: TrustedProxyCheck
-  /** Display name of the agent of main, unless it has one. */
-  readonly assistantName: string
   /** Files that are the same at every chat link, by their path below it. */
   readonly staticFiles: ReadonlyMap<string, ScriptHandler>
   readonly agentFiles: AgentLinkFiles
@@ -251,7 +249,7 @@ async function sendWidgetPage(context: LinkRoutesOptions, request: LinkRequest):
   const visitor = await findVisitor(context.host, request)
   const shown = await withLink(context, request, async (tx, row) => {
     const folder = linkFolder(row) ?? ''
-    const agent = await readAgentProfile(context, tx, row)
+    const agent = await readAgentProfile(context.host, tx, row)
     return { agent, folder, dashboard: visitor && (await dashboardPath(context.host, tx, visitor, folder)) }
   })
   request.sendPage(chatPage({ ...shown, limits: fileLimits(context.attachmentMax()) }))
@@ -259,14 +257,14 @@ async function sendWidgetPage(context: LinkRoutesOptions, request: LinkRequest):
 
 async function sendAgentPicture(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
   const shown = await withLink(context, request, async (tx, row) => {
-    const { picture } = await readAgent(context, tx, row)
+    const { picture } = await readAgent(context.host, tx, row)
     return { folder: linkFolder(row) ?? '', picture }
   })
   await sendPicture(context.host, request, shown)
 }
 
 async function sendAgentFile(context: LinkRoutesOptions, request: LinkRequest, path: string): Promise<void> {
-  const agent = await withLink(context, request, (tx, row) => readAgentProfile(context, tx, row))
+  const agent = await withLink(context, request, (tx, row) => readAgentProfile(context.host, tx, row))
   const file = context.agentFiles.get(path, agent, fileLimits(context.attachmentMax()))
   if (!file) throw nothingHere()
   await sendScript(request, file)
@@ -299,7 +297,7 @@ async function sendRound(context: LinkRoutesOptions, request: LinkRequest, id: s
     const after = readSequence(readUniqueQuery(request.path.query, ['after']).after, 'after') ?? 0
     const round = await mustFindRound(tx, row, id)
     if (!isPage) return { round: await pollRound(tx, round, after) }
-    return { page: await renderRoundPage(tx, round, { agent: await readAgentProfile(context, tx, row), limits }) }
+    return { page: await renderRoundPage(tx, round, { agent: await readAgentProfile(context.host, tx, row), limits }) }
   })
   if (found.page) request.sendPage(found.page)
   else request.sendJson(200, found.round)

@@ -9,7 +9,7 @@ import { element, iconButton, iconNode } from './nodes.ts'
 import type { PanelOptions } from './panel.ts'
 
 /** See `buildWidgetScript`. */
-declare const CONFIG: string
+declare const CONFIG: WidgetConfig
 declare const STYLE: string
 
 interface WidgetConfig {
@@ -47,12 +47,12 @@ function whenReady(start: () => void): void {
   else document.addEventListener('DOMContentLoaded', start, { once: true })
 }
 
-function startEmbed({ src, dataset }: HTMLScriptElement): void {
-  const base = new URL('./', src).href
+function startEmbed(element: HTMLScriptElement): void {
+  const base = new URL('./', element.src).href
   const others = [...document.querySelectorAll<HTMLElement>('svc-chat')]
   // One button per link; buttons of other links are stacked.
   if (others.some((other) => Reflect.get(other, 'link') === base)) return
-  const widget = new Widget(base, dataset, others)
+  const widget = new Widget(base, element, others)
   document.body.append(widget.host)
   const { chat } = widget
   if (!('svcChat' in window)) Reflect.set(window, 'svcChat', chat)
@@ -73,8 +73,8 @@ class Widget {
   #attempts = 0
   #metadata: unknown
 
-  constructor(base: string, dataset: DOMStringMap, others: readonly HTMLElement[]) {
-    const { agent, limits }: WidgetConfig = JSON.parse(CONFIG)
+  constructor(base: string, { dataset, attributes }: HTMLScriptElement, others: readonly HTMLElement[]) {
+    const { agent, limits } = CONFIG
     this.#base = base
     this.#config = { agent: { ...agent, name: dataset.title || agent.name }, limits }
     const side = dataset.position === 'left' ? 'left' : 'right'
@@ -100,7 +100,7 @@ class Widget {
     this.#root.append(frame)
     this.#addListeners()
     this.chat = this.#createSiteChat()
-    if (dataset.metadata) this.#setMetadata(parseMetadata(dataset.metadata))
+    this.#metadata = metadataOf(attributes)
   }
 
   #addListeners(): void {
@@ -227,14 +227,12 @@ class Widget {
   }
 }
 
-function parseMetadata(text: string): unknown {
-  try {
-    return checkedMetadata(JSON.parse(text))
-  } catch (error) {
-    // The chat works without it.
-    reportError(error)
-    return undefined
-  }
+/** `data-metadata-plan="pro"` gives `{ plan: 'pro' }`. */
+function metadataOf(attributes: NamedNodeMap): unknown {
+  const prefix = 'data-metadata-'
+  const given = [...attributes].filter(({ name }) => name.startsWith(prefix))
+  if (given.length === 0) return undefined
+  return Object.fromEntries(given.map(({ name, value }) => [name.slice(prefix.length), value]))
 }
 
 /** The server has the same rule. */

@@ -11,7 +11,7 @@ if (container) startPage(container)
 
 function startPage(root: HTMLElement): void {
   const { folder = '', dashboard } = root.dataset
-  const agent: AgentProfile = JSON.parse(root.dataset.agent ?? '{}')
+  const agent = readAgent(root.dataset)
   const { name } = agent
   applyColour(document.body, agent.colour)
   let unread = 0
@@ -44,6 +44,11 @@ function startPage(root: HTMLElement): void {
   // On a phone the keyboard would cover the messages.
   if (matchMedia('(hover: hover)').matches) chat.focus()
   void keepOffline(base, scriptUrl)
+}
+
+/** See `chatPage`. */
+function readAgent({ name = '', tint = '', picture, colour, greeting, starters }: DOMStringMap): AgentProfile {
+  return { name, tint, picture, colour, greeting, starters: starters?.split('\n') }
 }
 
 function dashboardLink(href: string): HTMLElement {

@@ -91,7 +91,7 @@ test('tells scripts the limits of files before an upload', () => {
   )
   const widget = buildWidgetScript(AGENT, LIMITS)
   assert.match(widget, /^\(\(CONFIG, STYLE\) =>/)
-  assert.ok(widget.includes(String.raw`\"limits\":{\"each\":25,\"count\":10,\"total\":100}`))
+  assert.ok(widget.includes('"limits":{"each":25,"count":10,"total":100}'))
 })
 
 test('links to the dashboard only if there is a path to it, and only on this server', () => {
@@ -105,7 +105,9 @@ test('links to the dashboard only if there is a path to it, and only on this ser
 
 test('builds scripts of valid JavaScript, the chat below 75 kB compressed and the button of the widget below 6 kB', () => {
   const page = inside('script', chatPage({ agent: AGENT, folder: 'b', limits: LIMITS }).body).at(-1) ?? ''
-  const [chat, exported = ''] = buildChatModule().split(/^(?=export )/m).toReversed()
+  const [chat, exported = ''] = buildChatModule()
+    .split(/^(?=export )/m)
+    .toReversed()
   assert.equal(exported, '')
   assert.match(chat ?? '', /^export const \{ openPanel \} = \(\(/)
   const scripts = { page, chat: chat?.replace('export ', '') ?? '', widget: buildWidgetScript(HOSTILE_AGENT, LIMITS) }
@@ -119,7 +121,10 @@ test('builds scripts of valid JavaScript, the chat below 75 kB compressed and th
 
 test('shows who the agent is: its picture above its initials, its greeting, and its icon', () => {
   const plain = chatPage({ agent: AGENT, folder: 'b', limits: LIMITS }).body
-  assert.match(plain, /<rect width="34" height="34" fill="#4f5bd5"\/><text x="17" y="22.5" fill="#fff">A<\/text><\/svg><\/span>/)
+  assert.match(
+    plain,
+    /<rect width="34" height="34" fill="#4f5bd5"\/><text x="17" y="22.5" fill="#fff">A<\/text><\/svg><\/span>/,
+  )
   assert.ok(!plain.includes('class="greeting"'))
   assert.match(plain, /<link rel="icon" href="data:image\/svg/)
   const agent = { name: 'Ada Bright', tint: '#ffee00', greeting: 'Hello\nyou', picture: './picture' }

@@ -1,10 +1,11 @@
 // The HTML pages of a link: the chat, a round for browsers without script, an error, and the script of the widget. No page
 // contains the token: all URLs in them are relative.
 import { createHash } from 'node:crypto'
+import { avatarHtml } from '../avatar.ts'
 import { EMPTY_HTML, type Html, html, linkTarget, trustedHtml } from '../html.ts'
+import type { AgentProfile } from '../text/agent-profile.ts'
 import { displayName, fileKind, formatSize } from '../text/file-names.ts'
 import { MARKDOWN_MAX } from '../text/markdown.ts'
-import { type AgentProfile, initialsOf, partsOfColour, readableOn } from '../text/agent-profile.ts'
 import { describeFailure, isStopped, NO_ANSWER, STOPPED, toSentence } from '../text/wording.ts'
 import { DARK_BACK, LIGHT_BACK } from '../tokens.ts'
 import { highlighterScript } from './highlighter.ts'
@@ -77,7 +78,7 @@ export function chatPage({ agent, folder, limits, dashboard }: ChatPageOptions):
   const { code, policy } = chatScript()
   const link = dashboard === undefined ? EMPTY_HTML : html` data-dashboard="${linkTarget(dashboard)}"`
   const body = html`
-<div id="chat" class="app" data-agent="${JSON.stringify(agent)}" data-folder="${folder}"${link} data-attachment-max="${limits.bytes}" data-attachments-max="${limits.count}" data-attachments-total="${limits.totalBytes}">
+<div id="chat" class="app"${agentAttributes(agent)} data-folder="${folder}"${link} data-attachment-max="${limits.bytes}" data-attachments-max="${limits.count}" data-attachments-total="${limits.totalBytes}">
 <div class="plain">
 ${plainHead(agent)}
 ${dashboard === undefined ? EMPTY_HTML : html`<nav><a href="${linkTarget(dashboard)}">Dashboard</a></nav>`}
@@ -87,6 +88,14 @@ ${questionForm('Your message', limits)}
 </div>
 <script>${code}</script>`
   return renderDocument(200, agent.name, { body, policy, head: APP_HEAD, picture: agent.picture })
+}
+
+/** `readAgent` in `browser/page.ts` reads them. */
+function agentAttributes({ name, tint, picture, colour, greeting, starters }: AgentProfile): Html[] {
+  const given = { name, tint, picture, colour, greeting, starters: starters?.join('\n') }
+  return Object.entries(given).flatMap(([key, value = '']) =>
+    value === '' ? [] : html` ${trustedHtml(`data-${key}`)}="${value}"`,
+  )
 }
 
 /** Without a form while it is reloaded, which would empty the form. */
@@ -159,7 +168,7 @@ ${retryAfter === undefined ? EMPTY_HTML : html`<p>Try again in ${retryAfter} ${r
 
 /** `widget.js`, which adds a button for the chat to the page of another site. */
 export function buildWidgetScript(agent: AgentProfile, { bytes, count, totalBytes }: FileLimits): string {
-  const config = JSON.stringify({ agent, limits: { each: bytes, count, total: totalBytes } })
+  const config = { agent, limits: { each: bytes, count, total: totalBytes } }
   return wrapInFunction(widgetCode(), { CONFIG: config, STYLE: WIDGET_STYLE })
 }
 
@@ -267,13 +276,6 @@ ${head}
 
 function plainHead(agent: AgentProfile): Html {
   return html`<header class="head">${avatarHtml(agent)}<h1 dir="auto">${agent.name}</h1></header>`
-}
-
-/** The picture hides the initials once it is loaded. */
-export function avatarHtml({ name, tint, picture }: AgentProfile): Html {
-  const image = picture === undefined ? EMPTY_HTML : html`<img src="${picture}" alt="">`
-  // The policy of the page allows no style attributes.
-  return html`<span class="avatar" aria-hidden="true"><svg viewBox="0 0 34 34"><rect width="34" height="34" fill="${tint}"/><text x="17" y="22.5" fill="${readableOn(partsOfColour(tint))}">${initialsOf(name)}</text></svg>${image}</span>`
 }
 
 function questionForm(label: string, limits?: FileLimits): Html {

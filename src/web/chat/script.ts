@@ -49,18 +49,17 @@ export function buildScript(entry: keyof typeof ENTRIES): string {
   return joinModules(ENTRIES[entry])
 }
 
+/** Values that JSON can express. */
+type ScriptConstants = Readonly<Record<string, unknown>>
+
 /** Wraps the code so that it adds no globals; `constants` are its parameters. */
-export function wrapInFunction(code: string, constants: Readonly<Record<string, string | number>>): string {
+export function wrapInFunction(code: string, constants: ScriptConstants): string {
   const [names, values] = [Object.keys(constants), Object.values(constants).map(toLiteral)]
   return `((${names.join(', ')}) => {\n'use strict'\n${code}\n})(${values.join(', ')})\n`
 }
 
 /** A module whose exports are those named. */
-export function wrapInModule(
-  code: string,
-  constants: Readonly<Record<string, string | number>>,
-  exported: readonly string[],
-): string {
+export function wrapInModule(code: string, constants: ScriptConstants, exported: readonly string[]): string {
   const all = exported.join(', ')
   return `export const { ${all} } = ${wrapInFunction(`${code}\nreturn { ${all} }`, constants)}`
 }
@@ -95,7 +94,7 @@ export function minify(code: string): string {
 }
 
 /** A literal that is safe inside a script element. */
-function toLiteral(value: string | number): string {
+function toLiteral(value: unknown): string {
   return JSON.stringify(value)
     .replaceAll('<', '\\u003c')
     .replaceAll('\u2028', '\\u2028')

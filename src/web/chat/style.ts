@@ -1,5 +1,6 @@
 // The style sheets of the chat: one for the page and the widget, one for the page only.
 
+import { AVATAR_STYLE } from '../avatar.ts'
 import { DARK_COLORS, DARK_TOKENS, LIGHT_COLORS, LIGHT_TOKENS } from '../tokens.ts'
 
 const [LIGHT, DARK] = [LIGHT_COLORS + LIGHT_TOKENS, DARK_COLORS + DARK_TOKENS]
@@ -41,7 +42,7 @@ svg { width: 20px; height: 20px; fill: none; stroke: currentColor; stroke-width:
 `
 
 /** Of the chat itself. */
-export const CHAT_STYLE = `
+export const CHAT_STYLE = `${AVATAR_STYLE}
 .chat { position: relative; display: flex; height: 100%; overflow: hidden }
 .column { display: flex; flex-direction: column; flex: 1; min-width: 0 }
 .main { display: flex; flex-direction: column; flex: 1; min-height: 0 }
@@ -54,11 +55,6 @@ export const CHAT_STYLE = `
 .title { flex: 1; min-width: 0 }
 .title > * { overflow: hidden; text-overflow: ellipsis; white-space: nowrap }
 .title p { margin: 0; font-size: 13px; line-height: 1.3; color: var(--muted) }
-.avatar { position: relative; display: inline-block; flex: none; width: 34px; height: 34px; border-radius: 11px; overflow: hidden }
-.avatar > * { position: absolute; inset: 0; width: 100%; height: 100% }
-.avatar svg { stroke: none }
-.avatar text { font: 650 15px system-ui, sans-serif; text-anchor: middle }
-.avatar img { object-fit: cover }
 .nav {
   position: absolute; inset-block: 0; inset-inline-start: 0; z-index: 3; width: min(300px, 84%);
   display: flex; flex-direction: column; gap: 8px; padding: 14px 12px; overflow-y: auto;

@@ -1,4 +1,5 @@
 // The style sheet of the dashboard: calm and dense; colour means state.
+import { AVATAR_STYLE } from '../avatar.ts'
 import { CODE_FONT, DARK_COLORS, DARK_STATES, FONT, LIGHT_COLORS, LIGHT_STATES } from '../tokens.ts'
 
 const [LIGHT, DARK] = [`${LIGHT_COLORS}${LIGHT_STATES}`, `${DARK_COLORS}${DARK_STATES}`]
@@ -10,6 +11,9 @@ export const DASH_STYLE = `
 :root[data-theme='dark'] { ${DARK} color-scheme: dark }
 *, *::before, *::after { box-sizing: border-box }
 [hidden] { display: none !important }
+${AVATAR_STYLE}
+.who { display: flex; align-items: center; gap: 10px; overflow-wrap: anywhere }
+.who strong { margin-inline-end: 8px }
 body { margin: 0; background: var(--back); color: var(--text); font: 14.5px/1.5 ${FONT}; -webkit-text-size-adjust: 100% }
 a { color: var(--accent); text-underline-offset: 2px; text-decoration-thickness: 1px; text-decoration-color: color-mix(in srgb, currentcolor 45%, transparent) }
 a:hover { text-decoration-color: currentcolor }

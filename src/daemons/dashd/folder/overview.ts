@@ -1,24 +1,40 @@
 // A folder at a glance, and the settings that its administrators may change.
 
+import { PICTURE_BYTES_MAX, STARTERS_MAX } from '../../../core/groups/group-config.ts'
 import { GROUP_KEYS, type GroupKey, settingOf } from '../../../core/groups/group-settings.ts'
 import { refuse } from '../../../lib/refusal.ts'
 import { shellQuote } from '../../../lib/text/shell-quote.ts'
 import { groupsResource } from '../../../resources/groups.ts'
 import { routeTokensResource } from '../../../resources/route-tokens.ts'
+import { avatarHtml } from '../../../web/avatar.ts'
 import { renderDetails } from '../../../web/dash/detail-pane.ts'
 import type { FormField } from '../../../web/dash/form.ts'
-import { link, money, section, timeOf } from '../../../web/dash/parts.ts'
+import { link, money, section, timeOf, visibleText } from '../../../web/dash/parts.ts'
 import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
+import { tintOf } from '../../../web/text/agent-profile.ts'
 import { folderStateBadge, messageCountText } from '../folder-table.ts'
 import { folderPath, type PageView } from '../page.ts'
+import { picturePath } from '../pictures.ts'
 import { defineFolderView } from './view.ts'
 
 const groups = groupsResource.verbs
 type GroupRow = Awaited<ReturnType<typeof groups.show.run>>
 
 /** The model and the programs are set in the view of the agent. */
-const SETTINGS: Readonly<Partial<Record<GroupKey, Pick<FormField, 'label' | 'hint' | 'options'>>>> = {
-  name: { label: 'Name', hint: 'Shown to people.' },
+const SETTINGS: Readonly<Partial<Record<GroupKey, Pick<FormField, 'label' | 'hint' | 'options' | 'kind' | 'rows'>>>> = {
+  name: { label: 'Name', hint: 'Shown to people. While it is that of the folder, PERSONA.md may name the agent.' },
+  greeting: { label: 'Greeting', hint: 'Shown before the first message.', kind: 'multiline', rows: 3 },
+  starters: {
+    label: 'Starters',
+    hint: `Messages that people can start with, each in a line; at most ${STARTERS_MAX}.`,
+    kind: 'multiline',
+    rows: STARTERS_MAX,
+  },
+  picture: {
+    label: 'Picture',
+    hint: 'Path of an image in the workspace, such as me.png; empty for the initials.',
+  },
+  colour: { label: 'Colour', hint: 'Of the initials and of the chat, such as #4f5bd5; empty for the default.' },
   open: { label: 'Open', hint: "Whether siblings see each other's ambient messages.", options: ['true', 'false'] },
   tools: {
     label: 'Tools',
@@ -45,9 +61,19 @@ export const overviewView = defineFolderView({
     set: {
       run: async (view, fields) => {
         const key = readKey(fields.get('key'))
-        const to = fields.get('to')?.trim() || undefined
+        // Browsers send line breaks as CR LF.
+        const to = fields.get('to')?.replaceAll('\r\n', '\n').trim() || undefined
         await view.call(groups.set, { folder: view.params.folder ?? '', key, to })
         return { done: `${SETTINGS[key]?.label ?? key} saved.` }
+      },
+    },
+    upload_picture: {
+      maxBytes: 2 * PICTURE_BYTES_MAX,
+      run: async (view, _, files) => {
+        const { bytes } = files.get('file') ?? refuse('invalid', 'choose a file')
+        const content = Buffer.from(bytes).toString('base64')
+        const { picture } = await view.call(groups.upload_picture, { folder: view.params.folder ?? '', content })
+        return { done: `Picture saved as ${picture} in the workspace.` }
       },
     },
   },
@@ -65,9 +91,16 @@ export const overviewView = defineFolderView({
       Created: timeOf(group.added_at, view.nowMs),
       'Next steps': await nextSteps(view, folder),
     })
-    return { main: section('summary', 'Today', details), bottom: await settings(view, group), isLive: true }
+    const top = html`<p class="who">${await who(view, folder)}</p>`
+    return { top, main: section('summary', 'Today', details), bottom: await settings(view, group), isLive: true }
   },
 })
+
+async function who(view: PageView, folder: string): Promise<Html> {
+  const { name, picture, colour, greeting = '' } = await view.call(groups.identity, { folder })
+  const avatar = { name, tint: colour ?? tintOf(folder), picture: picture && picturePath(folder) }
+  return html`${avatarHtml(avatar)} <span><strong>${visibleText(name)}</strong> ${visibleText(greeting)}</span>`
+}
 
 function readKey(text: string | undefined): GroupKey {
   return GROUP_KEYS.find((key) => key === text && SETTINGS[key] !== undefined) ?? refuse('invalid', 'unknown setting')
@@ -98,14 +131,12 @@ async function settings(view: PageView, group: GroupRow): Promise<Html> {
   const forms = keys
     .filter((_, at) => may[at])
     .map((key) => {
-      const { label = key, hint, options } = SETTINGS[key] ?? {}
-      const choice = options === undefined ? {} : ({ kind: 'select', options } as const)
+      const shown = SETTINGS[key] ?? { label: key }
       const field = {
-        ...choice,
+        ...(shown.options === undefined ? {} : ({ kind: 'select' } as const)),
+        ...shown,
         name: 'to',
         inputNames: [key, `config.${key}`],
-        label,
-        hint,
         value: settingOf(group, key) ?? '',
         isRequired: key === 'name',
       }
@@ -113,5 +144,14 @@ async function settings(view: PageView, group: GroupRow): Promise<Html> {
     })
   if (forms.length === 0) return EMPTY_HTML
   const command = view.inTerminal(`svc group ${view.host.instance} set ${folder} name ${shellQuote(group.name)}`)
-  return section('settings', 'Settings', html`${forms}${command}`)
+  const upload = may[keys.indexOf('picture')] ? uploadForm(view) : EMPTY_HTML
+  return section('settings', 'Settings', html`${forms}${upload}${command}`)
+}
+
+function uploadForm(view: PageView): Html {
+  const field: FormField = {
+    ...{ name: 'file', label: 'New picture', kind: 'file', inputNames: ['content'] },
+    hint: `PNG, JPEG, GIF, WebP or AVIF of at most ${PICTURE_BYTES_MAX / 1024} KiB.`,
+  }
+  return view.form({ action: 'upload_picture', fields: [field], submit: 'Upload' })
 }

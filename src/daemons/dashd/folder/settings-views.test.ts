@@ -7,12 +7,14 @@ import { type SignedInBrowser, signIn } from '../../../../test/support/sign-in.t
 import { recordDenials } from '../../../core/access/network-denials.ts'
 import { audit } from '../../../registry/audit.ts'
 import { aclResource } from '../../../resources/acl.ts'
+import { groupsResource } from '../../../resources/groups.ts'
 import { networkRulesResource } from '../../../resources/network-rules.ts'
 import { proxydRoutesResource } from '../../../resources/proxyd-routes.ts'
 import { routesResource } from '../../../resources/routes.ts'
 import { scheduledTasksResource } from '../../../resources/scheduled-tasks.ts'
 import { secretsResource } from '../../../resources/secrets.ts'
 import { webRoutesResource } from '../../../resources/web-routes.ts'
+import { drawIcon } from '../../../web/chat/icon.ts'
 
 const HOSTILE = `"'><script>alert(1)</script>`
 const viewPath = (view: string): string => `/dash/folders/team?view=${view}`
@@ -20,6 +22,22 @@ const viewPath = (view: string): string => `/dash/folders/team?view=${view}`
 /** Posts a form as the page would, already confirmed. */
 async function submit(browser: SignedInBrowser, path: string, fields: Record<string, string>): Promise<number> {
   return (await browser.post(path, { form_key: randomUUID(), confirmed: 'yes', ...fields })).status
+}
+
+/** Posts a form with a file as the page would. */
+function sendFile(
+  { base }: Dashboard,
+  browser: SignedInBrowser,
+  path: string,
+  fields: Readonly<Record<string, string>> & { readonly action: string },
+  file = new File([], ''),
+): Promise<Response> {
+  const body = new FormData()
+  const all = { csrf: browser.csrf, form: fields.action, form_key: randomUUID(), ...fields }
+  for (const [name, value] of Object.entries(all)) body.set(name, value)
+  body.set('file', file)
+  const headers = { Accept: 'text/html', Cookie: browser.cookie, Origin: base, 'Sec-Fetch-Site': 'same-origin' }
+  return fetch(base + path, { method: 'POST', redirect: 'manual', headers, body })
 }
 
 async function bodyOf(browser: SignedInBrowser, path: string): Promise<string> {
@@ -36,6 +54,40 @@ async function mustBeHidden({ stranger, admin }: Dashboard, view: string): Promi
 }
 
 suite('views of a folder', () => {
+  test('the overview shows who the agent is, and changes its greeting, its starters and its picture', async (t) => {
+    const dash = await serveDashboard(t)
+    const path = viewPath('overview')
+    const set = (key: string, to: string) => submit(dash.admin, path, { action: 'set', key, to })
+    assert.equal(await set('greeting', `Hello ${HOSTILE}\r\nthere`), 303)
+    assert.equal(await set('starters', 'What is new?\r\n\r\nPlan my week'), 303)
+    assert.equal(await set('colour', '#FFEE00'), 303)
+    assert.equal(await set('colour', 'red'), 400)
+    const read = async () => dash.cli.call(groupsResource.verbs.identity, { folder: 'team' })
+    const { greeting, starters, colour } = await read()
+    assert.deepEqual([greeting, starters], [`Hello ${HOSTILE}\nthere`, ['What is new?', 'Plan my week']])
+    assert.equal(colour, '#FFEE00')
+    const page = await bodyOf(dash.admin, path)
+    assert.match(page, /<rect width="34" height="34" fill="#FFEE00"\/>/)
+    assert.match(page, /<textarea [^>]*>\n?What is new\?\nPlan my week<\/textarea>/)
+
+    const picture = '/dash/pictures/team'
+    assert.equal((await dash.admin.get(picture)).status, 404)
+    const upload = (browser: SignedInBrowser, bytes: Uint8Array<ArrayBuffer>) =>
+      sendFile(dash, browser, path, { action: 'upload_picture' }, new File([bytes], '../../x.html'))
+    const png = drawIcon({ size: 64, isMaskable: false })
+    assert.equal((await upload(dash.admin, new Uint8Array(png))).status, 303)
+    assert.equal((await read()).picture, 'picture.png')
+    assert.ok((await bodyOf(dash.admin, path)).includes(`<img src="${picture}" alt="">`))
+    const served = await dash.admin.get(picture)
+    assert.deepEqual([served.status, served.headers.get('Content-Type')], [200, 'image/png'])
+    assert.deepEqual(Buffer.from(await served.arrayBuffer()), png)
+    for (const bytes of [new TextEncoder().encode('<svg xmlns="http://www.w3.org/2000/svg"/>'), new Uint8Array()])
+      assert.equal((await upload(dash.admin, bytes)).status, 400)
+    assert.ok((await upload(dash.stranger, new Uint8Array(png))).status === 404)
+    assert.equal((await dash.stranger.get(picture)).status, 404)
+    assert.equal((await fetch(dash.base + picture)).status, 404)
+  })
+
   test('tasks are created, run, paused, changed and deleted', async (t) => {
     const dash = await serveDashboard(t)
     const path = viewPath('tasks')
@@ -129,30 +181,8 @@ suite('views of a folder', () => {
   test('files are published from the machine of the person or as a text, served, and deleted', async (t) => {
     const dash = await serveDashboard(t, { daemons: ['proxyd', 'authd', 'dashd'] })
     const path = viewPath('web')
-    const send = (
-      browser: SignedInBrowser,
-      fields: Readonly<Record<string, string>>,
-      file?: File,
-    ): Promise<Response> => {
-      const body = new FormData()
-      const all = {
-        csrf: browser.csrf,
-        action: 'publish',
-        form: 'publish',
-        form_key: randomUUID(),
-        slot: 'pub',
-        ...fields,
-      }
-      for (const [name, value] of Object.entries(all)) body.set(name, value)
-      body.set('file', file ?? new File([], ''))
-      const headers = {
-        Accept: 'text/html',
-        Cookie: browser.cookie,
-        Origin: dash.base,
-        'Sec-Fetch-Site': 'same-origin',
-      }
-      return fetch(dash.base + path, { method: 'POST', redirect: 'manual', headers, body })
-    }
+    const send = (browser: SignedInBrowser, fields: Readonly<Record<string, string>>, file?: File) =>
+      sendFile(dash, browser, path, { action: 'publish', slot: 'pub', ...fields }, file)
     const bytes = Buffer.from([0, 255, 13, 10, 128])
     assert.match(await bodyOf(dash.admin, path), /<form id="form-publish"[^>]* enctype="multipart\/form-data">/)
     assert.equal((await send(dash.admin, {}, new File([bytes], 'data.bin'))).status, 303)
