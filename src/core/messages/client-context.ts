@@ -62,7 +62,7 @@ function firstBytes(text: string, max: number): string {
   return Buffer.from(text.slice(0, max))
     .subarray(0, max)
     .toString()
-    .replace(/\ufffd+$/, '')
+    .replace(/\ufffd$/, '')
 }
 
 function lastBytes(text: string, max: number): string {
@@ -72,5 +72,5 @@ function lastBytes(text: string, max: number): string {
     : bytes
         .subarray(Math.max(0, bytes.length - max))
         .toString()
-        .replace(/^\ufffd+/, '')
+        .replace(/^\ufffd{1,3}/, '')
 }
