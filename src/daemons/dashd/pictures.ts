@@ -15,10 +15,12 @@ export function mountPictures(app: Hono, daemon: DaemonContext): void {
 }
 
 async function sendPicture(daemon: DaemonContext, c: Context): Promise<Response> {
+  const { picture } = groupsResource.verbs
+  const folder = c.req.param('folder') ?? ''
   const person = await findSignedIn(daemon.host, c)
-  if (!person) return refuse('not_found', 'there is nothing at this path')
-  const view = await createView({ daemon, c, person, query: {} })
-  const { type, content } = await view.call(groupsResource.verbs.picture, { folder: c.req.param('folder') ?? '' })
+  const view = person && (await createView({ daemon, c, person, query: {} }))
+  if (!view || !(await view.may(picture, { folder }))) return refuse('not_found', 'there is nothing at this path')
+  const { type, content } = await view.call(picture, { folder })
   return new Response(Buffer.from(content, 'base64'), {
     headers: {
       'Content-Type': type,

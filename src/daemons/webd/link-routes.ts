@@ -250,7 +250,9 @@ async function sendWidgetPage(context: LinkRoutesOptions, request: LinkRequest):
   const shown = await withLink(context, request, async (tx, row) => {
     const folder = linkFolder(row) ?? ''
     const agent = await readAgentProfile(context.host, tx, row)
-    return { agent, folder, dashboard: visitor && (await dashboardPath(context.host, tx, visitor, folder)) }
+    const dashboard = visitor && (await dashboardPath(context.host, tx, visitor, folder))
+    // Others see the name only.
+    return { agent, folder: dashboard === undefined ? '' : folder, dashboard }
   })
   request.sendPage(chatPage({ ...shown, limits: fileLimits(context.attachmentMax()) }))
 }

@@ -38,10 +38,6 @@ interface SiteChat {
 const SITE_EVENTS = ['open', 'close', 'message'] as const
 type SiteEvent = (typeof SITE_EVENTS)[number]
 
-// `currentScript` is set only while the script is evaluated.
-const script = document.currentScript
-if (script instanceof HTMLScriptElement) whenReady(() => startEmbed(script))
-
 function whenReady(start: () => void): void {
   if (document.body) start()
   else document.addEventListener('DOMContentLoaded', start, { once: true })
@@ -260,3 +256,7 @@ function cycleFocus(event: KeyboardEvent, panel: HTMLElement, root: ShadowRoot):
 function isVisible(node: HTMLElement): boolean {
   return getComputedStyle(node).visibility !== 'hidden'
 }
+
+// `currentScript` is set only while the script is evaluated.
+const script = document.currentScript
+if (script instanceof HTMLScriptElement) whenReady(() => startEmbed(script))
