@@ -3,7 +3,7 @@ import { suite, test } from 'node:test'
 import fc from 'fast-check'
 import { isRefusal } from '../../../test/support/host.ts'
 import { Refusal } from '../../lib/refusal.ts'
-import { readChatBody, readTopic, storableContentType } from './chat-body.ts'
+import { readChatBody, readFormMessage, readTopic, storableContentType } from './chat-body.ts'
 
 const JSON_TYPE = 'application/json'
 const FORM_TYPE = 'application/x-www-form-urlencoded'
@@ -263,6 +263,61 @@ suite('the body of a POST to a chat', () => {
         assert.deepEqual(read(parts(['content', content], ['topic', topic]), MULTIPART), read(written, FORM_TYPE))
       }),
     )
+  })
+})
+
+suite('metadata of a message', () => {
+  const contextOf = (body: string, type = JSON_TYPE, isHook = false) =>
+    readChatBody(Buffer.from(body), type, isHook).client_context
+  const withMetadata = (metadata: unknown): string => JSON.stringify({ content: 'hi', metadata })
+
+  test('is an object in JSON, its JSON in a form, and no part of the message', () => {
+    const metadata = { plan: 'pro', 'order-id': 42, is_new: true }
+    const text = JSON.stringify(metadata)
+    assert.deepEqual(contextOf(withMetadata(metadata)), { metadata })
+    assert.deepEqual(contextOf(new URLSearchParams({ content: 'hi', metadata: text }).toString(), FORM_TYPE), {
+      metadata,
+    })
+    const field = (name: string, content: string) => ({
+      name,
+      headers: new Map<string, string>(),
+      isFile: false,
+      content: Buffer.from(content),
+    })
+    for (const hasFiles of [true, false]) {
+      const message = readFormMessage([field('content', 'hi'), field('metadata', text)], hasFiles)
+      assert.deepEqual(message.client_context, { metadata })
+    }
+    assert.deepEqual(readFormMessage([field('metadata', text)], true).client_context, { metadata })
+    for (const none of [undefined, null, '', {}]) assert.equal(contextOf(withMetadata(none)), undefined)
+  })
+
+  test('is not read from the body of a webhook', () => {
+    assert.equal(contextOf(withMetadata({ plan: 'pro' }), JSON_TYPE, true), undefined)
+    assert.equal(Buffer.from(readChatBody(Buffer.from(withMetadata([1])), JSON_TYPE, true).content).toString(), 'hi')
+  })
+
+  test('has short values with plain names, and 4096 bytes in all', () => {
+    const filler = 'x'.repeat(4096 - '{"a":""}'.length)
+    assert.deepEqual(contextOf(withMetadata({ a: filler })), { metadata: { a: filler } })
+    assert.deepEqual(contextOf(withMetadata({ ['k'.repeat(64)]: 1 })), { metadata: { ['k'.repeat(64)]: 1 } })
+    const faults: [unknown, 'invalid' | 'too_large', string][] = [
+      [[1], 'invalid', 'metadata must be a JSON object'],
+      ['[1]', 'invalid', 'metadata must be a JSON object'],
+      ['{', 'invalid', ''],
+      [5, 'invalid', 'metadata must be a JSON object'],
+      [{ a: `${filler}x` }, 'too_large', 'metadata has more than 4096 bytes'],
+      [{ a: {} }, 'invalid', 'metadata: a must be a text, a number or a boolean'],
+      [{ a: null }, 'invalid', 'metadata: a must be a text, a number or a boolean'],
+      [{ 'a b': 1 }, 'invalid', 'must be 1 to 64 letters, digits, "_", "." and "-"'],
+      [{ ['k'.repeat(65)]: 1 }, 'invalid', 'must be 1 to 64 letters, digits, "_", "." and "-"'],
+    ]
+    for (const [metadata, code, sentence] of faults)
+      assert.throws(
+        () => contextOf(withMetadata(metadata)),
+        isRefusal(code, sentence),
+        JSON.stringify(metadata).slice(0, 40),
+      )
   })
 })
 

@@ -1,7 +1,7 @@
 // Parses the body of a POST to a chat: JSON or a form by its Content-Type, otherwise the body is the message.
 // See docs/decisions.md#request-bodies.
 import { z } from 'zod'
-import type { ClientContext } from '../../core/messages/client-context.ts'
+import { type ClientContext, fitClientContext } from '../../core/messages/client-context.ts'
 import { Topic } from '../../core/messages/messages.ts'
 import { contentType, utf8 } from '../../lib/http/http.ts'
 import { type FormPart, parseMultipart } from '../../lib/http/multipart.ts'
@@ -26,6 +26,8 @@ interface MessageFields {
   readonly content: unknown
   readonly topic: unknown
   readonly branch_of: unknown
+  /** What the page around the chat says about the visitor: an object, or its JSON in a form. */
+  readonly metadata: unknown
 }
 
 const PARSERS: Readonly<Record<string, (body: Uint8Array, header: string) => MessageFields>> = {
@@ -44,8 +46,8 @@ export function readChatBody(body: Uint8Array, header: string | undefined, isHoo
   }
   if (!isHook) mustBeUtf8(charset)
   try {
-    const { branch_of, ...fields } = parseBody(body, header ?? '')
-    return isHook || branch_of === undefined ? readMessageInput(fields) : readBranchInput(fields, branch_of)
+    const fields = parseBody(body, header ?? '')
+    return isHook ? readMessageInput(fields) : readChatMessage(fields)
   } catch (error) {
     if (isHook && error instanceof Refusal && !(error instanceof FileRefusal)) return rawMessage(body, header)
     throw error
@@ -79,14 +81,29 @@ function jsonFields(body: Uint8Array): MessageFields {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     refuse('invalid', 'the body must be a JSON object with the field content')
   const own = (name: string): unknown => (Object.hasOwn(value, name) ? Reflect.get(value, name) : undefined)
-  return { content: own('content'), topic: own('topic'), branch_of: own('branch_of') }
+  return {
+    content: own('content'),
+    topic: own('topic'),
+    branch_of: own('branch_of'),
+    metadata: own('metadata'),
+  }
 }
 
 /** The first of two fields with the same name counts. */
 function formFields(body: Uint8Array): MessageFields {
   const fields = new URLSearchParams(utf8(body))
   const field = (name: string): string | undefined => fields.get(name) ?? undefined
-  return { content: withLineFeeds(field('content')), topic: field('topic'), branch_of: field('branch_of') }
+  return fieldsOf(field)
+}
+
+/** Of a form. */
+function fieldsOf(field: (name: string) => string | undefined): Record<keyof MessageFields, string | undefined> {
+  return {
+    content: withLineFeeds(field('content')),
+    topic: field('topic'),
+    branch_of: field('branch_of'),
+    metadata: field('metadata'),
+  }
 }
 
 /** A message with a file: refused to webhooks too, because the file would be lost. */
@@ -106,7 +123,7 @@ function fieldsOfParts(parts: readonly FormPart[]): Record<keyof MessageFields, 
     const part = parts.find((candidate) => candidate.name === name && !candidate.isFile)
     return part && textOfField(part)
   }
-  return { content: withLineFeeds(field('content')), topic: field('topic'), branch_of: field('branch_of') }
+  return fieldsOf(field)
 }
 
 /** Browsers end the lines of a field with CRLF. */
@@ -116,11 +133,35 @@ function withLineFeeds(text: string | undefined): string | undefined {
 
 /** The message in a form of a chat link. Beside files it may be empty. */
 export function readFormMessage(texts: readonly FormPart[], hasFiles: boolean): MessageInput {
-  const { content = hasFiles ? '' : undefined, topic, branch_of } = fieldsOfParts(texts)
-  if (hasFiles && (content === undefined || !/\S/.test(content)))
-    return { content: new Uint8Array(), topic: readTopic(topic), content_type: PLAIN, ...branchMember(branch_of) }
-  if (branch_of !== undefined) return readBranchInput({ content, topic }, branch_of)
-  return readMessageInput({ content, topic })
+  const fields = fieldsOfParts(texts)
+  const { content = '', topic, branch_of, metadata } = fields
+  if (!hasFiles || /\S/.test(content)) return readChatMessage(fields)
+  const beside = { ...branchMember(branch_of), ...contextMember(metadata) }
+  return { content: new Uint8Array(), topic: readTopic(topic), content_type: PLAIN, ...beside }
+}
+
+function readChatMessage({ branch_of, metadata, ...fields }: MessageFields): MessageInput {
+  const message = branch_of === undefined ? readMessageInput(fields) : readBranchInput(fields, branch_of)
+  return { ...message, ...contextMember(metadata) }
+}
+
+const METADATA_BYTES_MAX = 4096
+const Metadata = z.record(
+  z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, 'must be 1 to 64 letters, digits, "_", "." and "-"'),
+  z
+    .unknown()
+    .refine((value) => /^(string|number|boolean)$/.test(typeof value), 'must be a text, a number or a boolean'),
+)
+
+function contextMember(given: unknown): Pick<MessageInput, 'client_context'> {
+  if (given === undefined || given === null || given === '') return {}
+  const value = typeof given === 'string' ? parseLinkJson(Buffer.from(given)) : given
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    refuse('invalid', 'metadata must be a JSON object')
+  if (Buffer.byteLength(JSON.stringify(value)) > METADATA_BYTES_MAX)
+    refuse('too_large', `metadata has more than ${METADATA_BYTES_MAX} bytes`)
+  const metadata = parse(Metadata, value, 'metadata')
+  return { client_context: fitClientContext({ metadata }) }
 }
 
 function textOfField({ name, content, headers }: FormPart): string {
@@ -140,7 +181,10 @@ export function readMessageInput({ content, topic }: { content: unknown; topic?:
   return { content: Buffer.from(content), topic: readTopic(topic), content_type: PLAIN }
 }
 
-function readBranchInput({ content, topic }: Omit<MessageFields, 'branch_of'>, branch_of: unknown): MessageInput {
+function readBranchInput(
+  { content, topic }: Pick<MessageFields, 'content' | 'topic'>,
+  branch_of: unknown,
+): MessageInput {
   const member = branchMember(branch_of)
   if (content !== undefined) return { ...readMessageInput({ content, topic }), ...member }
   return { content: new Uint8Array(), topic: readTopic(topic), content_type: null, ...member }
