@@ -307,10 +307,10 @@ suite('metadata of a message', () => {
       ['{', 'invalid', ''],
       [5, 'invalid', 'metadata must be a JSON object'],
       [{ a: `${filler}x` }, 'too_large', 'metadata has more than 4096 bytes'],
-      [{ a: {} }, 'invalid', 'metadata: a must be a text, a number or a boolean'],
-      [{ a: null }, 'invalid', 'metadata: a must be a text, a number or a boolean'],
-      [{ 'a b': 1 }, 'invalid', 'must be 1 to 64 letters, digits, "_", "." and "-"'],
-      [{ ['k'.repeat(65)]: 1 }, 'invalid', 'must be 1 to 64 letters, digits, "_", "." and "-"'],
+      [{ a: {} }, 'invalid', 'metadata.a must be a text, a number or a boolean'],
+      [{ a: null }, 'invalid', 'metadata.a must be a text, a number or a boolean'],
+      [{ 'a b': 1 }, 'invalid', 'names in metadata must be 1 to 64 letters, digits, "_", "." and "-"'],
+      [{ ['k'.repeat(65)]: 1 }, 'invalid', 'names in metadata must be 1 to 64 letters, digits, "_", "." and "-"'],
     ]
     for (const [metadata, code, sentence] of faults)
       assert.throws(

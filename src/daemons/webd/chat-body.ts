@@ -146,12 +146,7 @@ function readChatMessage({ branch_of, metadata, ...fields }: MessageFields): Mes
 }
 
 const METADATA_BYTES_MAX = 4096
-const Metadata = z.record(
-  z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/, 'must be 1 to 64 letters, digits, "_", "." and "-"'),
-  z
-    .unknown()
-    .refine((value) => /^(string|number|boolean)$/.test(typeof value), 'must be a text, a number or a boolean'),
-)
+const METADATA_NAME = /^[A-Za-z0-9_.-]{1,64}$/
 
 function contextMember(given: unknown): Pick<MessageInput, 'client_context'> {
   if (given === undefined || given === null || given === '') return {}
@@ -160,8 +155,13 @@ function contextMember(given: unknown): Pick<MessageInput, 'client_context'> {
     refuse('invalid', 'metadata must be a JSON object')
   if (Buffer.byteLength(JSON.stringify(value)) > METADATA_BYTES_MAX)
     refuse('too_large', `metadata has more than ${METADATA_BYTES_MAX} bytes`)
-  const metadata = parse(Metadata, value, 'metadata')
-  return { client_context: fitClientContext({ metadata }) }
+  for (const [name, member] of Object.entries(value)) {
+    if (!METADATA_NAME.test(name))
+      refuse('invalid', 'names in metadata must be 1 to 64 letters, digits, "_", "." and "-"')
+    if (!['string', 'number', 'boolean'].includes(typeof member))
+      refuse('invalid', `metadata.${name} must be a text, a number or a boolean`)
+  }
+  return { client_context: fitClientContext({ metadata: { ...value } }) }
 }
 
 function textOfField({ name, content, headers }: FormPart): string {

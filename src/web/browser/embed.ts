@@ -66,6 +66,7 @@ class Widget {
   readonly #close = iconButton('Close', iconNode('close'), 'icon close')
   readonly #listeners = new Map<SiteEvent, Set<(detail: unknown) => void>>()
   #loading: Promise<ChatApp> | undefined
+  #module: Promise<ChatModule> | undefined
   #attempts = 0
   #metadata: unknown
 
@@ -101,6 +102,8 @@ class Widget {
 
   #addListeners(): void {
     this.#button.addEventListener('click', () => this.#show(this.#panel.hidden))
+    for (const sign of ['pointerenter', 'focus'])
+      this.#button.addEventListener(sign, () => void this.#import().catch(() => {}), { once: true })
     this.#close.addEventListener('click', () => this.#show(false))
     this.#panel.addEventListener('keydown', (event) => {
       if (event.key === 'Escape' && !event.isComposing) this.#show(false)
@@ -197,11 +200,20 @@ class Widget {
     return this.#loading
   }
 
-  async #loadChat(): Promise<ChatApp> {
+  /** Begins when the visitor is about to open the panel. */
+  #import(): Promise<ChatModule> {
     // Browsers keep the failure of a URL.
     const url = `${this.#base}chat.js${this.#attempts === 0 ? '' : `?${this.#attempts}`}`
-    this.#attempts++
-    const { openPanel }: ChatModule = await import(url)
+    this.#module ??= import(url).catch((error) => {
+      this.#module = undefined
+      this.#attempts++
+      throw error
+    })
+    return this.#module
+  }
+
+  async #loadChat(): Promise<ChatApp> {
+    const { openPanel } = await this.#import()
     const chat = openPanel({
       ...this.#config,
       base: this.#base,
