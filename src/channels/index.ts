@@ -3,16 +3,26 @@
 import { extname } from 'node:path'
 import type { Channel, ChannelContext } from '../core/delivery/channel.ts'
 import { builtInChannelOf } from '../core/delivery/platforms.ts'
+import type { Keyring } from '../core/secrets/keyring.ts'
 import type { AddressPolicy } from './address-policy.ts'
 import type { Adapter } from './registered-adapter.ts'
 
+/** What built-in channels need. */
+export interface BuiltInContext extends ChannelContext {
+  readonly keyring: Keyring
+  /** Scheme and host of the links of this instance. */
+  readonly webBase: string
+  /** The addresses that may get answers of webhooks. */
+  answerAddresses(): Promise<AddressPolicy>
+}
+
 /** The exports of `adapter.ts` of a built-in channel. */
 interface ChannelModule {
-  openChannel(context: ChannelContext): Channel
+  openChannel(context: BuiltInContext): Channel
 }
 
 /** Opens the built-in channel of a platform; undefined if it has none. */
-export function openBuiltInChannel(platform: string, context: ChannelContext): Promise<Channel> | undefined {
+export function openBuiltInChannel(platform: string, context: BuiltInContext): Promise<Channel> | undefined {
   const folder = builtInChannelOf(platform)
   if (folder === undefined) return undefined
   return load(folder).then(({ openChannel }) => openChannel(context))

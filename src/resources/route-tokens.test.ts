@@ -15,7 +15,7 @@ import { callVerb } from '../registry/call.ts'
 import { groupsResource } from './groups.ts'
 import { routeTokensResource } from './route-tokens.ts'
 
-const { issue_apart, issue_chat, issue_hook, issue_verified, list, list_of, revoke } = routeTokensResource.verbs
+const { issue_apart, issue_chat, issue_hook, issue_operator_hook, list, list_of, revoke } = routeTokensResource.verbs
 const { remove: removeGroup } = groupsResource.verbs
 const JAN_1 = '2026-01-01T00:00:00.000Z'
 
@@ -66,7 +66,7 @@ onEveryEngine('minting', (engine) => {
     await main.call(issue_chat, { jid_suffix: 'a' })
     await main.call(issue_chat, { jid_suffix: 'b', tools: 'all' })
     await main.call(issue_hook, { source_label: 'ci', tools: 'chat' })
-    await at.cli.call(issue_verified, {
+    await at.cli.call(issue_operator_hook, {
       source_label: 'gh',
       verify: 'github',
       verify_secret: 's'.repeat(32),
@@ -289,7 +289,7 @@ suite('mint parameters', () => {
     const withContext = Object.values(routeTokensResource.verbs).filter(({ input }) => 'context' in input.shape)
     assert.deepEqual(
       withContext.map(({ verb }) => verb),
-      ['issue_chat', 'issue_apart', 'issue_hook', 'issue_verified'],
+      ['issue_chat', 'issue_apart', 'issue_hook', 'issue_operator_hook'],
     )
   })
 })
@@ -332,7 +332,7 @@ onEveryEngine('a link for signed requests', (engine) => {
   test('stores its secret encrypted and never shows it', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main')
-    const { jid, url, token } = await at.cli.call(issue_verified, { target_folder: 'main', ...signed })
+    const { jid, url, token } = await at.cli.call(issue_operator_hook, { target_folder: 'main', ...signed })
     assert.deepEqual([jid, url], ['hook:main/github', `http://localhost:8080/hook/${token}`])
     const [row] = await rowsOf(at)
     assert.ok(row?.verify_secret)
@@ -362,9 +362,9 @@ onEveryEngine('a link for signed requests', (engine) => {
     await at.operator('github:1')
     const input = { target_folder: 'main', ...signed }
     for (const caller of [agent('main'), person('github:1')])
-      await assert.rejects(at.as(caller).call(issue_verified, input), isRefusal('forbidden'))
+      await assert.rejects(at.as(caller).call(issue_operator_hook, input), isRefusal('forbidden'))
     await assert.rejects(at.as(agent('main')).call(issue_hook, input), isRefusal('invalid', 'unknown field "verify"'))
-    const mintWith = (change: object) => at.cli.call(issue_verified, { ...input, ...change })
+    const mintWith = (change: object) => at.cli.call(issue_operator_hook, { ...input, ...change })
     await assert.rejects(
       mintWith({ verify: 'gitlab' }),
       isRefusal('invalid', 'verify must be github, standard, stripe or'),
@@ -376,7 +376,10 @@ onEveryEngine('a link for signed requests', (engine) => {
     )
     const withoutKey = { ...at.host, keyring: openKeyring(undefined) }
     const request = { host: withoutKey, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
-    await assert.rejects(callVerb(request, issue_verified, input), isRefusal('unavailable', 'SECRETS_KEY is not set'))
+    await assert.rejects(
+      callVerb(request, issue_operator_hook, input),
+      isRefusal('unavailable', 'SECRETS_KEY is not set'),
+    )
     assert.deepEqual(await rowsOf(at), [])
   })
 })
@@ -621,7 +624,7 @@ onEveryEngine('listing over REST', (engine) => {
     const at = await testHost(t, engine)
     await at.groups('main', 'team', 'other')
     await at.as(agent('main')).call(issue_chat, { target_folder: 'team' })
-    await at.cli.call(issue_verified, {
+    await at.cli.call(issue_operator_hook, {
       target_folder: 'team',
       source_label: 'ci',
       verify: 'github',

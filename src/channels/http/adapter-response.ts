@@ -64,6 +64,6 @@ function describeFailure(adapter: string, status: number, { error, detail }: Res
 }
 
 /** Reads seconds; dates are ignored. */
-function toRetryAfterMs(header: string | undefined): number | undefined {
+export function toRetryAfterMs(header: string | undefined): number | undefined {
   return header !== undefined && /^\d{1,6}$/.test(header) ? Number(header) * 1000 : undefined
 }

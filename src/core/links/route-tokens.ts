@@ -23,6 +23,9 @@ export const RouteToken = z
     person: Sub.optional().meta({ writeOnly: true }),
     // Only the operator's command line and the dashboard set it. See docs/decisions.md#visitors-apart.
     visitors: Visitors.optional().meta({ writeOnly: true }),
+    // Only operators' faces set these; the secret is set for a URL. See docs/decisions.md#answers-of-webhooks.
+    answer_to: z.string().optional().meta({ writeOnly: true }),
+    answer_secret: Bytes.optional().meta({ writeOnly: true }),
   })
   .meta({ id: 'RouteTokens' })
 
@@ -51,12 +54,20 @@ export const routeTokens = new Table({
     'drop index route_tokens_of_target',
     'create index route_tokens_signed on route_tokens (jid) where verify is not null',
     'alter table route_tokens add column visitors text',
+    'alter table route_tokens add column answer_to text',
+    'alter table route_tokens add column answer_secret bytea',
+    'create index route_tokens_answering on route_tokens (jid) where answer_to is not null',
   ],
 })
 
 /** Binds the seal of `verify_secret` to its row, so it does not open on another link. */
 export function verifyContext(tokenHash: Uint8Array): string {
   return `link signature ${Buffer.from(tokenHash).toString('hex')}`
+}
+
+/** The same for `answer_secret`. */
+export function answerContext(tokenHash: Uint8Array): string {
+  return `link answers ${Buffer.from(tokenHash).toString('hex')}`
 }
 
 /** Rows that lists and texts about links must not show. */

@@ -2,6 +2,8 @@
 import type { Tx } from '../../store/engine.ts'
 import { query } from '../../store/statement.ts'
 import { platformOf } from '../delivery/channel.ts'
+import { answerOutputStyle } from '../delivery/platforms.ts'
+import { findAnswerTarget } from '../links/answer-targets.ts'
 import type { RouteTable } from '../routing/route-table.ts'
 import { displayTopic } from '../routing/routing-decision.ts'
 import { type Conversation, conversations, type SessionLog, sessionLog, sessionOf } from '../turns/conversations.ts'
@@ -59,6 +61,7 @@ export async function gatherPromptParts(tx: Tx, context: PromptContext, claimed:
       ? { rows: [], seq: conversation?.observed_seq ?? 0 }
       : await readObservedMessages(tx, { folder: turn.folder, topic: turn.topic, routes, rules })
   const newest = messages.at(-1)
+  const answerTo = await findAnswerTarget(tx, turn.jid, turn.id)
   const isPane = newest?.envelope?.verb === 'pane_open'
   const platform = platformOf(turn.jid) || 'internal'
   const session = turn.is_isolated ? undefined : await sessionOf(tx, turn, reachOfTurn(turn))
@@ -100,6 +103,7 @@ export async function gatherPromptParts(tx: Tx, context: PromptContext, claimed:
       surface: isPane ? `${platform}-pane` : platform,
       pane: isPane ? turn.jid : undefined,
       knowledge: isVisitor ? [] : knowledgeOf(files),
+      outputStyle: answerTo === undefined ? undefined : answerOutputStyle(answerTo, { isVisitor }),
       linkContext: newest?.message.link_context,
       rows,
     },
