@@ -1,20 +1,11 @@
 // Opens the built-in channels that core/delivery/platforms.ts lists, and those of registered adapters. Each module is loaded
 // on first use.
 import { extname } from 'node:path'
-import type { Channel, ChannelContext } from '../core/delivery/channel.ts'
+import type { Channel } from '../core/delivery/channel.ts'
 import { builtInChannelOf } from '../core/delivery/platforms.ts'
-import type { Keyring } from '../core/secrets/keyring.ts'
 import type { AddressPolicy } from './address-policy.ts'
+import type { BuiltInContext } from './built-in-context.ts'
 import type { Adapter } from './registered-adapter.ts'
-
-/** What built-in channels need. */
-export interface BuiltInContext extends ChannelContext {
-  readonly keyring: Keyring
-  /** Scheme and host of the links of this instance. */
-  readonly webBase: string
-  /** The addresses that may get answers of webhooks. */
-  answerAddresses(): Promise<AddressPolicy>
-}
 
 /** The exports of `adapter.ts` of a built-in channel. */
 interface ChannelModule {

@@ -102,6 +102,7 @@ const LinkSummary = PublicLink.extend(LinkCounts.shape).extend({ answer_to: Rout
 
 type Link = z.output<typeof RouteToken>
 type MintInput = z.output<typeof MintInput>
+type OperatorHookResponse = z.output<typeof OperatorHookResponse>
 type HookMintInput = z.output<typeof HookMintInput>
 
 export const routeTokensResource = defineResource({
@@ -185,7 +186,7 @@ export const routeTokensResource = defineResource({
       input: OperatorHookInput,
       output: OperatorHookResponse,
       authorize: operatorWho(mayMintForOperator),
-      run: async (ctx, { verify, verify_secret, answer_to, ...input }) => {
+      run: async (ctx, { verify, verify_secret, answer_to, ...input }): Promise<OperatorHookResponse> => {
         const signed = signatureSettings(verify, verify_secret)
         if (answer_to === undefined) return mintHook(ctx, input, { signed })
         await mustBeAnswerable(ctx, await targetOf(ctx, input), answer_to)

@@ -9,18 +9,17 @@ import { answerContext, routeTokens } from '../../core/links/route-tokens.ts'
 import { signStandard } from '../../core/links/webhook-signatures.ts'
 import { listAnsweredIds } from '../../core/messages/inbox.ts'
 import { decodeContent, messages } from '../../core/messages/messages.ts'
-import { sendAdapterRequest } from '../http/adapter-request.ts'
-import { toRetryAfterMs } from '../http/adapter-response.ts'
-import type { BuiltInContext } from '../index.ts'
+import { sendAdapterRequest, toRetryAfterMs } from '../adapter-request.ts'
+import type { BuiltInContext } from '../built-in-context.ts'
 
 /** With the time to connect, much shorter than DELIVERY_LEASE_MS. */
 const RESPONSE_TIMEOUT_MS = 15_000
 
 type AnswerContext = Pick<BuiltInContext, 'engine' | 'clock' | 'keyring' | 'webBase' | 'answerAddresses'>
 
-export function openChannel(context: AnswerContext): Channel {
+export function openChannel(context: AnswerContext, timeoutMs = RESPONSE_TIMEOUT_MS): Channel {
   const post = (out: { readonly jid: string; readonly key: string }): Promise<DeliveryReceipt> =>
-    postAnswer(context, out)
+    postAnswer(context, out, timeoutMs)
   return {
     name: 'hook',
     platform: 'hook',
@@ -41,6 +40,7 @@ interface Answer {
 async function postAnswer(
   context: AnswerContext,
   { jid, key }: { readonly jid: string; readonly key: string },
+  timeoutMs: number,
 ): Promise<DeliveryReceipt> {
   const { url, secret, body } = await readAnswer(context, jid, key)
   const seconds = Math.floor(context.clock.now() / 1000)
@@ -56,7 +56,7 @@ async function postAnswer(
       'webhook-signature': signStandard(secret, key, seconds, body),
     },
     body,
-    timeoutMs: RESPONSE_TIMEOUT_MS,
+    timeoutMs,
     isBodyIgnored: true,
     addresses: await context.answerAddresses(),
   })

@@ -1,7 +1,8 @@
 // Resolves the channel of a chat: a built-in one, else the adapter that `source` names, else the one that delivered its latest
 // message, else the one registered for its prefix. Caches registered adapters, so that a send does not read them.
 import type { AddressPolicy } from '../../channels/address-policy.ts'
-import { type BuiltInContext, openAdapterChannel, openBuiltInChannel } from '../../channels/index.ts'
+import type { BuiltInContext } from '../../channels/built-in-context.ts'
+import { openAdapterChannel, openBuiltInChannel } from '../../channels/index.ts'
 import { chats } from '../../core/chats/chats.ts'
 import { type Channel, type ChannelContext, type ChannelResolver, platformOf } from '../../core/delivery/channel.ts'
 import {

@@ -4,10 +4,10 @@ import { createReadStream } from 'node:fs'
 import { type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request as requestPlain } from 'node:http'
 import { request as requestSecure } from 'node:https'
 import { pipeline } from 'node:stream/promises'
-import { ChannelError } from '../../core/delivery/channel.ts'
-import { guard } from '../../lib/fault-boundary.ts'
-import { errnoCode } from '../../lib/files/atomic-file.ts'
-import { type AddressPolicy, createRestrictedLookup, forbiddenAddressFault } from '../address-policy.ts'
+import { ChannelError } from '../core/delivery/channel.ts'
+import { guard } from '../lib/fault-boundary.ts'
+import { errnoCode } from '../lib/files/atomic-file.ts'
+import { type AddressPolicy, createRestrictedLookup, forbiddenAddressFault } from './address-policy.ts'
 
 const CONNECT_TIMEOUT_MS = 5000
 /** The rest of a longer response body is discarded. A caller may read none. */
@@ -79,6 +79,13 @@ export function sendAdapterRequest(call: AdapterRequest): Promise<AdapterRespons
       reject(fileError ?? new ChannelError(isWritten ? 'unclear' : 'transient', message))
     }
     request.on('error', guard(reject, fail))
+    // Without a listener, such a response would never be reported.
+    request.once('upgrade', (response, socket) => {
+      isAnswered = true
+      clearTimers()
+      socket.destroy()
+      resolve({ status: response.statusCode ?? 0, headers: response.headers, text: '' })
+    })
     request.once('response', (response) => {
       isAnswered = true
       readBody(response, call.isBodyIgnored ? 0 : BODY_MAX_BYTES)
@@ -132,4 +139,9 @@ async function readBody(response: IncomingMessage, maxBytes: number): Promise<st
     // The connection ended early; return the part that arrived.
   }
   return Buffer.concat(chunks).toString()
+}
+
+/** Reads seconds; dates are ignored. */
+export function toRetryAfterMs(header: string | undefined): number | undefined {
+  return header !== undefined && /^\d{1,6}$/.test(header) ? Number(header) * 1000 : undefined
 }
