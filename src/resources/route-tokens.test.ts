@@ -412,15 +412,13 @@ onEveryEngine('a webhook whose answers are sent on', (engine) => {
     const { status, body } = await ask(restApp(at.host, [routeTokensResource]), request, { as: 'github:1' })
     assert.equal(status, 200)
     assert.ok(!JSON.stringify(body).includes('example.com'))
-    const { answer_secret: none } = await at.cli
-      .call(issue_operator_hook, {
-        ...ci,
-        jid_suffix: 'chat',
-        answer_to: 'sandbox:lobby',
-        verify: 'github',
-        verify_secret: 'both at once',
-      })
-      .catch((error) => assert.fail(error))
+    const { answer_secret: none } = await at.cli.call(issue_operator_hook, {
+      ...ci,
+      target_folder: 'main',
+      answer_to: 'sandbox:lobby',
+      verify: 'github',
+      verify_secret: 'both at once',
+    })
     assert.equal(none, undefined)
   })
 

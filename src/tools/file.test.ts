@@ -6,13 +6,10 @@ import { test } from 'node:test'
 import { type ChatTools, chatTools, OTHER_ROOM, ROOM } from '../../test/support/chat-tools.ts'
 import { onEveryEngine } from '../../test/support/host.ts'
 import { startTurn } from '../../test/support/turns.ts'
-import { until } from '../../test/support/until.ts'
 import { ChannelError } from '../core/delivery/channel.ts'
 import { chatFilePath, chatFiles } from '../core/files/chat-files.ts'
 import { chatDir } from '../core/layout.ts'
 import { storedBytes } from '../core/links/storage-use.ts'
-import { OutboxWorker } from '../daemons/routd/outbox-worker.ts'
-import { routeTokensResource } from '../resources/route-tokens.ts'
 import { fileTools } from './file.ts'
 
 const UNSENDABLE = /does not exist, or is not a file that you can send$/
@@ -48,32 +45,6 @@ onEveryEngine('sending files', (engine) => {
       [['as requested', 'send_file', 'sent', 'fake-1']],
     )
     assert.deepEqual(stagedCopies(here), [])
-  })
-
-  test('has a copy for the chat that a webhook answers to', async (t) => {
-    const here = await chatTools(t, engine, fileTools)
-    const hook = { target_folder: 'team', source_label: 'ci', answer_to: ROOM }
-    const { jid } = await here.cli.call(routeTokensResource.verbs.issue_operator_hook, hook)
-    await startTurn(t, here, { folder: 'team', jid, sender: 'ci' })
-    writeFileSync(join(here.home, 'report.pdf'), '%PDF-1.7 first words')
-    const tools = await here.tools()
-    assert.equal(await tools.call('send_file', { chatJid: jid, filepath: '/home/node/report.pdf' }), 'ok')
-    let sent = ''
-    here.fake.next(({ given }) => {
-      sent = readFileSync(String(given.path), 'utf8')
-    })
-    const worker = new OutboxWorker({ host: here.host, log: { warn: () => {} } })
-    t.after(() => worker.close())
-    await until(() => here.fake.calls.length === 1 && stagedCopies(here).length === 0)
-    assert.equal(sent, '%PDF-1.7 first words')
-    assert.deepEqual(
-      (await here.said()).map((row) => [row.jid, row.action, row.content]),
-      [
-        [jid, 'send_file', ''],
-        [ROOM, 'send_file', '[file: report.pdf]'],
-      ],
-    )
-    assert.equal((await here.host.engine.read((tx) => chatFiles.list(tx))).length, 1)
   })
 
   test('stores a copy for the visitors of a link, with the message', async (t) => {

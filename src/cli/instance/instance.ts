@@ -209,14 +209,14 @@ export async function openInstance(configured: ConfiguredInstance, options: Open
 }
 
 async function readHostSettings(layout: Layout, sources: readonly SettingSource[]): Promise<HostSettings> {
-  const { CHANNEL_REGISTER_ALLOW_PUBLIC, ANSWER_ALLOW_PRIVATE } = readSettings(CHANNEL_SETTINGS, sources)
+  const { CHANNEL_REGISTER_ALLOW_PUBLIC, ANSWER_ALLOW_LOCAL } = readSettings(CHANNEL_SETTINGS, sources)
   return {
     timeZone: readSettings({ TZ: INSTANCE_SETTINGS.TZ }, sources).TZ,
     rules: readTurnRules(sources),
     limits: readAgentLimits(sources),
     speech: await openSpeech(layout, sources),
     adapters: { isPublicAllowed: CHANNEL_REGISTER_ALLOW_PUBLIC },
-    answers: { isPrivateAllowed: ANSWER_ALLOW_PRIVATE },
+    answers: { isPrivateAllowed: ANSWER_ALLOW_LOCAL },
   }
 }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { openChannelApi } from '../../../test/support/channel-api.ts'
@@ -20,10 +21,12 @@ import {
   type RecordedOutbound,
   recordOutbound,
 } from '../../core/delivery/outbox.ts'
+import { chatFiles } from '../../core/files/chat-files.ts'
 import { findLastReplyId, findLiveEngagement } from '../../core/routing/engagements.ts'
 import { DEFAULT_TURN_RULES } from '../../core/turns/turn-rules.ts'
 import { turns } from '../../core/turns/turns.ts'
 import { routeTokensResource } from '../../resources/route-tokens.ts'
+import { fileTools } from '../../tools/file.ts'
 import { sendTools } from '../../tools/send.ts'
 import { OutboxWorker } from './outbox-worker.ts'
 
@@ -485,7 +488,7 @@ onEveryEngine('the answers of a webhook that go to a chat', (engine) => {
   const link = 'hook:team/ci'
 
   async function openHook(t: TestContext) {
-    const here = await chatTools(t, engine, sendTools)
+    const here = await chatTools(t, engine, [...sendTools, ...fileTools])
     await here.cli.call(routeTokensResource.verbs.issue_operator_hook, { ...hook, answer_to: ROOM })
     const turn = await startTurn(t, here, { folder: 'team', jid: link, sender: 'ci' })
     const tools = await here.tools()
@@ -526,6 +529,20 @@ onEveryEngine('the answers of a webhook that go to a chat', (engine) => {
     await startTurn(t, here, { folder: 'team', jid: 'team' })
     await here.answer('not an answer')
     assert.equal((await here.settled(2)).length, 2)
+  })
+
+  test('have their files, of which no copy stays in the outbox', async (t) => {
+    const here = await openHook(t)
+    writeFileSync(join(here.home, 'report.pdf'), '%PDF-1.7 first words')
+    let sent = ''
+    here.fake.next(({ given }) => {
+      sent = readFileSync(String(given.path), 'utf8')
+    })
+    assert.equal(await here.tools.call('send_file', { chatJid: link, filepath: '/home/node/report.pdf' }), 'ok')
+    assert.deepEqual(await here.settled(1), [['[file: report.pdf]', 'sent', undefined]])
+    assert.equal(sent, '%PDF-1.7 first words')
+    await until(() => readdirSync(join(here.home, '..', '..', 'outbox')).length === 0)
+    assert.equal((await here.host.engine.read((tx) => chatFiles.list(tx))).length, 1)
   })
 
   test('fail once the folder may no longer send there', async (t) => {
