@@ -5,11 +5,18 @@ import { checkAccess } from '../core/access/policy.ts'
 import { defaultReach, hasReach, Reach } from '../core/access/reach.ts'
 import { mayReachFolder } from '../core/access/tiers.ts'
 import { isLinkChat } from '../core/delivery/channel.ts'
-import { AnswerTarget, isAnswerUrl, ownLinkFault } from '../core/links/answer-targets.ts'
+import { AnswerTarget, ownLinkFault } from '../core/links/answer-targets.ts'
 import { LinkStats, linkStats } from '../core/links/link-stats.ts'
 import { createToken, hashToken } from '../core/links/link-token.ts'
 import { ensurePersonChat, isPersonSuffix } from '../core/links/person-chats.ts'
-import { answerContext, isPersonChat, RouteToken, routeTokens, verifyContext } from '../core/links/route-tokens.ts'
+import {
+  answerContext,
+  isAnswerUrl,
+  isPersonChat,
+  RouteToken,
+  routeTokens,
+  verifyContext,
+} from '../core/links/route-tokens.ts'
 import { storedBytes } from '../core/links/storage-use.ts'
 import { Visitors } from '../core/links/visitor-chats.ts'
 import {

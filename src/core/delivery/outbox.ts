@@ -7,7 +7,7 @@ import { execute, flag, integer, optional, query, queryOne, text } from '../../s
 import { Table } from '../../store/table.ts'
 import { appendChatEvent } from '../chats/chat-events.ts'
 import { chats } from '../chats/chats.ts'
-import { findAnswerTarget, isAnswerUrl } from '../links/answer-targets.ts'
+import { findAnswerTarget, isAnswerUrl } from '../links/route-tokens.ts'
 import { linkJidOf } from '../links/visitor-chats.ts'
 import { envelopes } from '../messages/envelopes.ts'
 import { lockMessageOrder } from '../messages/messages.ts'

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { AnswerTarget, isAnswerUrl } from './answer-targets.ts'
+import { AnswerTarget } from './answer-targets.ts'
+import { isAnswerUrl } from './route-tokens.ts'
 
 const faultOf = (text: string) => AnswerTarget.safeParse(text).error?.issues[0]?.message
 

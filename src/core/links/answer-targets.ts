@@ -1,7 +1,6 @@
 // Where the answers of a webhook are sent besides its own chat: to a chat, or to the URL of a program. See
 // docs/decisions.md#answers-of-webhooks.
 import type { Tx } from '../../store/engine.ts'
-import { query, text } from '../../store/statement.ts'
 import { isLinkChat } from '../delivery/channel.ts'
 import { checkedText, Jid } from '../values.ts'
 import { hashToken, isTokenText } from './link-token.ts'
@@ -12,10 +11,6 @@ const URL_LENGTH_MAX = 2048
 const IS_URL = /^https?:/i
 
 export const AnswerTarget = checkedText(answerTargetFault)
-
-export function isAnswerUrl(target: string): boolean {
-  return target.startsWith('https://')
-}
 
 function answerTargetFault(value: string): string | undefined {
   if (IS_URL.test(value)) return urlFault(value)
@@ -30,20 +25,6 @@ function urlFault(value: string): string | undefined {
   if (!url) return 'must be a URL that starts with https://'
   if (url.username !== '' || url.password !== '') return 'must not have a user name or password'
   return url.hash === '' && !value.endsWith('#') ? undefined : 'must not have a fragment'
-}
-
-/** The target of a webhook's answers to this turn; undefined if they stay in its chat. */
-export async function findAnswerTarget(tx: Tx, jid: string, turn_id: string | undefined): Promise<string | undefined> {
-  if (turn_id === undefined || !jid.startsWith('hook:')) return undefined
-  // What other turns say in the chat is not an answer.
-  const [link] = await query(
-    tx,
-    { answer_to: text },
-    `select answer_to from route_tokens where jid = $1 and answer_to is not null
-       and exists (select 1 from turns where id = $2 and jid = $1)`,
-    [jid, turn_id],
-  )
-  return link?.answer_to
 }
 
 /**

@@ -1,5 +1,7 @@
 // Route tokens: bearer links as rows. Only the hash of a token is stored.
 import { z } from 'zod'
+import type { Tx } from '../../store/engine.ts'
+import { query, text } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
 import { Reach } from '../access/reach.ts'
 import { Bytes, checkedText, Folder, Jid, LabelSegment, multilineText, Sub, Timestamp } from '../values.ts'
@@ -73,4 +75,23 @@ export function answerContext(tokenHash: Uint8Array): string {
 /** Rows that lists and texts about links must not show. */
 export function isPersonChat({ person }: Pick<z.output<typeof RouteToken>, 'person'>): boolean {
   return person !== undefined
+}
+
+/** Whether answers go to a program, not to a chat. */
+export function isAnswerUrl(target: string): boolean {
+  return target.startsWith('https://')
+}
+
+/** The target of a webhook's answers to this turn; undefined if they stay in its chat. */
+export async function findAnswerTarget(tx: Tx, jid: string, turn_id: string | undefined): Promise<string | undefined> {
+  if (turn_id === undefined || !jid.startsWith('hook:')) return undefined
+  // What other turns say in the chat is not an answer.
+  const [link] = await query(
+    tx,
+    { answer_to: text },
+    `select answer_to from route_tokens where jid = $1 and answer_to is not null
+       and exists (select 1 from turns where id = $2 and jid = $1)`,
+    [jid, turn_id],
+  )
+  return link?.answer_to
 }
