@@ -200,7 +200,7 @@ const MATRIX: Readonly<Record<string, Row>> = {
   'identities.link': [UNRESTRICTED, { sub: 'github:x' }],
   'identities.unlink': [UNRESTRICTED, { sub: 'github:x' }],
 
-  'route_tokens.issue_verified': [
+  'route_tokens.issue_operator_hook': [
     FOLDER,
     { target_folder: 'team', source_label: 'ci', verify: 'github', verify_secret: 'secret' },
   ],

@@ -39,6 +39,7 @@ import { findNearlyFull, forgetChatBytes, subtractMovedBytes } from '../src/core
 import { visitorPart } from '../src/core/links/visitor-chats.ts'
 import { storeFetchedMessages } from '../src/core/messages/fetched-messages.ts'
 import { recordInbound } from '../src/core/messages/inbound.ts'
+import { listAnsweredIds } from '../src/core/messages/inbox.ts'
 import { findReceivedMessage, listLinkDeliveries } from '../src/core/messages/link-deliveries.ts'
 import { readArrivalFrom, readListedByIds } from '../src/core/messages/message-list.ts'
 import { listIdsWithPrefix, listMessageStates, readMessageDetails } from '../src/core/messages/message-states.ts'
@@ -354,6 +355,7 @@ async function openPages(t: TestContext, on: TestHost): Promise<void> {
     }
   }
   await host.engine.read((tx) => findLastAnswer(tx, turn?.id ?? ''))
+  await host.engine.read((tx) => listAnsweredIds(tx, turn?.id ?? '', 'hook:main/ci'))
   await host.engine.read((tx) => listTurnIdsWithPrefix(tx, '0', 5))
   for (const visitors of ['together', 'apart'] as const)
     await host.engine.read((tx) => listLinkDeliveries(tx, { jid: 'web:main', folder: 'main', visitors, limit: 5 }))

@@ -1,18 +1,19 @@
 // Opens the built-in channels that core/delivery/platforms.ts lists, and those of registered adapters. Each module is loaded
 // on first use.
 import { extname } from 'node:path'
-import type { Channel, ChannelContext } from '../core/delivery/channel.ts'
+import type { Channel } from '../core/delivery/channel.ts'
 import { builtInChannelOf } from '../core/delivery/platforms.ts'
 import type { AddressPolicy } from './address-policy.ts'
+import type { BuiltInContext } from './built-in-context.ts'
 import type { Adapter } from './registered-adapter.ts'
 
 /** The exports of `adapter.ts` of a built-in channel. */
 interface ChannelModule {
-  openChannel(context: ChannelContext): Channel
+  openChannel(context: BuiltInContext): Channel
 }
 
 /** Opens the built-in channel of a platform; undefined if it has none. */
-export function openBuiltInChannel(platform: string, context: ChannelContext): Promise<Channel> | undefined {
+export function openBuiltInChannel(platform: string, context: BuiltInContext): Promise<Channel> | undefined {
   const folder = builtInChannelOf(platform)
   if (folder === undefined) return undefined
   return load(folder).then(({ openChannel }) => openChannel(context))

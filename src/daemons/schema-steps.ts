@@ -11,7 +11,7 @@ export const SCHEMA_STEPS: Readonly<Record<string, number>> = {
   web_routes: 4,
   proxyd_routes: 3,
   web_hosts: 10,
-  route_tokens: 16,
+  route_tokens: 19,
   network_rules: 5,
   secrets: 1,
   operator_endpoints: 2,

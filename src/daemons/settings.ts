@@ -213,6 +213,11 @@ export const CHANNEL_SETTINGS = {
     'false',
     'whether an adapter may register a public address; otherwise only loopback or private',
   ),
+  ANSWER_ALLOW_LOCAL: setting(
+    BooleanSetting,
+    'false',
+    'whether answers of webhooks may go to URLs at loopback and private addresses; otherwise only public',
+  ),
 } satisfies SettingDeclarations
 
 /** See docs/decisions.md#turn-defaults. */

@@ -1,12 +1,12 @@
 // Access to chats: an agent needs the tool on its own folder, and the chat must be within its reach. See
 // docs/decisions.md#containment.
-import { isToolDenied } from '../core/access/policy.ts'
-import { mayReachFolder } from '../core/access/tiers.ts'
+import { isToolDenied, needsApproval } from '../core/access/policy.ts'
+import { mayReachFolder, type ToolTiers } from '../core/access/tiers.ts'
 import { routeTokens } from '../core/links/route-tokens.ts'
 import { isOtherVisitorChat, isVisitorChat } from '../core/links/visitor-chats.ts'
 import { findChatFolder, hasRouteInto } from '../core/routing/chat-folder.ts'
 import { findLiveEngagement } from '../core/routing/engagements.ts'
-import { refuse } from '../lib/refusal.ts'
+import { Refusal, refuse } from '../lib/refusal.ts'
 import { hasTool, INSTANCE_SCOPE, mustHaveTool } from '../registry/authorization.ts'
 import type { Context } from '../registry/context.ts'
 
@@ -39,6 +39,29 @@ export async function mustNotBeGuestTurn(ctx: Context): Promise<void> {
   const turn = await ctx.turn()
   if (turn?.is_guest)
     refuse('forbidden', `${ctx.tool}: not permitted in a turn that answers in a chat of another folder`)
+}
+
+/** As the tool `send` declares them. */
+export const SEND_TIERS: ToolTiers = { granted: 2 }
+
+/** Why the caller may not send messages to a chat; undefined if they may. With a folder, its agent outside of a turn. */
+export async function findSendFault(ctx: Context, jid: string, folder?: string): Promise<string | undefined> {
+  const params = { chatJid: jid, jid }
+  const asAgent = {
+    caller: { kind: 'agent', folder: folder ?? '' },
+    reach: 'work',
+    turn: async () => undefined,
+  } as const
+  const sending = { ...ctx, tool: 'send', tiers: SEND_TIERS, params, ...(folder === undefined ? {} : asAgent) }
+  try {
+    await mustReachChat(sending, jid)
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'forbidden') return error.message
+    throw error
+  }
+  const isHeld =
+    folder !== undefined && needsApproval(await ctx.policy(), folder, { tool: 'send', scope: folder, params })
+  return isHeld ? 'send: held until an operator approves it' : undefined
 }
 
 /** Whether the caller may read a message of the chat in order to relay it elsewhere. */

@@ -7,15 +7,17 @@ import { agent, isRefusal, onEveryEngine, person, type TestHost, testHost } from
 import { ask, restApp } from '../../test/support/rest.ts'
 import { groups } from '../core/groups/groups.ts'
 import { addLinkStats } from '../core/links/link-stats.ts'
-import { routeTokens, verifyContext } from '../core/links/route-tokens.ts'
+import { answerContext, routeTokens, verifyContext } from '../core/links/route-tokens.ts'
+import { webHosts } from '../core/links/web-hosts.ts'
 import { findChatFolder } from '../core/routing/chat-folder.ts'
 import { openKeyring } from '../core/secrets/keyring.ts'
 import { audit } from '../registry/audit.ts'
 import { callVerb } from '../registry/call.ts'
 import { groupsResource } from './groups.ts'
 import { routeTokensResource } from './route-tokens.ts'
+import { routesResource } from './routes.ts'
 
-const { issue_apart, issue_chat, issue_hook, issue_verified, list, list_of, revoke } = routeTokensResource.verbs
+const { issue_apart, issue_chat, issue_hook, issue_operator_hook, list, list_of, revoke } = routeTokensResource.verbs
 const { remove: removeGroup } = groupsResource.verbs
 const JAN_1 = '2026-01-01T00:00:00.000Z'
 
@@ -66,7 +68,7 @@ onEveryEngine('minting', (engine) => {
     await main.call(issue_chat, { jid_suffix: 'a' })
     await main.call(issue_chat, { jid_suffix: 'b', tools: 'all' })
     await main.call(issue_hook, { source_label: 'ci', tools: 'chat' })
-    await at.cli.call(issue_verified, {
+    await at.cli.call(issue_operator_hook, {
       source_label: 'gh',
       verify: 'github',
       verify_secret: 's'.repeat(32),
@@ -289,7 +291,7 @@ suite('mint parameters', () => {
     const withContext = Object.values(routeTokensResource.verbs).filter(({ input }) => 'context' in input.shape)
     assert.deepEqual(
       withContext.map(({ verb }) => verb),
-      ['issue_chat', 'issue_apart', 'issue_hook', 'issue_verified'],
+      ['issue_chat', 'issue_apart', 'issue_hook', 'issue_operator_hook'],
     )
   })
 })
@@ -332,7 +334,7 @@ onEveryEngine('a link for signed requests', (engine) => {
   test('stores its secret encrypted and never shows it', async (t) => {
     const at = await testHost(t, engine)
     await at.groups('main')
-    const { jid, url, token } = await at.cli.call(issue_verified, { target_folder: 'main', ...signed })
+    const { jid, url, token } = await at.cli.call(issue_operator_hook, { target_folder: 'main', ...signed })
     assert.deepEqual([jid, url], ['hook:main/github', `http://localhost:8080/hook/${token}`])
     const [row] = await rowsOf(at)
     assert.ok(row?.verify_secret)
@@ -362,9 +364,9 @@ onEveryEngine('a link for signed requests', (engine) => {
     await at.operator('github:1')
     const input = { target_folder: 'main', ...signed }
     for (const caller of [agent('main'), person('github:1')])
-      await assert.rejects(at.as(caller).call(issue_verified, input), isRefusal('forbidden'))
+      await assert.rejects(at.as(caller).call(issue_operator_hook, input), isRefusal('forbidden'))
     await assert.rejects(at.as(agent('main')).call(issue_hook, input), isRefusal('invalid', 'unknown field "verify"'))
-    const mintWith = (change: object) => at.cli.call(issue_verified, { ...input, ...change })
+    const mintWith = (change: object) => at.cli.call(issue_operator_hook, { ...input, ...change })
     await assert.rejects(
       mintWith({ verify: 'gitlab' }),
       isRefusal('invalid', 'verify must be github, standard, stripe or'),
@@ -376,8 +378,132 @@ onEveryEngine('a link for signed requests', (engine) => {
     )
     const withoutKey = { ...at.host, keyring: openKeyring(undefined) }
     const request = { host: withoutKey, caller: { kind: 'host', sub: 'cli' }, face: 'cli' } as const
-    await assert.rejects(callVerb(request, issue_verified, input), isRefusal('unavailable', 'SECRETS_KEY is not set'))
+    await assert.rejects(
+      callVerb(request, issue_operator_hook, input),
+      isRefusal('unavailable', 'SECRETS_KEY is not set'),
+    )
     assert.deepEqual(await rowsOf(at), [])
+  })
+})
+
+onEveryEngine('a webhook whose answers are sent on', (engine) => {
+  const URL_TARGET = 'https://ci.example.com/answers'
+  const ci = { target_folder: 'team', source_label: 'ci' }
+
+  test('shows its secret once and stores it encrypted', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main', 'team')
+    const { answer_secret = '' } = await at.cli.call(issue_operator_hook, { ...ci, answer_to: URL_TARGET })
+    assert.equal(Buffer.from(answer_secret.replace('whsec_', ''), 'base64').length, 32)
+    const [row] = await rowsOf(at)
+    assert.ok(row?.answer_secret)
+    const opened = at.host.keyring.open(row.answer_secret, answerContext(row.token_hash))
+    assert.equal(opened.toString(), answer_secret)
+    const store = await wholeStore(at)
+    for (const raw of [answer_secret, Buffer.from(answer_secret).toString('hex')]) assert.ok(!store.includes(raw))
+    const { tokens } = await at.cli.call(list_of, { folder: 'team' })
+    assert.deepEqual(
+      tokens.map((link) => [link.answer_to, 'answer_secret' in link]),
+      [[URL_TARGET, false]],
+    )
+    // The API does not say where answers go.
+    await at.operator('github:1')
+    const request = 'GET /v1/route_tokens?stats=true'
+    const { status, body } = await ask(restApp(at.host, [routeTokensResource]), request, { as: 'github:1' })
+    assert.equal(status, 200)
+    assert.ok(!JSON.stringify(body).includes('example.com'))
+    const { answer_secret: none } = await at.cli.call(issue_operator_hook, {
+      ...ci,
+      target_folder: 'main',
+      answer_to: 'sandbox:lobby',
+      verify: 'github',
+      verify_secret: 'both at once',
+    })
+    assert.equal(none, undefined)
+  })
+
+  test('may name a URL only for operators, and a chat only where caller and folder may send', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main', 'team', 'other')
+    for (const [room, target] of [
+      ['1', 'team'],
+      ['2', 'other'],
+    ])
+      await at.cli.call(routesResource.verbs.create, { seq: 0, match: `platform=telegram room=group/${room}`, target })
+    await at.operator('github:1')
+    await at.grant('github:2', 'admin', 'team')
+    const session = { session: 'a session of the dashboard' }
+    const [operator, admin] = ['github:1', 'github:2'].map((sub) => at.as({ kind: 'person', sub, ...session }, 'dash'))
+    assert.ok(operator && admin)
+    const mint = (caller: typeof at.cli, answer_to: string, jid_suffix?: string) =>
+      caller.call(issue_operator_hook, { ...ci, answer_to, jid_suffix })
+    await mint(operator, URL_TARGET, 'a')
+    await mint(admin, 'telegram:group/1', 'b')
+    await assert.rejects(mint(admin, URL_TARGET), isRefusal('forbidden', 'only operators have answers sent to a URL'))
+    await assert.rejects(
+      mint(admin, 'telegram:group/2'),
+      isRefusal('forbidden', 'answers of team cannot go to telegram:group/2: send: not permitted'),
+    )
+    await assert.rejects(
+      mint(operator, 'telegram:group/2'),
+      isRefusal('forbidden', 'send: the chat telegram:group/2 belongs to a folder outside team'),
+    )
+    await assert.rejects(
+      mint(at.cli, 'telegram:group/3'),
+      isRefusal('forbidden', 'send: the chat telegram:group/3 has no route in this instance'),
+    )
+    await at.grant('folder:team', 'hold:mcp:send', 'team')
+    await assert.rejects(
+      mint(at.cli, 'telegram:group/1'),
+      isRefusal('forbidden', 'send: held until an operator approves'),
+    )
+    for (const caller of [agent('team'), agent('main'), person('github:1')])
+      await assert.rejects(mint(at.as(caller), 'telegram:group/1'), isRefusal('forbidden'))
+    await assert.rejects(
+      at.as(agent('team')).call(issue_hook, { source_label: 'ci', answer_to: 'telegram:group/1' }),
+      isRefusal('invalid', 'unknown field "answer_to"'),
+    )
+    assert.deepEqual(await jidsOf(at), ['hook:team/ci/a', 'hook:team/ci/b'])
+  })
+
+  test('cannot name a link of this instance, by its host or by its token', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main', 'team')
+    await at.host.engine.transaction((tx) => webHosts.insert(tx, { hostname: 'team.example', folder: 'team' }))
+    const { token } = await at.cli.call(issue_hook, { ...ci, jid_suffix: 'first' })
+    const mint = (answer_to: string) => at.cli.call(issue_operator_hook, { ...ci, answer_to })
+    const own = isRefusal('invalid', 'answer_to: it is a link of this instance, and links cannot answer to each other')
+    for (const url of [
+      'https://localhost:8080/hook/abc',
+      'https://localhost:8080/chat/abc/',
+      'https://localhost:8080/%68ook/abc',
+      'https://team.example/hook/abc',
+      'https://TEAM.example:8443/chat/abc/',
+      `https://alias.example/hook/${token}`,
+      `https://alias.example/prefix/chat/${token}/`,
+      `https://alias.example/hook/${token.replace(/./, (first) => `%${first.charCodeAt(0).toString(16)}`)}`,
+    ])
+      await assert.rejects(mint(url), own, url)
+    for (const jid of ['hook:team/other', 'web:team'])
+      await assert.rejects(mint(jid), isRefusal('invalid', 'must not be the chat of a link'))
+    await mint('https://localhost:9443/hook/abc')
+  })
+
+  test('is the only link of its chat', async (t) => {
+    const at = await testHost(t, engine)
+    await at.groups('main', 'team')
+    await at.grant('folder:team', 'admin', 'team')
+    const conflict = isRefusal(
+      'conflict',
+      'hook:team/ci has a link already, and a link whose answers are sent on must be',
+    )
+    await at.cli.call(issue_operator_hook, { ...ci, answer_to: URL_TARGET })
+    for (const answer_to of [URL_TARGET, undefined])
+      await assert.rejects(at.cli.call(issue_operator_hook, { ...ci, answer_to }), conflict)
+    await assert.rejects(at.as(agent('team')).call(issue_hook, { source_label: 'ci' }), conflict)
+    await at.cli.call(revoke, { jid: 'hook:team/ci' })
+    await at.cli.call(issue_hook, ci)
+    await assert.rejects(at.cli.call(issue_operator_hook, { ...ci, answer_to: URL_TARGET }), conflict)
   })
 })
 
@@ -621,7 +747,7 @@ onEveryEngine('listing over REST', (engine) => {
     const at = await testHost(t, engine)
     await at.groups('main', 'team', 'other')
     await at.as(agent('main')).call(issue_chat, { target_folder: 'team' })
-    await at.cli.call(issue_verified, {
+    await at.cli.call(issue_operator_hook, {
       target_folder: 'team',
       source_label: 'ci',
       verify: 'github',

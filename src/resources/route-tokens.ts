@@ -5,13 +5,26 @@ import { checkAccess } from '../core/access/policy.ts'
 import { defaultReach, hasReach, Reach } from '../core/access/reach.ts'
 import { mayReachFolder } from '../core/access/tiers.ts'
 import { isLinkChat } from '../core/delivery/channel.ts'
+import { AnswerTarget, ownLinkFault } from '../core/links/answer-targets.ts'
 import { LinkStats, linkStats } from '../core/links/link-stats.ts'
 import { createToken, hashToken } from '../core/links/link-token.ts'
 import { ensurePersonChat, isPersonSuffix } from '../core/links/person-chats.ts'
-import { isPersonChat, RouteToken, routeTokens, verifyContext } from '../core/links/route-tokens.ts'
+import {
+  answerContext,
+  isAnswerUrl,
+  isPersonChat,
+  RouteToken,
+  routeTokens,
+  verifyContext,
+} from '../core/links/route-tokens.ts'
 import { storedBytes } from '../core/links/storage-use.ts'
 import { Visitors } from '../core/links/visitor-chats.ts'
-import { parseSignatureScheme, signatureSchemeFault, signingSecretFault } from '../core/links/webhook-signatures.ts'
+import {
+  createStandardSecret,
+  parseSignatureScheme,
+  signatureSchemeFault,
+  signingSecretFault,
+} from '../core/links/webhook-signatures.ts'
 import { envelopes } from '../core/messages/envelopes.ts'
 import {
   findReceivedMessage,
@@ -24,15 +37,18 @@ import type { Message } from '../core/messages/messages.ts'
 import { legacyLinkFolder } from '../core/routing/chat-folder.ts'
 import { checkedText, Folder, Jid, LabelSegment, line, multilineText, pageLimit } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
+import { findSendFault } from '../permissions/chat-access.ts'
 import {
   actingFolder,
   canOperate,
   hasTool,
   INSTANCE_SCOPE,
   isAdmin,
+  isByOperator,
   mustHaveTool,
   operatorOn,
   operatorWho,
+  requireHost,
   requireToolForAgents,
   subjectOf,
 } from '../registry/authorization.ts'
@@ -57,14 +73,19 @@ const MintInput = z.object({
 const HookMintInput = MintInput.extend({
   source_label: LabelSegment.describe('The system that will post; becomes the sender of every message'),
 })
-const VerifiedMintInput = HookMintInput.extend({
-  verify: checkedText(signatureSchemeFault),
-  verify_secret: multilineText(4096).meta({ writeOnly: true }),
+const OperatorHookInput = HookMintInput.extend({
+  verify: checkedText(signatureSchemeFault).optional(),
+  verify_secret: multilineText(4096).optional().meta({ writeOnly: true }),
+  answer_to: AnswerTarget.optional().describe('A chat or an https URL that gets the answers, too'),
 })
 const MintResponse = z.object({
   token: z.string().describe('The raw token, shown only once'),
   url: z.string(),
   jid: Jid,
+})
+
+const OperatorHookResponse = MintResponse.extend({
+  answer_secret: z.string().optional().describe('Signs what is posted to the URL; shown only once'),
 })
 
 const PublicLink = RouteToken.pick({
@@ -84,10 +105,11 @@ const LinkCounts = z.object({
   stored_bytes: z.int().describe('Bytes stored for the messages of its chat, as LINK_QUOTA counts them'),
 })
 /** A link as listed on the command line. */
-const LinkSummary = PublicLink.extend(LinkCounts.shape)
+const LinkSummary = PublicLink.extend(LinkCounts.shape).extend({ answer_to: RouteToken.shape.answer_to })
 
 type Link = z.output<typeof RouteToken>
 type MintInput = z.output<typeof MintInput>
+type OperatorHookResponse = z.output<typeof OperatorHookResponse>
 type HookMintInput = z.output<typeof HookMintInput>
 
 export const routeTokensResource = defineResource({
@@ -166,15 +188,31 @@ export const routeTokensResource = defineResource({
       run: (ctx, input) => mintHook(ctx, input),
     }),
 
-    /** A hook that accepts only signed requests. See docs/decisions.md#signed-webhooks. */
-    issue_verified: defineVerb({
-      input: VerifiedMintInput,
-      output: MintResponse,
+    /** A hook that accepts only signed requests or whose answers are sent on. See docs/decisions.md#signed-webhooks. */
+    issue_operator_hook: defineVerb({
+      input: OperatorHookInput,
+      output: OperatorHookResponse,
       authorize: operatorWho(mayMintForOperator),
-      run: (ctx, { verify, verify_secret, ...input }) => {
-        const fault = signingSecretFault(parseSignatureScheme(verify), verify_secret)
-        if (fault !== undefined) refuse('invalid', `the secret ${fault}`)
-        return mintHook(ctx, input, { verify, secret: verify_secret })
+      run: async (ctx, { verify, verify_secret, answer_to, ...input }): Promise<OperatorHookResponse> => {
+        const signed = signatureSettings(verify, verify_secret)
+        if (answer_to === undefined) return mintHook(ctx, input, { signed })
+        await mustBeAnswerable(ctx, await targetOf(ctx, input), answer_to)
+        const answer_secret = isAnswerUrl(answer_to) ? createStandardSecret(ctx.random) : undefined
+        const minted = await mintHook(ctx, input, { signed, answer: { to: answer_to, secret: answer_secret } })
+        return { ...minted, answer_secret }
+      },
+    }),
+
+    /** Whether an answer may still be sent to the chat that its webhook names; for the process that delivers it. */
+    check_answer: defineVerb({
+      isReadOnly: true,
+      input: z.object({ jid: Jid, to: Jid }),
+      output: z.object({ fault: z.string().optional() }),
+      authorize: requireHost,
+      run: async (ctx, { jid, to }) => {
+        const link = await routeTokens.find(ctx.tx, { jid, answer_to: to })
+        const folder = link && deliveryOf(link)
+        return { fault: folder === undefined ? `the link ${jid} is revoked` : await findSendFault(ctx, to, folder) }
       },
     }),
 
@@ -302,7 +340,14 @@ async function listSummaries(
 }
 
 async function withStats(ctx: Context, row: z.output<typeof RouteToken>): Promise<z.output<typeof LinkSummary>> {
-  const { token_hash, source_label: _source, verify_secret: _secret, person: _person, ...link } = row
+  const {
+    token_hash,
+    source_label: _source,
+    verify_secret: _secret,
+    answer_secret: _key,
+    person: _person,
+    ...link
+  } = row
   const { last_used_at, accepted = 0, refused = {} } = (await linkStats.find(ctx.tx, { token_hash })) ?? {}
   const stored_bytes = await storedBytes(ctx.tx, 'chat', row.jid)
   return { ...link, ...(last_used_at === undefined ? {} : { last_used_at }), accepted, refused, stored_bytes }
@@ -385,11 +430,36 @@ interface SignatureSettings {
   readonly secret: string
 }
 
-interface TokenTarget {
+function signatureSettings(verify: string | undefined, secret: string | undefined): SignatureSettings | undefined {
+  if (verify === undefined && secret === undefined) return undefined
+  if (verify === undefined) return refuse('invalid', 'verify_secret needs verify, which says how requests are signed')
+  if (secret === undefined) return refuse('invalid', 'verify needs verify_secret')
+  const fault = signingSecretFault(parseSignatureScheme(verify), secret)
+  return fault === undefined ? { verify, secret } : refuse('invalid', `the secret ${fault}`)
+}
+
+/** The caller may send there, and so may the folder whose answers they are. */
+async function mustBeAnswerable(ctx: Context, folder: string, to: string): Promise<void> {
+  if (!isAnswerUrl(to)) {
+    const fault = (await findSendFault(ctx, to)) ?? (await findSendFault(ctx, to, folder))
+    return fault === undefined ? undefined : refuse('forbidden', `answers of ${folder} cannot go to ${to}: ${fault}`)
+  }
+  if (!(await isByOperator(ctx)))
+    refuse('forbidden', 'only operators have answers sent to a URL', 'name a chat, or ask an operator')
+  const fault = await ownLinkFault(ctx.tx, ctx.webBase, new URL(to))
+  if (fault !== undefined) refuse('invalid', `answer_to: ${fault}`)
+}
+
+/** What only operators set. */
+interface HookOptions {
+  readonly signed?: SignatureSettings | undefined
+  readonly answer?: { readonly to: string; readonly secret: string | undefined } | undefined
+}
+
+interface TokenTarget extends HookOptions {
   jid: string
   url(token: string): string
   source_label?: string
-  signed?: SignatureSettings | undefined
   visitors?: Visitors | undefined
 }
 
@@ -400,18 +470,19 @@ async function mintChat(ctx: Context, input: MintInput, visitors?: Visitors): Pr
   return mint(ctx, input, { jid, url: (token) => `chat/${token}/`, visitors })
 }
 
-async function mintHook(ctx: Context, input: HookMintInput, signed?: SignatureSettings): Promise<MintResponse> {
+async function mintHook(ctx: Context, input: HookMintInput, options: HookOptions = {}): Promise<MintResponse> {
   const { source_label } = input
   const jid = buildJid('hook', await targetOf(ctx, input), source_label, input.jid_suffix)
-  return mint(ctx, input, { jid, url: (token) => `hook/${token}`, source_label, signed })
+  return mint(ctx, input, { jid, url: (token) => `hook/${token}`, source_label, ...options })
 }
 
 /** See docs/decisions.md#conflicting-links. */
 async function mustBeFree(
   ctx: Context,
   jid: string,
-  { owner_folder, target_folder, visitors = 'together' }: Pick<Link, 'owner_folder' | 'target_folder' | 'visitors'>,
+  link: Pick<Link, 'owner_folder' | 'target_folder' | 'visitors' | 'answer_to'>,
 ): Promise<void> {
+  const { owner_folder, target_folder, visitors = 'together' } = link
   // Checking one token is enough: all live tokens of a JID have the same folders.
   const existing = await routeTokens.find(ctx.tx, { jid })
   if (!existing) return
@@ -423,6 +494,13 @@ async function mustBeFree(
   }
   const target = deliveryOf(existing)
   if (target !== target_folder) refuse('conflict', `${jid} delivers to ${target} already`, 'choose another suffix')
+  // Answers follow the chat, so they could not tell which of its links a message came by.
+  if (existing.answer_to !== undefined || link.answer_to !== undefined)
+    refuse(
+      'conflict',
+      `${jid} has a link already, and a link whose answers are sent on must be the only one of its chat`,
+      'choose another suffix, or revoke that link first',
+    )
   // Otherwise visitors of one link would read what those of another believe to be their own.
   const known = existing.visitors ?? 'together'
   if (known !== visitors)
@@ -436,14 +514,14 @@ async function mustBeFree(
 async function mint(
   ctx: Context,
   input: MintInput,
-  { jid, url, source_label, signed, visitors }: TokenTarget,
+  { jid, url, source_label, signed, answer, visitors }: TokenTarget,
 ): Promise<MintResponse> {
   const target_folder = await targetOf(ctx, input)
   const owner_folder = await ownerOf(ctx, input)
   for (const folder of new Set([owner_folder, target_folder])) await mustFindGroup(ctx, folder)
   if (input.jid_suffix !== undefined && isPersonSuffix(input.jid_suffix))
     refuse('invalid', `the suffix ${input.jid_suffix} is reserved for chats of people`, 'choose another suffix')
-  await mustBeFree(ctx, jid, { owner_folder, target_folder, visitors })
+  await mustBeFree(ctx, jid, { owner_folder, target_folder, visitors, answer_to: answer?.to })
   const token = createToken(ctx.random)
   const token_hash = hashToken(token)
   const context = input.context === '' ? undefined : input.context
@@ -459,6 +537,9 @@ async function mint(
     visitors,
     verify: signed?.verify,
     verify_secret: signed && ctx.keyring.seal(signed.secret, verifyContext(token_hash)),
+    answer_to: answer?.to,
+    answer_secret:
+      answer?.secret === undefined ? undefined : ctx.keyring.seal(answer.secret, answerContext(token_hash)),
   })
   return { token, url: `${ctx.webBase}/${url(token)}`, jid }
 }

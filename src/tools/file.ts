@@ -14,12 +14,12 @@ import { refuse } from '../lib/refusal.ts'
 import type { RequestContext } from '../registry/context.ts'
 import { defineTool } from '../registry/tool.ts'
 import { resolveChatTarget } from './chat/channel-action.ts'
-import { addLinkFiles, storeLinkFile } from './chat/link-files.ts'
+import { addLinkFiles, hasAnswerChat, storeLinkFile } from './chat/link-files.ts'
 import { deliverMessage, recordMessage, requireSendAccess } from './chat/outgoing-message.ts'
 
 const MEDIA_MAX = 10
 
-/** `path`: a staged copy for a platform; `files`: the file in the chat of a link. */
+/** `path`: a staged copy for a platform; `files`: the file in the chat of a link. Both for a webhook that answers to a platform. */
 interface PreparedFile {
   readonly jid: string
   readonly path?: string
@@ -42,25 +42,21 @@ const sendFile = defineTool({
   appendsMessages: true,
   prepare: async (request, { chatJid, filepath, filename = basename(filepath) }): Promise<PreparedFile> => {
     const { jid } = await resolveChatTarget(request.host, chatJid, 'send_file')
-    if (!isLinkChat(jid)) return { jid, path: await stageCopy(request, filepath) }
+    const isLink = isLinkChat(jid)
+    const staged = !isLink || (await hasAnswerChat(request, jid)) ? { path: await stageCopy(request, filepath) } : {}
+    if (!isLink) return { jid, ...staged }
     await using file = await openSendable(request, filepath)
-    return { jid, files: await storeLinkFile(request, file, { jid, name: filename }) }
+    return { jid, ...staged, files: await storeLinkFile(request, file, { jid, name: filename }) }
   },
   run: async (ctx, { filepath, filename = basename(filepath), caption: given }, { jid, path, files }) => {
     const caption = given?.trim() ? given : undefined
-    if (files) {
-      const message = { jid, content: caption ?? '', action: 'send_file' as const, isThreaded: true }
-      const recorded = await recordMessage(ctx, message)
-      await addLinkFiles(ctx, recorded, files)
-      return recorded
-    }
-    return recordMessage(ctx, {
-      jid,
-      content: caption ?? `[file: ${filename}]`,
-      action: 'send_file',
-      isThreaded: true,
-      payload: { path, filename, caption },
-    })
+    const sent = { content: caption ?? `[file: ${filename}]`, payload: { path, filename, caption } }
+    const message = { jid, action: 'send_file', isThreaded: true } as const
+    if (!files) return recordMessage(ctx, { ...message, ...sent })
+    const answerFile = path === undefined ? undefined : sent
+    const recorded = await recordMessage(ctx, { ...message, content: caption ?? '', answerFile })
+    await addLinkFiles(ctx, recorded, files)
+    return recorded
   },
   finish: async ({ host }, recorded) => {
     await deliverMessage(host, recorded)

@@ -7,6 +7,7 @@ import { findMessageInChat, MessageId, refuseMissing } from '../core/messages/me
 import { findLastReplyId } from '../core/routing/engagements.ts'
 import { topicIn } from '../core/turns/turns.ts'
 import { ChatName, MessageText } from '../core/values.ts'
+import { SEND_TIERS } from '../permissions/chat-access.ts'
 import type { Context } from '../registry/context.ts'
 import { defineTool } from '../registry/tool.ts'
 import { deliverMessage, recordMessage, requireSendAccess } from './chat/outgoing-message.ts'
@@ -14,7 +15,7 @@ import { deliverMessage, recordMessage, requireSendAccess } from './chat/outgoin
 const send = defineTool({
   name: 'send',
   reach: 'chat',
-  tiers: { granted: 2 },
+  tiers: SEND_TIERS,
   when: 'Send a new message to a chat. To answer a message, use reply.',
   activity: 'Sending a message',
   input: z.object({ chatJid: ChatName, text: MessageText }),

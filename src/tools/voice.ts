@@ -9,7 +9,7 @@ import { refuse } from '../lib/refusal.ts'
 import type { InstanceHost } from '../registry/context.ts'
 import { defineTool } from '../registry/tool.ts'
 import { resolveChatTarget } from './chat/channel-action.ts'
-import { addLinkFiles, storeLinkFile } from './chat/link-files.ts'
+import { addLinkFiles, hasAnswerChat, storeLinkFile } from './chat/link-files.ts'
 import { deliverMessage, recordMessage, requireSendAccess } from './chat/outgoing-message.ts'
 
 const VOICE_NAME = 'voice.ogg'
@@ -51,13 +51,17 @@ const sendVoice = defineTool({
       )
     const own = host.layout && caller.kind === 'agent' ? await personaVoice(host.layout, caller.folder) : undefined
     const { path, mime } = await host.speech.synthesize(text, voice ?? own)
-    if (!isLinkChat(jid)) return { jid, mime, path: await stageCopy(host, path) }
+    const isLink = isLinkChat(jid)
+    const staged = !isLink || (await hasAnswerChat(request, jid)) ? { path: await stageCopy(host, path) } : {}
+    if (!isLink) return { jid, mime, ...staged }
     await using file = await openTrustedFile(path)
-    return { jid, mime, files: await storeLinkFile(request, file, { jid, name: VOICE_NAME }) }
+    return { jid, mime, ...staged, files: await storeLinkFile(request, file, { jid, name: VOICE_NAME }) }
   },
   run: async (ctx, { text }, { jid, path, mime, files }) => {
-    const payload = files ? undefined : { path, filename: VOICE_NAME, mime }
-    const recorded = await recordMessage(ctx, { jid, content: text, action: 'send_voice', isThreaded: true, payload })
+    const sent = { content: text, payload: { path, filename: VOICE_NAME, mime } }
+    const voice = { jid, content: text, action: 'send_voice', isThreaded: true } as const
+    const answerFile = path === undefined ? undefined : sent
+    const recorded = await recordMessage(ctx, { ...voice, ...(files ? { answerFile } : sent) })
     if (files) await addLinkFiles(ctx, recorded, files)
     return recorded
   },

@@ -65,5 +65,5 @@ test('a signed link accepts valid signatures, refuses other requests with 401, a
   )
   for (const { last_used_at } of links) assert.ok(Math.abs(Date.parse(last_used_at) - Date.now()) < 60_000)
   const table = (await demo.run('token', 'demo', 'list', 'main')).stdout
-  assert.match(table, /^hook:main\/shop\tmain\tmain\t\S+Z\t\S+Z\twork\t-\tstandard\t-$/m)
+  assert.match(table, /^hook:main\/shop\tmain\tmain\t\S+Z\t\S+Z\twork\t-\tstandard\t-\t-$/m)
 })

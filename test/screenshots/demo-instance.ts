@@ -106,14 +106,14 @@ async function addFolders({ cli, host, groups }: ConversationHost): Promise<void
 }
 
 async function addLinks({ cli, clock }: ConversationHost): Promise<void> {
-  const { issue_chat, issue_hook, issue_verified } = routeTokensResource.verbs
+  const { issue_chat, issue_hook, issue_operator_hook } = routeTokensResource.verbs
   await cli.call(issue_chat, { target_folder: 'support', jid_suffix: 'site', context: SITE_CONTEXT })
   clock.advance(HOUR)
-  await cli.call(issue_verified, {
+  await cli.call(issue_operator_hook, {
     ...{ target_folder: 'support/returns', source_label: 'parcels', context: 'Parcels that came back.' },
     ...{ verify: 'standard', verify_secret: 'whsec_c2VjcmV0IG9mIHRoZSBzY3JlZW5zaG90cw==' },
   })
-  await cli.call(issue_verified, {
+  await cli.call(issue_operator_hook, {
     ...{
       target_folder: 'support',
       source_label: 'github',

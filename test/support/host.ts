@@ -7,7 +7,7 @@ import type { z } from 'zod'
 import type { Caller, Face } from '../../src/core/access/caller.ts'
 import { agentUsers } from '../../src/core/agent-user.ts'
 import { groupDirs, layout } from '../../src/core/layout.ts'
-import { type OpenHost, openHost } from '../../src/daemons/process/host.ts'
+import { type HostSettings, type OpenHost, openHost } from '../../src/daemons/process/host.ts'
 import { PRODUCT_TABLES } from '../../src/daemons/tables.ts'
 import type { FaultPlace } from '../../src/lib/fault-boundary.ts'
 import { Refusal, type RefusalCode } from '../../src/lib/refusal.ts'
@@ -123,7 +123,12 @@ export interface TestFault {
 }
 
 /** `store`: the address of a store that is shared with another host, like two processes. */
-export async function testHost(t: TestContext, engine: EngineName = 'sqlite', store?: StoreAddress): Promise<TestHost> {
+export async function testHost(
+  t: TestContext,
+  engine: EngineName = 'sqlite',
+  store?: StoreAddress,
+  settings: HostSettings = {},
+): Promise<TestHost> {
   const clock = fakeClock()
   const root = tempDir(t)
   const places = layout(root, agentUsers({ AGENT_UIDS: 1000 }, root))
@@ -134,6 +139,7 @@ export async function testHost(t: TestContext, engine: EngineName = 'sqlite', st
     secretsKey: 'a key of the tests',
     webBase: 'http://localhost:8080',
     layout: places,
+    ...settings,
     clock,
     random: seededRandom(),
     onBackgroundError: (error, place) =>

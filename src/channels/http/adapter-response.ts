@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { ChannelError } from '../../core/delivery/channel.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { tryParseJson } from '../../lib/text/json.ts'
-import type { AdapterResponse } from './adapter-request.ts'
+import { type AdapterResponse, toRetryAfterMs } from '../adapter-request.ts'
 
 const ResponseBody = z.object({
   ok: z.boolean().optional().catch(undefined),
@@ -61,9 +61,4 @@ function classifyStatus(status: number): ChannelError['kind'] {
 function describeFailure(adapter: string, status: number, { error, detail }: ResponseBody): string {
   const why = (error ?? detail ?? '').replace(/[\u0000-\u001f\u007f]+/g, ' ').slice(0, 300)
   return why === '' ? `${adapter} answers ${status}` : `${adapter} answers ${status}: ${why}`
-}
-
-/** Reads seconds; dates are ignored. */
-function toRetryAfterMs(header: string | undefined): number | undefined {
-  return header !== undefined && /^\d{1,6}$/.test(header) ? Number(header) * 1000 : undefined
 }

@@ -10,9 +10,9 @@ import {
   type OutgoingFile,
 } from '../../core/delivery/channel.ts'
 import { hintFor } from '../../core/delivery/platforms.ts'
+import { type AdapterRequest, sendAdapterRequest } from '../adapter-request.ts'
 import type { Adapter } from '../registered-adapter.ts'
 import { redactAddress } from './adapter-errors.ts'
-import { type AdapterRequest, sendAdapterRequest } from './adapter-request.ts'
 import { readAdapterResponse } from './adapter-response.ts'
 import { parseAdapterHistory } from './history-response.ts'
 import { buildMultipartForm } from './multipart-form.ts'

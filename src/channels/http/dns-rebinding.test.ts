@@ -6,7 +6,7 @@ import type { LookupFunction } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { EVERY_CAPABILITY, fakeAdapter } from '../../../test/support/fake-adapter.ts'
-import { createRestrictedLookup, hasForbiddenAddress, isPrivateAddress } from '../address-policy.ts'
+import { createRestrictedLookup, forbiddenAddressFault, isPrivateAddress } from '../address-policy.ts'
 import { isChannelError } from '../channel.contract.ts'
 import { openHttpChannel, probeHealth } from './adapter.ts'
 
@@ -92,7 +92,7 @@ test('refuses no address if public ones are allowed', async (t) => {
   // Not a private address, but it reaches this machine.
   names.answer('0.0.0.0')
   assert.equal((await send())?.id, 'p2')
-  assert.equal(hasForbiddenAddress(new URL('http://203.0.113.7'), { isPublicAllowed: true }), false)
+  assert.equal(forbiddenAddressFault(new URL('http://203.0.113.7'), { isPublicAllowed: true }), undefined)
 })
 
 test('does not follow redirects', async (t) => {

@@ -1,6 +1,7 @@
 // Health check of an adapter.
+
+import { sendAdapterRequest } from '../adapter-request.ts'
 import type { AddressPolicy } from '../address-policy.ts'
-import { sendAdapterRequest } from './adapter-request.ts'
 
 const RESPONSE_TIMEOUT_MS = 10_000
 

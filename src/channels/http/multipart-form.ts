@@ -1,7 +1,7 @@
 // Builds a multipart/form-data request with fields and one file, which is streamed from the disk.
 import { stat } from 'node:fs/promises'
 import { ChannelError } from '../../core/delivery/channel.ts'
-import type { FileBody } from './adapter-request.ts'
+import type { FileBody } from '../adapter-request.ts'
 
 interface MultipartForm {
   readonly headers: Readonly<Record<string, string>>

@@ -430,6 +430,15 @@ suite('svc doctor finds', () => {
       /signing secret of hook:main\/ci: cannot open a stored secret/,
       /or set them again: svc token demo issue webhook <folder> <source>/,
     ],
+    'a webhook whose answers cannot be signed': [
+      async (cli) => {
+        await cli.ok('token demo issue webhook main ci --answer-to https://ci.example.com/')
+        writeFileSync(env(cli), readFileSync(env(cli), 'utf8').replace(/^SECRETS_KEY=.*$/m, 'SECRETS_KEY=other'))
+      },
+      'secrets',
+      /secret of the answers of hook:main\/ci: cannot open a stored secret/,
+      /or set them again: svc token demo issue webhook <folder> <source>/,
+    ],
   }
   for (const [what, [damage, check, detail, next]] of Object.entries(faults))
     test(what, async (t) => {

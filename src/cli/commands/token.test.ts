@@ -13,8 +13,8 @@ onEveryEngine('svc token', (engine) => {
     assert.equal(url, `url: http://localhost:8080/chat/${raw}/`)
     const listed = await cli.ok('token demo list main')
     const [header, row] = listed.split('\n')
-    assert.equal(header, 'JID\tOWNER\tTARGET\tCREATED_AT\tLAST_USED\tTOOLS\tVISITORS\tVERIFY\tCONTEXT')
-    assert.match(row ?? '', /^web:main\/site\tmain\tmain\t\S+Z\t-\tchat\ttogether\t-\tBe\\tbrief\\n$/)
+    assert.equal(header, 'JID\tOWNER\tTARGET\tCREATED_AT\tLAST_USED\tTOOLS\tVISITORS\tVERIFY\tANSWER_TO\tCONTEXT')
+    assert.match(row ?? '', /^web:main\/site\tmain\tmain\t\S+Z\t-\tchat\ttogether\t-\t-\tBe\\tbrief\\n$/)
     assert.ok(raw && !listed.includes(raw))
     assert.ok(!(await cli.ok('token demo list main --json')).includes(raw))
   })
@@ -35,6 +35,23 @@ onEveryEngine('svc token', (engine) => {
     const json = await cli.ok('token demo list main --json')
     assert.equal(JSON.parse(json)[0].verify, 'hmac:X-Shop-Hmac')
     assert.doesNotMatch(listed + json, /s3cret|secret/)
+  })
+
+  test('issue webhook can send answers to a URL, whose secret is shown once, or to a chat', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    const url = 'https://ci.example.com/answers?key=1'
+    const minted = await cli.ok(['token', 'demo', 'issue', 'webhook', 'main', 'ci', '--answer-to', url])
+    const secret = /^answer_secret: (whsec_[A-Za-z0-9+/]{43}=)$/m.exec(minted)?.[1] ?? assert.fail(minted)
+    const chat = await cli.ok('token demo issue webhook main other --answer-to sandbox:lobby')
+    assert.doesNotMatch(chat, /answer_secret/)
+    const listed = await cli.ok('token demo list main')
+    assert.match(listed, /^hook:main\/other\tmain\tmain\t\S+\t-\twork\t-\t-\tsandbox:lobby\t-$/m)
+    const json = await cli.ok('token demo list main --json')
+    assert.deepEqual(
+      JSON.parse(json).map(({ answer_to }: { answer_to: string }) => answer_to),
+      ['sandbox:lobby', url],
+    )
+    assert.ok(!`${listed}${json}`.includes(secret))
   })
 
   test('issue sets the tools of a link, and list shows them', async (t) => {
@@ -117,6 +134,12 @@ suite('svc token refuses', () => {
     'a secret on the command line': ['issue webhook main x --verify github --verify-secret s3', /shell history/],
     'signatures without a secret': ['issue webhook main x --verify github', /hint: --verify-secret - reads it/],
     'an empty secret': ['issue webhook main x --verify github --verify-secret -', /secret must not be empty/],
+    'answers to plain http': [
+      'issue webhook main x --answer-to http://a.example/',
+      /answer_to must be a URL that starts/,
+    ],
+    'answers to a link': ['issue webhook main x --answer-to web:main', /links cannot answer to each other/],
+    'answers of a chat link': ['issue chat main x --answer-to sandbox:lobby', /--answer-to is not for this command/],
     'a secret without --verify': ['issue webhook main x --verify-secret -', /--verify-secret needs --verify/],
     'an invalid JID': ['revoke main', /jid must look like platform:room/],
   }

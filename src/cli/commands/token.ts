@@ -10,8 +10,16 @@ import { readStdinText } from '../input/stdin.ts'
 
 const tokens = routeTokensResource.verbs
 
-function printLink({ print }: SvcContext, { jid, token, url }: { jid: string; token: string; url: string }): void {
-  print.record({ jid, token, url }, { jid, token, url })
+interface PrintedLink {
+  readonly jid: string
+  readonly token: string
+  readonly url: string
+  readonly answer_secret?: string | undefined
+}
+
+function printLink({ print }: SvcContext, { jid, token, url, answer_secret }: PrintedLink): void {
+  const link = { jid, token, url, ...(answer_secret === undefined ? {} : { answer_secret }) }
+  print.record(link, link)
 }
 
 export const tokenCommands = [
@@ -28,20 +36,20 @@ export const tokenCommands = [
   }),
   defineSvcCommand({
     usage:
-      'token <instance> issue webhook <folder> <source> [<suffix>] [--context|-c <text>] [--tools <reach>] [--verify <scheme>] [--verify-secret <v>]',
+      'token <instance> issue webhook <folder> <source> [<suffix>] [--context|-c <text>] [--tools <reach>] [--verify <scheme>] [--verify-secret <v>] [--answer-to <target>]',
     about:
-      'mint a link for posts of another system; <source> becomes the sender; --verify (github, standard, stripe, hmac:<header>) accepts only signed requests',
+      'mint a link for posts of another system; <source> becomes the sender; --verify (github, standard, stripe, hmac:<header>) accepts only signed requests; --answer-to (a chat, or an https URL) has the answers sent there, to a URL signed with the secret that is shown once',
     example: 'token demo issue webhook main github --verify github --verify-secret - < secret.txt',
-    run: async (svc, { folder, source, suffix, context, tools: reach, verify, verifySecret }) => {
+    run: async (svc, { folder, source, suffix, context, tools: reach, verify, verifySecret, answerTo }) => {
       const input = { target_folder: folder, source_label: source, jid_suffix: suffix, context, ...toToolsField(reach) }
-      if (verify === undefined) {
-        if (verifySecret !== undefined)
-          refuse('invalid', '--verify-secret needs --verify, which says how requests are signed')
+      if (verify === undefined && verifySecret !== undefined)
+        refuse('invalid', '--verify-secret needs --verify, which says how requests are signed')
+      if (verify === undefined && answerTo === undefined)
         return printLink(svc, await svc.call(tokens.issue_hook, input))
-      }
-      parseSignatureScheme(verify)
-      const verify_secret = await readVerifySecret(svc, verifySecret)
-      printLink(svc, await svc.call(tokens.issue_verified, { ...input, verify, verify_secret }))
+      if (verify !== undefined) parseSignatureScheme(verify)
+      const verify_secret = verify === undefined ? undefined : await readVerifySecret(svc, verifySecret)
+      const answers = { verify, verify_secret, answer_to: answerTo }
+      printLink(svc, await svc.call(tokens.issue_operator_hook, { ...input, ...answers }))
     },
   }),
   defineSvcCommand({
@@ -61,6 +69,7 @@ export const tokenCommands = [
           TOOLS: (token) => token.tools ?? defaultReach(token.jid),
           VISITORS: (token) => (token.jid.startsWith('web:') ? (token.visitors ?? 'together') : '-'),
           VERIFY: (token) => token.verify ?? '-',
+          ANSWER_TO: (token) => token.answer_to ?? '-',
           CONTEXT: (token) => token.context ?? '-',
         },
         empty: folder === undefined ? 'no tokens' : `no tokens of ${folder}`,

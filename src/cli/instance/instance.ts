@@ -211,13 +211,15 @@ export async function openInstance(configured: ConfiguredInstance, options: Open
 async function readHostSettings(layout: Layout, sources: readonly SettingSource[]): Promise<HostSettings> {
   const { TZ, ASSISTANT_NAME } = INSTANCE_SETTINGS
   const { TZ: timeZone, ASSISTANT_NAME: assistantName } = readSettings({ TZ, ASSISTANT_NAME }, sources)
+  const { CHANNEL_REGISTER_ALLOW_PUBLIC, ANSWER_ALLOW_LOCAL } = readSettings(CHANNEL_SETTINGS, sources)
   return {
     timeZone,
     assistantName,
     rules: readTurnRules(sources),
     limits: readAgentLimits(sources),
     speech: await openSpeech(layout, sources),
-    adapters: { isPublicAllowed: readSettings(CHANNEL_SETTINGS, sources).CHANNEL_REGISTER_ALLOW_PUBLIC },
+    adapters: { isPublicAllowed: CHANNEL_REGISTER_ALLOW_PUBLIC },
+    answers: { isPrivateAllowed: ANSWER_ALLOW_LOCAL },
   }
 }
 

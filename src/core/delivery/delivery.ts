@@ -52,8 +52,15 @@ export const OutboxPayload = z.object({
   sourceMsgId: z.string().optional(),
   sourceJid: z.string().optional(),
   comment: z.string().optional(),
+  /** The webhook whose answer this is; see `OutboundMessage.answers`. */
+  answers: z.string().optional(),
 })
 export type OutboxPayload = z.output<typeof OutboxPayload>
+
+/** The webhook whose answer a row is. */
+export function answeredLink({ payload }: Pick<OutboxRow, 'payload'>): string | undefined {
+  return OutboxPayload.safeParse(JSON.parse(payload)).data?.answers
+}
 
 export interface DeliveryHost extends ChannelContext {
   readonly channels: ChannelResolver

@@ -7,6 +7,7 @@ import { execute, flag, integer, optional, query, queryOne, text } from '../../s
 import { Table } from '../../store/table.ts'
 import { appendChatEvent } from '../chats/chat-events.ts'
 import { chats } from '../chats/chats.ts'
+import { findAnswerTarget, isAnswerUrl } from '../links/route-tokens.ts'
 import { linkJidOf } from '../links/visitor-chats.ts'
 import { envelopes } from '../messages/envelopes.ts'
 import { lockMessageOrder } from '../messages/messages.ts'
@@ -85,6 +86,10 @@ export interface OutboundMessage {
   readonly channel?: string | undefined
   /** Whether the folder becomes engaged in the chat; false for scheduled messages. */
   readonly engages?: boolean | undefined
+  /** The webhook whose answer this copy is. */
+  readonly answers?: string | undefined
+  /** How a file is sent to the chat that its webhook answers to; without it, the copy is text. */
+  readonly answerFile?: Pick<OutboundMessage, 'content' | 'payload'> | undefined
   /** Set if the caller delivers it at once; otherwise the outbox worker does. */
   readonly leaseMs?: number | undefined
 }
@@ -126,18 +131,24 @@ const INSERT_MESSAGE = `insert into messages (id, jid, target_folder, direction,
   values ($1, $2, ${targetFolder({ jid: '$2', turn: '$7', link: '$11', sender: '$3' })}, 'out', $4, $5, $6, $7, $8, $9, $10)
   returning seq`
 
-/** Records a message, which in a link's chat also delivers it. */
+/**
+ * Records a message, which in a link's chat also delivers it. Answers of a webhook that names a URL are delivered there, too; one
+ * that names a chat has a copy recorded for it.
+ */
 export async function recordOutbound(
   tx: Tx,
-  { dialect, clock, random, tracer }: WriteContext,
+  context: WriteContext,
   rules: Pick<TurnRules, 'engagementMs'>,
   out: OutboundMessage,
 ): Promise<RecordedOutbound> {
+  const { dialect, clock, random, tracer } = context
   await lockMessageOrder(tx, dialect)
   const { jid, topic, folder, turn_id, kind = 'message', content, action = 'send', engages = true } = out
   const [id, now] = [uuidv7(clock, random), clock.now()]
   const created_at = timestamp(now)
-  const isDelivered = isLinkChat(jid) || !jid.includes(':')
+  const answerTo = kind === 'message' ? await findAnswerTarget(tx, jid, turn_id) : undefined
+  const isInternal = isLinkChat(jid) || !jid.includes(':')
+  const isDelivered = isInternal && !(answerTo !== undefined && isAnswerUrl(answerTo))
   const inTopic = topic === '' ? undefined : topic
   const { seq } = await queryOne(tx, { seq: integer }, INSERT_MESSAGE, [
     id,
@@ -154,7 +165,7 @@ export async function recordOutbound(
   ])
   const answered = turn_id === undefined ? [] : await addFrames(tx, { turn_id, jid, message_seq: seq })
   await appendChatEvent(tx, { jid, kind, message_seq: seq, turn_id: answered.at(-1) ?? turn_id, topic: inTopic })
-  const isLeased = !isDelivered && out.leaseMs !== undefined && !(await hasUnsent(tx, jid, now))
+  const isLeased = !isInternal && out.leaseMs !== undefined && !(await hasUnsent(tx, jid, now))
   await outbox.insert(tx, {
     message_seq: seq,
     id,
@@ -162,9 +173,9 @@ export async function recordOutbound(
     topic,
     folder,
     turn_id,
-    channel: out.channel ?? (isDelivered ? undefined : (await chats.find(tx, { jid }))?.source),
+    channel: out.channel ?? (isInternal ? undefined : (await chats.find(tx, { jid }))?.source),
     action,
-    payload: JSON.stringify(out.payload ?? {}),
+    payload: JSON.stringify({ ...out.payload, answers: out.answers }),
     engages: engages && rules.engagementMs > 0,
     state: isDelivered ? 'sent' : isLeased ? 'sending' : 'pending',
     attempts: isLeased ? 1 : 0,
@@ -174,18 +185,29 @@ export async function recordOutbound(
     created_at,
     updated_at: created_at,
   })
-  if (turn_id !== undefined && kind === 'message')
+  if (turn_id !== undefined && kind === 'message' && out.answers === undefined)
     await execute(tx, `update turns set replies = replies + 1 where id = $1 and state = 'running'`, [turn_id])
-  if (isDelivered) {
-    await setLastReply(tx, jid, topic, id)
-    await notifyStreams(tx, dialect, answered.at(-1) ?? id, jid)
-  } else if (!isLeased) {
-    // The outbox worker may run in another process.
-    await notifyStreams(tx, dialect, id, jid)
-  }
+  if (isDelivered) await setLastReply(tx, jid, topic, id)
+  // Readers and the outbox worker may be in other processes.
+  if (!isLeased) await notifyStreams(tx, dialect, answered.at(-1) ?? id, jid)
   if (tracer && turn_id !== undefined)
     tx.onCommit(() => tracer.answered({ id, turn_id, jid, kind, folder, startMs: now, endMs: clock.now() }))
-  return { seq, id, fence: isLeased ? 1 : 0, isDelivered, keys: [...answered, jid] }
+  const keys = [...answered, jid]
+  if (answerTo !== undefined && isDelivered) keys.push(...(await recordCopy(tx, context, rules, out, answerTo)))
+  return { seq, id, fence: isLeased ? 1 : 0, isDelivered, keys }
+}
+
+/** The copy of a webhook's answer for the chat that its link names. The outbox worker checks that the folder may send there. */
+async function recordCopy(
+  tx: Tx,
+  context: WriteContext,
+  rules: Pick<TurnRules, 'engagementMs'>,
+  { jid: answers, folder, turn_id, content, action, isPartial, answerFile }: OutboundMessage,
+  jid: string,
+): Promise<readonly string[]> {
+  const message = answerFile ? { action, ...answerFile } : { content: content || '[file]' }
+  const copy = { jid, topic: '', folder, turn_id, isPartial, answers, engages: false, ...message }
+  return (await recordOutbound(tx, context, rules, copy)).keys
 }
 
 /** Messages of a chat are sent in order, but an unsent message blocks later ones only for this long. */
@@ -272,20 +294,33 @@ const WRITTEN_AHEAD = `from outbox a where a.state in ('pending', 'sending') and
 /** See suspect-deliveries.ts. */
 const IS_SUSPECT = `exists (select 1 from suspects s where s.work = 'delivery' and s.id = o.id)`
 
-/** Platforms without a free slot. Each has slots of its own, so that one that hangs delays no other. */
-type BusyPlatforms = readonly string[]
+/**
+ * What has no free slot: platforms, each ending with a colon, and webhooks that post an answer. Each has slots of its own, so that
+ * one that hangs delays no other.
+ */
+type BusyKeys = readonly string[]
 
-function notBusy(busy: BusyPlatforms, after: number): string {
-  return busy.map((_, at) => ` and substr(o.jid, 1, length($${after + at + 1})) <> $${after + at + 1}`).join('')
+/** The slots that a row takes while it is sent. */
+export function slotKeys(jid: string): string[] {
+  return [`${platformOf(jid)}:`, ...(jid.startsWith('hook:') ? [jid] : [])]
 }
 
-const prefixesOf = (busy: BusyPlatforms): string[] => busy.map((platform) => `${platform}:`)
+const slotsOf = (key: string, limit: number): number => (key.endsWith(':') ? limit : 1)
+
+function notBusy(busy: BusyKeys, after: number): string {
+  return busy
+    .map((key, at) => {
+      const value = `$${after + at + 1}`
+      return key.endsWith(':') ? ` and substr(o.jid, 1, length(${value})) <> ${value}` : ` and o.jid <> ${value}`
+    })
+    .join('')
+}
 
 /** Whether `claimOutbox` would claim or shift rows. Polled often, so it only reads. */
-export async function hasDueRows(tx: Tx, now: number, busy: BusyPlatforms): Promise<boolean> {
+export async function hasDueRows(tx: Tx, now: number, busy: BusyKeys): Promise<boolean> {
   const isDue = `${DUE} and not ${IS_SUSPECT}${notBusy(busy, 3)}`
   const sql = `select exists (select 1 ${isDue}) or exists (select 1 ${WRITTEN_AHEAD} $3) as is_due`
-  const values = [...dueValues(now), timestamp(now + SKEW_MS), ...prefixesOf(busy)]
+  const values = [...dueValues(now), timestamp(now + SKEW_MS), ...busy]
   return (await queryOne(tx, { is_due: flag }, sql, values)).is_due
 }
 
@@ -319,26 +354,25 @@ export interface ClaimedOutboxRow extends OutboxRow {
 interface OutboxBatchClaim extends OutboxClaim {
   /** Rows of one platform that are sent at a time. */
   readonly limit: number
-  /** How many are being sent, by platform. */
+  /** How many are being sent, by slot key. */
   readonly sending?: ReadonlyMap<string, number>
 }
 
-export function busyPlatforms({ limit, sending = new Map() }: Pick<OutboxBatchClaim, 'limit' | 'sending'>): string[] {
-  return [...sending].flatMap(([platform, count]) => (count >= limit ? [platform] : []))
+export function busyKeys({ limit, sending = new Map() }: Pick<OutboxBatchClaim, 'limit' | 'sending'>): string[] {
+  return [...sending].flatMap(([key, count]) => (count >= slotsOf(key, limit) ? [key] : []))
 }
 
 /** Leases due rows, the first of each chat. Rows of other platforms may be due behind them. */
 export async function claimOutbox(tx: Tx, claim: OutboxBatchClaim): Promise<ClaimedOutboxRow[]> {
   const { now, limit } = claim
   await shiftAhead(tx, now)
-  const busy = busyPlatforms(claim)
+  const busy = busyKeys(claim)
   const sending = new Map(claim.sending)
   const claimed: ClaimedOutboxRow[] = []
-  for (const row of await listDue(tx, now, `not ${IS_SUSPECT}${notBusy(busy, 3)}`, limit, ...prefixesOf(busy))) {
-    const platform = platformOf(row.jid)
-    const count = sending.get(platform) ?? 0
-    if (count >= limit) continue
-    sending.set(platform, count + 1)
+  for (const row of await listDue(tx, now, `not ${IS_SUSPECT}${notBusy(busy, 3)}`, limit, ...busy)) {
+    const keys = slotKeys(row.jid)
+    if (keys.some((key) => (sending.get(key) ?? 0) >= slotsOf(key, limit))) continue
+    for (const key of keys) sending.set(key, (sending.get(key) ?? 0) + 1)
     claimed.push(...(await lease(tx, claim, row)))
   }
   return claimed

@@ -1,5 +1,5 @@
 // Known platforms, one record each. Other platforms get the defaults below.
-import type { ActionName } from './channel.ts'
+import { type ActionName, platformOf } from './channel.ts'
 
 type Hints = Partial<Record<ActionName, string>>
 
@@ -42,7 +42,7 @@ const PLATFORMS: Readonly<Record<string, Platform>> = {
     },
   },
   hook: {
-    channel: 'web',
+    channel: 'hook',
     outputStyle:
       'A program sent this, and no person reads replies in this chat: to tell people, use the tool send with their chat. Answer here in one plain line, or not at all.',
   },
@@ -75,11 +75,8 @@ const PLATFORMS: Readonly<Record<string, Platform>> = {
   twitter: { hints: { edit: RESEND_HINT, dislike: REPLY_HINT } },
 }
 
-/** Labels of metrics: the platforms above that are not links. */
-export const PLATFORM_LABELS: readonly string[] = [
-  ...Object.keys(PLATFORMS).filter((name) => name !== 'web' && name !== 'hook'),
-  'other',
-]
+/** Labels of metrics: the platforms above that messages are sent to; those of a webhook go to its URL. */
+export const PLATFORM_LABELS: readonly string[] = [...Object.keys(PLATFORMS).filter((name) => name !== 'web'), 'other']
 
 const DEFAULT_OUTPUT_STYLE = 'Short messages in plain text, without markup.'
 
@@ -115,6 +112,15 @@ export function shortNameOf(platform: string): string {
 /** Used unless the group or the chat sets another style. */
 export function defaultOutputStyle(surface: string): string {
   return platformNamed(surface.split('-', 1)[0] ?? '').outputStyle ?? DEFAULT_OUTPUT_STYLE
+}
+
+/** For a webhook whose answers are sent to a chat or a URL, which the agent could name to a visitor. */
+export function answerOutputStyle(to: string, { isVisitor }: { readonly isVisitor: boolean }): string {
+  const start = 'A program sent this. What you answer here is sent to'
+  if (to.startsWith('https:'))
+    return `${start} a program${isVisitor ? '' : ` at ${new URL(to).host}`}: write only what is meant for it.`
+  const chat = isVisitor ? 'another chat' : `the chat ${to}, so do not send it there with a tool`
+  return `${start} ${chat}. ${defaultOutputStyle(platformOf(to))}`
 }
 
 export function hintFor(platform: string, action: ActionName): string {

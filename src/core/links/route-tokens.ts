@@ -1,5 +1,7 @@
 // Route tokens: bearer links as rows. Only the hash of a token is stored.
 import { z } from 'zod'
+import type { Tx } from '../../store/engine.ts'
+import { query, text } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
 import { Reach } from '../access/reach.ts'
 import { Bytes, checkedText, Folder, Jid, LabelSegment, multilineText, Sub, Timestamp } from '../values.ts'
@@ -23,6 +25,9 @@ export const RouteToken = z
     person: Sub.optional().meta({ writeOnly: true }),
     // Only the operator's command line and the dashboard set it. See docs/decisions.md#visitors-apart.
     visitors: Visitors.optional().meta({ writeOnly: true }),
+    // Only operators' faces set these; the secret is set for a URL. See docs/decisions.md#answers-of-webhooks.
+    answer_to: z.string().optional().meta({ writeOnly: true }),
+    answer_secret: Bytes.optional().meta({ writeOnly: true }),
   })
   .meta({ id: 'RouteTokens' })
 
@@ -51,6 +56,9 @@ export const routeTokens = new Table({
     'drop index route_tokens_of_target',
     'create index route_tokens_signed on route_tokens (jid) where verify is not null',
     'alter table route_tokens add column visitors text',
+    'alter table route_tokens add column answer_to text',
+    'alter table route_tokens add column answer_secret bytea',
+    'create index route_tokens_answering on route_tokens (jid) where answer_to is not null',
   ],
 })
 
@@ -59,7 +67,31 @@ export function verifyContext(tokenHash: Uint8Array): string {
   return `link signature ${Buffer.from(tokenHash).toString('hex')}`
 }
 
+/** The same for `answer_secret`. */
+export function answerContext(tokenHash: Uint8Array): string {
+  return `link answers ${Buffer.from(tokenHash).toString('hex')}`
+}
+
 /** Rows that lists and texts about links must not show. */
 export function isPersonChat({ person }: Pick<z.output<typeof RouteToken>, 'person'>): boolean {
   return person !== undefined
+}
+
+/** Whether answers go to a program, not to a chat. */
+export function isAnswerUrl(target: string): boolean {
+  return target.startsWith('https://')
+}
+
+/** The target of a webhook's answers to this turn; undefined if they stay in its chat. */
+export async function findAnswerTarget(tx: Tx, jid: string, turn_id: string | undefined): Promise<string | undefined> {
+  if (turn_id === undefined || !jid.startsWith('hook:')) return undefined
+  // What other turns say in the chat is not an answer.
+  const [link] = await query(
+    tx,
+    { answer_to: text },
+    `select answer_to from route_tokens where jid = $1 and answer_to is not null
+       and exists (select 1 from turns where id = $2 and jid = $1)`,
+    [jid, turn_id],
+  )
+  return link?.answer_to
 }

@@ -1,5 +1,6 @@
 // Verifies webhook signatures on the raw bytes of the body. See docs/decisions.md#signed-webhooks.
 import { createHmac, timingSafeEqual } from 'node:crypto'
+import type { Random } from '../../lib/clock.ts'
 import { refuse } from '../../lib/refusal.ts'
 
 /** `header` is in lower case. */
@@ -86,6 +87,16 @@ function standardFault(secret: Uint8Array, headers: HeaderLookup, body: Uint8Arr
   if (fault !== undefined) return fault
   const signatures = given.split(' ').map((one) => decodeBase64(/^v1,(.*)$/s.exec(one)?.[1]))
   return compareSignatures(signatures, hmac(standardKey(secret), `${id}.${at}.`, body))
+}
+
+/** The value of `webhook-signature`. */
+export function signStandard(secret: Uint8Array, id: string, seconds: number, body: Uint8Array): string {
+  return `v1,${hmac(standardKey(secret), `${id}.${seconds}.`, body).toString('base64')}`
+}
+
+/** A secret for `signStandard`, as the receiver gets it. */
+export function createStandardSecret(random: Random): string {
+  return STANDARD_PREFIX + Buffer.from(random.bytes(32)).toString('base64')
 }
 
 function standardKey(secret: Uint8Array): Uint8Array {

@@ -2,7 +2,7 @@
 // its acknowledgement. See docs/decisions.md#final-state-of-every-message.
 import { z } from 'zod'
 import type { Tx } from '../../store/engine.ts'
-import { query } from '../../store/statement.ts'
+import { query, text } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
 import { Reach } from '../access/reach.ts'
 import { ChatName, Folder, Timestamp } from '../values.ts'
@@ -113,4 +113,19 @@ export async function findInbound(tx: Tx, id: string, jid?: string): Promise<Inb
     [jid, id],
   )
   return row
+}
+
+const ANSWERED_MAX = 100
+
+/** The messages of a chat that the turn answers, or the turn that delegated its question to it. */
+export async function listAnsweredIds(tx: Tx, turn_id: string, jid: string): Promise<string[]> {
+  const rows = await query(
+    tx,
+    { id: text },
+    `select id from inbox where jid = $2 and turn_id in (select cast($1 as text) union select e.from_turn from inbox q
+       join envelopes e on e.message_seq = q.message_seq where q.turn_id = $1 and e.return_jid = $2)
+     order by message_seq limit ${ANSWERED_MAX}`,
+    [turn_id, jid],
+  )
+  return rows.map(({ id }) => id)
 }

@@ -3,7 +3,9 @@ import type { Tx } from '../../store/engine.ts'
 import { query } from '../../store/statement.ts'
 import { folderBaseName } from '../access/tiers.ts'
 import { platformOf } from '../delivery/channel.ts'
+import { answerOutputStyle } from '../delivery/platforms.ts'
 import { type AgentGroup, agentName } from '../groups/agent-identity.ts'
+import { findAnswerTarget } from '../links/route-tokens.ts'
 import { type Message, messages } from '../messages/messages.ts'
 import type { RouteTable } from '../routing/route-table.ts'
 import { displayTopic } from '../routing/routing-decision.ts'
@@ -64,6 +66,7 @@ export async function gatherPromptParts(tx: Tx, context: PromptContext, claimed:
       ? { rows: [], seq: conversation?.observed_seq ?? 0 }
       : await readObservedMessages(tx, { folder: turn.folder, topic: turn.topic, routes, rules })
   const newest = claimedMessages.at(-1)
+  const answerTo = await findAnswerTarget(tx, turn.jid, turn.id)
   const isPane = newest?.envelope?.verb === 'pane_open'
   const platform = platformOf(turn.jid) || 'internal'
   const session = turn.is_isolated ? undefined : await sessionOf(tx, turn, reachOfTurn(turn))
@@ -110,6 +113,7 @@ export async function gatherPromptParts(tx: Tx, context: PromptContext, claimed:
       surface: isPane ? `${platform}-pane` : platform,
       pane: isPane ? turn.jid : undefined,
       knowledge: isVisitor ? [] : knowledgeOf(files),
+      outputStyle: answerTo === undefined ? undefined : answerOutputStyle(answerTo, { isVisitor }),
       linkContext: newest?.message.link_context,
       rows,
     },

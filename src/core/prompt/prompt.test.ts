@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { answerOutputStyle } from '../delivery/platforms.ts'
 import { type PromptParts, type PromptRow, renderPrompt } from './prompt.ts'
 
 const NOW = Date.UTC(2026, 0, 3, 12)
@@ -373,4 +374,17 @@ test('prompt: hostile text cannot break out of its block', () => {
       assert.equal(block('messages')?.children.length, 2)
     }),
   )
+})
+
+test('the style of a webhook says where its answers go, but not to visitors', () => {
+  const url = 'https://ci.example.com/answers?key=1'
+  const style = (to: string, isVisitor = false) => answerOutputStyle(to, { isVisitor })
+  assert.match(style(url), /^A program sent this\. .* sent to a program at ci\.example\.com: /)
+  assert.match(
+    style('telegram:group/1'),
+    /sent to the chat telegram:group\/1, .*Short messages in plain text; \*bold\*/,
+  )
+  for (const to of [url, 'telegram:group/1']) assert.doesNotMatch(style(to, true), /example|group|key/)
+  const outputStyle = 'Only <plain> text.'
+  assert.match(renderPrompt({ ...parts, outputStyle }), /<output-style>Only &lt;plain&gt; text\.<\/output-style>/)
 })

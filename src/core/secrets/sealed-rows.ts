@@ -2,7 +2,7 @@
 import { Refusal } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
 import { bytes, optional, query, text } from '../../store/statement.ts'
-import { verifyContext } from '../links/route-tokens.ts'
+import { answerContext, verifyContext } from '../links/route-tokens.ts'
 import type { Keyring } from './keyring.ts'
 import { secretContext, secrets } from './secrets.ts'
 import { sealContextOf, signingKeys } from './signing-keys.ts'
@@ -14,12 +14,17 @@ export interface SealedRow {
   readonly context: string
 }
 
-/** Secrets of folders and people, secrets of links that accept only signed requests, and the key that signs bearers. */
+/** Secrets of folders and people, secrets of links that check or make signatures, and the key that signs bearers. */
 export async function listSealedRows(tx: Tx): Promise<SealedRow[]> {
   const links = await query(
     tx,
     { jid: text, token_hash: bytes, verify_secret: optional(bytes) },
     'select jid, token_hash, verify_secret from route_tokens where verify is not null',
+  )
+  const answering = await query(
+    tx,
+    { jid: text, token_hash: bytes, answer_secret: bytes },
+    'select jid, token_hash, answer_secret from route_tokens where answer_to is not null and answer_secret is not null',
   )
   return [
     ...(await secrets.list(tx)).map((row) => ({
@@ -33,6 +38,12 @@ export async function listSealedRows(tx: Tx): Promise<SealedRow[]> {
       name: `signing secret of ${jid}`,
       sealed: verify_secret,
       context: verifyContext(token_hash),
+    })),
+    ...answering.map(({ jid, token_hash, answer_secret }) => ({
+      kind: 'link' as const,
+      name: `secret of the answers of ${jid}`,
+      sealed: answer_secret,
+      context: answerContext(token_hash),
     })),
     ...(await signingKeys.list(tx, { active: true })).map(({ kid, private_sealed }) => ({
       kind: 'signing key' as const,

@@ -10,6 +10,7 @@ import { Table } from '../../store/table.ts'
 import { defaultReach, Reach } from '../access/reach.ts'
 import { isLinkChat } from '../delivery/channel.ts'
 import { recordOutbound } from '../delivery/outbox.ts'
+import { findAnswerTarget } from '../links/route-tokens.ts'
 import { type InboxOutcome, inbox } from '../messages/inbox.ts'
 import { lockMessageOrder } from '../messages/messages.ts'
 import { recordTaskTurn } from '../schedule/task-firing.ts'
@@ -312,8 +313,10 @@ async function notifyChat(
   ids: readonly string[],
   content: string,
 ): Promise<readonly string[]> {
-  if (isLinkChat(turn.jid)) for (const id of ids) if (await rounds.find(tx, { id, status: 'pending' })) return []
   const { jid, chat_topic: topic, id: turn_id } = turn
+  // A receiver of the answers does not see the round.
+  if (isLinkChat(jid) && (await findAnswerTarget(tx, jid, turn_id)) === undefined)
+    for (const id of ids) if (await rounds.find(tx, { id, status: 'pending' })) return []
   return (await recordOutbound(tx, context, rules, { jid, topic, turn_id, content, engages: false })).keys
 }
 

@@ -1,10 +1,9 @@
 // `fetch` for endpoints that people without operator rights name: it connects to public addresses only, the ones that agents
 // may reach too. Node's own `fetch` has no way to check the address of a connection.
-import { type LookupAddress, lookup } from 'node:dns'
 import { type IncomingMessage, request as requestPlain } from 'node:http'
 import { request as requestSecure } from 'node:https'
-import { isIP, type LookupFunction } from 'node:net'
 import { Readable } from 'node:stream'
+import { createRestrictedLookup, forbiddenAddressFault } from '../../channels/address-policy.ts'
 import { addressClassOf } from '../../egress/address/address-class.ts'
 import { guard } from '../../lib/fault-boundary.ts'
 
@@ -28,10 +27,10 @@ export function fetchPublic(
   isAllowed: AddressCheck = isPublicAddress,
 ): Promise<Response> {
   const url = new URL(address)
-  const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
-  if (isIP(host) !== 0 && !isAllowed(host)) return Promise.reject(new Error(PRIVATE_ADDRESS))
+  const addresses = { isPublicAllowed: false, rule: { isAllowed, refusal: PRIVATE_ADDRESS } }
+  if (forbiddenAddressFault(url, addresses) !== undefined) return Promise.reject(new Error(PRIVATE_ADDRESS))
   return new Promise((resolve, reject) => {
-    const options = { method, headers, signal, agent: false, lookup: restrictedLookup(isAllowed) }
+    const options = { method, headers, signal, agent: false, lookup: createRestrictedLookup(addresses) }
     const request = (url.protocol === 'https:' ? requestSecure : requestPlain)(url, options)
     request.once('error', reject)
     const receive = (response: IncomingMessage): void => {
@@ -45,17 +44,4 @@ export function fetchPublic(
     request.once('response', guard(reject, receive))
     request.end(body)
   })
-}
-
-/** Every address of the name must be public, so that the answer of a server cannot choose. */
-function restrictedLookup(isAllowed: AddressCheck): LookupFunction {
-  return (hostname, options, callback) => {
-    lookup(hostname, { ...options, all: true }, (error, found: LookupAddress[]) => {
-      if (error) return callback(error, '')
-      const [first] = found
-      if (!first || !found.every(({ address }) => isAllowed(address))) return callback(new Error(PRIVATE_ADDRESS), '')
-      if (options.all) callback(null, found)
-      else callback(null, first.address, first.family)
-    })
-  }
 }

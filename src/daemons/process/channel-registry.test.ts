@@ -68,7 +68,7 @@ suite('built-in channels', () => {
     const { nameOf } = await setUp(t)
     assert.deepEqual(
       await Promise.all(['web:main', 'hook:main/ci', 'sandbox:lobby', 'main'].map((jid) => nameOf(jid))),
-      ['web', 'web', 'sandbox', undefined],
+      ['web', 'hook', 'sandbox', undefined],
     )
   })
 })

@@ -1,6 +1,7 @@
 // Resolves the channel of a chat: a built-in one, else the adapter that `source` names, else the one that delivered its latest
 // message, else the one registered for its prefix. Caches registered adapters, so that a send does not read them.
 import type { AddressPolicy } from '../../channels/address-policy.ts'
+import type { BuiltInContext } from '../../channels/built-in-context.ts'
 import { openAdapterChannel, openBuiltInChannel } from '../../channels/index.ts'
 import { chats } from '../../core/chats/chats.ts'
 import { type Channel, type ChannelContext, type ChannelResolver, platformOf } from '../../core/delivery/channel.ts'
@@ -12,6 +13,7 @@ import {
   ownedPrefix,
 } from '../../core/delivery/channel-registrations.ts'
 import type { Keyring } from '../../core/secrets/keyring.ts'
+import type { AnswerAddresses } from './answer-addresses.ts'
 
 /** Registrations by other processes are seen after this time. */
 const CACHE_MS = 1000
@@ -20,6 +22,8 @@ export interface ChannelRegistryOptions extends ChannelContext {
   readonly keyring: Keyring
   /** Allowed adapter addresses; only private ones by default. */
   readonly adapters?: AddressPolicy | undefined
+  readonly answers?: AnswerAddresses | undefined
+  readonly webBase: string
 }
 
 interface RegistrySnapshot {
@@ -30,6 +34,7 @@ interface RegistrySnapshot {
 
 export function openChannelRegistry(options: ChannelRegistryOptions): ChannelResolver {
   const { engine, signals, keyring, adapters: addresses = { isPublicAllowed: false } } = options
+  const context: BuiltInContext = { ...options, answerAddresses: () => answerPolicy(options.answers) }
   const opened = new Map<string, Promise<Channel>>()
   let snapshot: RegistrySnapshot | undefined
   signals.on((keys) => {
@@ -88,7 +93,7 @@ export function openChannelRegistry(options: ChannelRegistryOptions): ChannelRes
     resolve: async (jid, source) => {
       const platform = platformOf(jid)
       if (platform === '') return undefined
-      const open = opened.get(platform) ?? openBuiltInChannel(platform, options)
+      const open = opened.get(platform) ?? openBuiltInChannel(platform, context)
       if (open) {
         opened.set(platform, open)
         return open
@@ -98,6 +103,11 @@ export function openChannelRegistry(options: ChannelRegistryOptions): ChannelRes
       return (await findIn(readSnapshot(), jid, adapter)) ?? findIn(refresh(), jid, adapter)
     },
   }
+}
+
+/** Loaded on first use: most commands need no classes of addresses. */
+async function answerPolicy(answers: AnswerAddresses | undefined): Promise<AddressPolicy> {
+  return (await import('./answer-addresses.ts')).answerAddressPolicy(answers)
 }
 
 /** The longest prefix wins; of equal ones, the oldest registration. */

@@ -22,6 +22,7 @@ import { hasSteps, migrate } from '../../store/migrate.ts'
 import { SCHEMA_STEPS } from '../schema-steps.ts'
 import { settingRules } from '../setting-rules.ts'
 import { INSTANCE_SETTINGS } from '../settings.ts'
+import type { AnswerAddresses } from './answer-addresses.ts'
 import { openChannelRegistry } from './channel-registry.ts'
 
 /** What settings of the store may decide. */
@@ -33,6 +34,8 @@ export interface HostSettings {
   speech?: SpeechSynthesizer | undefined
   /** Allowed addresses of channel adapters. */
   adapters?: AddressPolicy | undefined
+  /** Allowed addresses of the URLs that get answers of webhooks. */
+  answers?: AnswerAddresses | undefined
 }
 
 export interface HostOptions extends HostSettings {
@@ -87,7 +90,7 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     await engine.close()
     throw error
   }
-  const { speech, adapters } = settings
+  const { speech, adapters, answers } = settings
   // Copies, because `followSettings` changes them.
   const rules = { ...(settings.rules ?? DEFAULT_TURN_RULES) }
   const limits = { ...(settings.limits ?? AGENT_LIMITS) }
@@ -107,7 +110,7 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     limits,
     settingRules: rulesOfSettings,
     storedSettings: reader,
-    channels: openChannelRegistry({ engine, signals, keyring, clock, random, adapters }),
+    channels: openChannelRegistry({ engine, signals, keyring, clock, random, webBase, adapters, answers }),
     policies: new PolicyReader(),
     routes: new RouteTableCache(),
     lastSocketUse: new Map(),

@@ -41,7 +41,7 @@ const INBOUND_MAX = 32 * BODY_MAX
 
 export function mountChannelRoutes(
   { host, app, log, defer }: Pick<DaemonContext, 'host' | 'app' | 'log' | 'defer'>,
-  settings: Settings<typeof CHANNEL_SETTINGS>,
+  settings: Pick<Settings<typeof CHANNEL_SETTINGS>, 'CHANNEL_SECRET' | 'CHANNEL_REGISTER_ALLOW_PUBLIC'>,
 ): AdapterHealthChecks {
   const { engine, signals } = host
   const authenticate = channelAuthenticator(host, settings.CHANNEL_SECRET)

@@ -1,13 +1,17 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { openChannelApi } from '../../../test/support/channel-api.ts'
+import { chatTools, OTHER_ROOM, ROOM } from '../../../test/support/chat-tools.ts'
 import { EVERY_CAPABILITY, type FakeAdapter, fakeAdapter } from '../../../test/support/fake-adapter.ts'
 import { fakeChannel, withChannel } from '../../../test/support/fake-channel.ts'
 import { type EngineName, freshStore, onEveryEngine, type TestHost, testHost } from '../../../test/support/host.ts'
+import { finishTurn, startTurn } from '../../../test/support/turns.ts'
 import { until } from '../../../test/support/until.ts'
+import { ChannelError } from '../../core/delivery/channel.ts'
 import { registerChannel } from '../../core/delivery/channel-registrations.ts'
 import { DELIVERY_LEASE_MS, deliver } from '../../core/delivery/delivery.ts'
 import {
@@ -17,8 +21,13 @@ import {
   type RecordedOutbound,
   recordOutbound,
 } from '../../core/delivery/outbox.ts'
+import { chatFiles } from '../../core/files/chat-files.ts'
 import { findLastReplyId, findLiveEngagement } from '../../core/routing/engagements.ts'
 import { DEFAULT_TURN_RULES } from '../../core/turns/turn-rules.ts'
+import { turns } from '../../core/turns/turns.ts'
+import { routeTokensResource } from '../../resources/route-tokens.ts'
+import { fileTools } from '../../tools/file.ts'
+import { sendTools } from '../../tools/send.ts'
 import { OutboxWorker } from './outbox-worker.ts'
 
 const jid = 'telegram:group/1'
@@ -471,5 +480,98 @@ test('an adapter with answers of odd shapes fails its delivery alone, with the r
     on.clock.advance(60_000)
     host.signals.emit()
     return (await find())?.state === 'sent'
+  })
+})
+
+onEveryEngine('the answers of a webhook that go to a chat', (engine) => {
+  const hook = { target_folder: 'team', source_label: 'ci' }
+  const link = 'hook:team/ci'
+
+  async function openHook(t: TestContext) {
+    const here = await chatTools(t, engine, [...sendTools, ...fileTools])
+    await here.cli.call(routeTokensResource.verbs.issue_operator_hook, { ...hook, answer_to: ROOM })
+    const turn = await startTurn(t, here, { folder: 'team', jid: link, sender: 'ci' })
+    const tools = await here.tools()
+    const worker = new OutboxWorker({ host: here.host, log: { warn: () => {} } })
+    t.after(() => worker.close())
+    const copies = async () => (await here.said()).filter(({ jid }) => jid === ROOM)
+    const settled = async (count: number) => {
+      await until(
+        async () => (await copies()).filter(({ state }) => state === 'sent' || state === 'failed').length === count,
+      )
+      return (await copies()).map(({ content, state, error }) => [content, state, error])
+    }
+    return { ...here, turn, tools, settled, answer: (text: string) => tools.call('send', { chatJid: link, text }) }
+  }
+
+  test('are sent there in order, stay in their own chat, and count as one reply', async (t) => {
+    const here = await openHook(t)
+    await here.answer('one')
+    await here.answer('two')
+    await here.tools.call('send', { chatJid: OTHER_ROOM.replace('2', 'sub'), text: 'elsewhere' })
+    assert.deepEqual(await here.settled(2), [
+      ['one', 'sent', undefined],
+      ['two', 'sent', undefined],
+    ])
+    const said = (await here.said()).filter(({ jid }) => jid === link)
+    assert.deepEqual(
+      said.map(({ content, state }) => [content, state]),
+      [
+        ['one', 'sent'],
+        ['two', 'sent'],
+      ],
+    )
+    const turn = await here.host.engine.read((tx) => turns.find(tx, { id: here.turn.id }))
+    assert.equal(turn?.replies, 3)
+    // What a person says in that room next is not taken from the folder that it is routed to.
+    assert.equal(await here.host.engine.read((tx) => findLiveEngagement(tx, ROOM, '', here.clock.now())), undefined)
+    await finishTurn(t, here, here.turn)
+    await startTurn(t, here, { folder: 'team', jid: 'team' })
+    await here.answer('not an answer')
+    assert.equal((await here.settled(2)).length, 2)
+  })
+
+  test('have their files, of which no copy stays in the outbox', async (t) => {
+    const here = await openHook(t)
+    writeFileSync(join(here.home, 'report.pdf'), '%PDF-1.7 first words')
+    let sent = ''
+    here.fake.next(({ given }) => {
+      sent = readFileSync(String(given.path), 'utf8')
+    })
+    assert.equal(await here.tools.call('send_file', { chatJid: link, filepath: '/home/node/report.pdf' }), 'ok')
+    assert.deepEqual(await here.settled(1), [['[file: report.pdf]', 'sent', undefined]])
+    assert.equal(sent, '%PDF-1.7 first words')
+    await until(() => readdirSync(join(here.home, '..', '..', 'outbox')).length === 0)
+    assert.equal((await here.host.engine.read((tx) => chatFiles.list(tx))).length, 1)
+  })
+
+  test('fail once the folder may no longer send there', async (t) => {
+    const here = await openHook(t)
+    await here.grant('folder:team', 'mcp:send', 'team', 'deny', `jid=${ROOM}`)
+    await here.answer('one')
+    const [[, state, error] = []] = await here.settled(1)
+    assert.equal(state, 'failed')
+    assert.match(error ?? '', /^send: not permitted/)
+    assert.equal(here.fake.calls.length, 0)
+  })
+
+  test('fail while sending there must be approved', async (t) => {
+    const here = await openHook(t)
+    await here.grant('folder:team', 'hold:mcp:send', 'team', 'allow', `jid=${ROOM}`)
+    await here.answer('one')
+    assert.deepEqual(await here.settled(1), [['one', 'failed', 'send: held until an operator approves it']])
+    assert.equal(here.fake.calls.length, 0)
+  })
+
+  test('fail once the link is revoked', async (t) => {
+    const here = await openHook(t)
+    here.fake.next(new ChannelError('transient', 'not now'))
+    await here.answer('one')
+    await until(() => here.fake.calls.length === 1)
+    await here.cli.call(routeTokensResource.verbs.revoke, { jid: link })
+    here.clock.advance(2000)
+    here.host.signals.emit([], ['outbox'])
+    assert.deepEqual(await here.settled(1), [['one', 'failed', `the link ${link} is revoked`]])
+    assert.equal(here.fake.calls.length, 1)
   })
 })

@@ -1,20 +1,23 @@
 // Delivers waiting outbox messages: notices of the instance, failed sends of tools, and those of processes that died. Any
 // number of processes may run it.
 import { setTimeout as pause } from 'node:timers/promises'
-import { platformOf } from '../../core/delivery/channel.ts'
-import { DELIVERY_LEASE_MS, type DeliveryHost, deliver } from '../../core/delivery/delivery.ts'
+import { answeredLink, DELIVERY_LEASE_MS, deliver } from '../../core/delivery/delivery.ts'
 import {
-  busyPlatforms,
+  busyKeys,
   type ClaimedOutboxRow,
   claimOutbox,
   claimSuspect,
   hasDueRows,
   setDeliveryAside,
+  slotKeys,
 } from '../../core/delivery/outbox.ts'
 import { hasDueSuspect, noteDueSuspect } from '../../core/delivery/suspect-deliveries.ts'
 import { type Suspect, suspects } from '../../core/processes/suspects.ts'
 import type { Log } from '../../lib/log/log.ts'
 import { Refusal } from '../../lib/refusal.ts'
+import { callVerb } from '../../registry/call.ts'
+import type { InstanceHost } from '../../registry/context.ts'
+import { routeTokensResource } from '../../resources/route-tokens.ts'
 import { StoreWatcher } from '../process/store-watcher.ts'
 import { INTERNAL_ERROR, type SuspectHandling } from '../process/suspect-handling.ts'
 
@@ -24,7 +27,7 @@ const PLATFORM_CONCURRENCY = 16
 const STOP_MS = 5000
 
 export interface OutboxWorkerOptions {
-  readonly host: DeliveryHost
+  readonly host: InstanceHost
   readonly log: Pick<Log, 'warn'>
   readonly suspects?: Pick<SuspectHandling, 'process' | 'isOver'> | undefined
 }
@@ -32,7 +35,7 @@ export interface OutboxWorkerOptions {
 export class OutboxWorker {
   readonly #options: OutboxWorkerOptions
   readonly #sending = new Set<Promise<void>>()
-  /** By platform. */
+  /** By slot key. */
   readonly #counts = new Map<string, number>()
   readonly #watcher: StoreWatcher
   /** This process, while it may claim a suspect: it sends one at a time. */
@@ -59,7 +62,7 @@ export class OutboxWorker {
     const { engine, clock } = this.#options.host
     const claim = { now: clock.now(), forMs: DELIVERY_LEASE_MS, limit: PLATFORM_CONCURRENCY, sending: this.#counts }
     await this.#claimSuspect(claim)
-    if (!(await engine.read((tx) => hasDueRows(tx, claim.now, busyPlatforms(claim))))) return
+    if (!(await engine.read((tx) => hasDueRows(tx, claim.now, busyKeys(claim))))) return
     const claimed = await engine.transaction((tx) => claimOutbox(tx, claim))
     for (const row of claimed) this.#deliver(row)
     if (claimed.length > 0) this.#watcher.checkSoon()
@@ -96,17 +99,18 @@ export class OutboxWorker {
   }
 
   #count({ jid }: ClaimedOutboxRow, change: number): void {
-    const platform = platformOf(jid)
-    const count = (this.#counts.get(platform) ?? 0) + change
-    if (count > 0) this.#counts.set(platform, count)
-    else this.#counts.delete(platform)
+    for (const key of slotKeys(jid)) {
+      const count = (this.#counts.get(key) ?? 0) + change
+      if (count > 0) this.#counts.set(key, count)
+      else this.#counts.delete(key)
+    }
   }
 
   async #attempt(row: ClaimedOutboxRow, suspect: Suspect | undefined): Promise<void> {
     const { host, log } = this.#options
     const { id, jid } = row
     try {
-      const { state, error } = await deliver(host, row)
+      const { state, error } = (await this.#setAsideAnswer(row)) ?? (await deliver(host, row))
       if (state === 'failed' || state === 'unknown')
         log.warn({ message: id, chat: jid, state, error }, 'message was not delivered')
     } catch (error) {
@@ -115,5 +119,21 @@ export class OutboxWorker {
       await host.engine.transaction((tx) => setDeliveryAside(tx, host, id, INTERNAL_ERROR))
     }
     if (suspect) await host.engine.transaction((tx) => suspects.remove(tx, { work: 'delivery', id }))
+  }
+
+  /** The answer of a webhook is sent to a chat only while its folder may send there. */
+  async #setAsideAnswer({
+    id,
+    jid: to,
+    payload,
+  }: ClaimedOutboxRow): Promise<{ state: 'failed'; error: string } | undefined> {
+    const { host } = this.#options
+    const jid = answeredLink({ payload })
+    if (jid === undefined) return undefined
+    const request = { host, caller: { kind: 'host', sub: 'routd' }, face: 'cli' } as const
+    const { fault: error } = await callVerb(request, routeTokensResource.verbs.check_answer, { jid, to })
+    if (error === undefined) return undefined
+    await host.engine.transaction((tx) => setDeliveryAside(tx, host, id, error))
+    return { state: 'failed', error }
   }
 }

@@ -508,10 +508,10 @@ export class TurnRunner {
     if (isEnded) this.#logEnd(turn, report, end)
   }
 
-  /** This process claims the next turn anyway, and in a link's chat a notice needs no delivery. */
+  /** This process claims the next turn anyway, and in a chat link's chat a notice needs no delivery. */
   #announce(tx: Tx, { jid }: Turn, keys: readonly string[]): void {
     const { signals } = this.#options.host
-    tx.onCommit(() => signals.emit(keys, isLinkChat(jid) ? [] : ['outbox']))
+    tx.onCommit(() => signals.emit(keys, jid.startsWith('web:') ? [] : ['outbox']))
   }
 
   #logEnd({ id, folder, attempts }: Turn, report: TurnReport, end: TurnEnd): void {

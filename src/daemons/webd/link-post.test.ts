@@ -414,7 +414,7 @@ onEveryStore('a POST at a link', {
 
   'a verifying link accepts only GitHub’s signatures': async (s) => {
     const secret = 'a secret of theirs'
-    const { token, jid } = await s.cli.call(routeTokensResource.verbs.issue_verified, {
+    const { token, jid } = await s.cli.call(routeTokensResource.verbs.issue_operator_hook, {
       target_folder: 'main',
       source_label: 'github',
       ...fresh(),
@@ -437,7 +437,7 @@ onEveryStore('a POST at a link', {
 
   'a GitHub redelivery is recognized by its id, and the event is stored': async (s) => {
     const secret = 'a secret of theirs'
-    const { token, jid } = await s.cli.call(routeTokensResource.verbs.issue_verified, {
+    const { token, jid } = await s.cli.call(routeTokensResource.verbs.issue_operator_hook, {
       target_folder: 'main',
       source_label: 'github',
       ...fresh(),
@@ -476,7 +476,7 @@ onEveryStore('a POST at a link', {
 
   'a verifying link accepts signatures of the standardwebhooks package, within five minutes': async (s) => {
     const secret = `whsec_${Buffer.from('0123456789abcdef0123456789abcdef').toString('base64')}`
-    const { token, jid } = await s.cli.call(routeTokensResource.verbs.issue_verified, {
+    const { token, jid } = await s.cli.call(routeTokensResource.verbs.issue_operator_hook, {
       target_folder: 'main',
       source_label: 'svix',
       ...fresh(),
@@ -528,7 +528,7 @@ onEveryEngine('statistics', (engine) => {
   test('accepted and refused posts are counted in memory and written at shutdown', async (t) => {
     const s = await openLinkHost(t, { engine })
     const secret = 'x'.repeat(20)
-    const { token } = await s.cli.call(routeTokensResource.verbs.issue_verified, {
+    const { token } = await s.cli.call(routeTokensResource.verbs.issue_operator_hook, {
       target_folder: 'main',
       source_label: 'ci',
       verify: 'hmac:X-Signature',

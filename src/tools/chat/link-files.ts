@@ -7,6 +7,7 @@ import { FILE_BYTES_MAX, refuseSize } from '../../core/delivery/staged-files.ts'
 import { ChatFileWriter } from '../../core/files/chat-file-writer.ts'
 import { addChatFiles, type MessageFiles } from '../../core/files/chat-files.ts'
 import { showableFileName } from '../../core/files/file-names.ts'
+import { findAnswerTarget, isAnswerUrl } from '../../core/links/route-tokens.ts'
 import { mustHaveStorage } from '../../core/links/storage-use.ts'
 import { findTurnOfConnection } from '../../core/turns/turns.ts'
 import { timestamp, uuidv7 } from '../../lib/clock.ts'
@@ -50,6 +51,16 @@ export async function storeLinkFile(
     await writer.remove()
     throw error
   }
+}
+
+/** Whether a file in this chat is also sent to the chat that its webhook answers to. */
+export async function hasAnswerChat({ host, caller, turn: named }: RequestContext, jid: string): Promise<boolean> {
+  if (caller.kind !== 'agent') return false
+  const to = await host.engine.read(async (tx) => {
+    const turn = await findTurnOfConnection(tx, caller.folder, named)
+    return findAnswerTarget(tx, jid, turn?.id)
+  })
+  return to !== undefined && !isAnswerUrl(to)
 }
 
 async function folderOfMessage(request: RequestContext, jid: string): Promise<string> {

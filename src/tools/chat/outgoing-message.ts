@@ -21,7 +21,7 @@ export function requireSendAccessTo<I>(nameOf: (input: I) => string) {
 
 export const requireSendAccess = requireSendAccessTo(({ chatJid }: { chatJid: string }) => chatJid)
 
-interface OutgoingChatMessage extends Pick<OutboundMessage, 'jid' | 'content' | 'action'> {
+interface OutgoingChatMessage extends Pick<OutboundMessage, 'jid' | 'content' | 'action' | 'answerFile'> {
   /** Whether it goes into the thread of the turn. */
   readonly isThreaded: boolean
   readonly payload?: OutboxPayload | undefined
@@ -49,7 +49,9 @@ export async function recordMessage(
     engages: mayEngage && (await findConversationOwner(ctx, { jid, topic, folder })).isOwn,
   })
   const { keys, isDelivered, fence } = recorded
-  tx.onCommit(() => ctx.signals.emit(keys, !isDelivered && fence === 0 ? ['outbox'] : []))
+  // Answers of a webhook may also be sent to another chat.
+  const isQueued = jid.startsWith('hook:') || (!isDelivered && fence === 0)
+  tx.onCommit(() => ctx.signals.emit(keys, isQueued ? ['outbox'] : []))
   return recorded
 }
 

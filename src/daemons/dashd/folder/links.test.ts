@@ -67,6 +67,20 @@ suite('links of a folder', () => {
     assert.deepEqual(owned, ['main', 'main'])
   })
 
+  test('a webhook can have its answers sent on; the secret is shown once', async (t) => {
+    const dash = await serveDashboard(t)
+    const hook = { action: 'webhook', source_label: 'ci', target_folder: 'team', tools: 'work' }
+    const answer_to = 'https://ci.example.com/answers'
+    assert.equal((await dash.admin.post(PAGE, { ...hook, answer_to, form_key: 'a' })).status, 403)
+    const faulty = await dash.operator.post(PAGE, { ...hook, answer_to: 'web:team', form_key: 'b' })
+    assert.equal(faulty.status, 400)
+    assert.match(await faulty.text(), /links cannot answer to each other/)
+    const minted = await (await dash.operator.post(PAGE, { ...hook, answer_to, form_key: 'c' })).text()
+    const secret = /whsec_[A-Za-z0-9+/]{43}=/.exec(minted)?.[0] ?? assert.fail('no secret')
+    const page = await (await dash.admin.get(PAGE)).text()
+    assert.ok(page.includes(answer_to) && !page.includes(secret))
+  })
+
   test('revoking asks first, and only those who administer the issuer can', async (t) => {
     const dash = await serveDashboard(t)
     const { jid } = await dash.cli.call(issue_hook, { target_folder: 'team', source_label: 'ci' })

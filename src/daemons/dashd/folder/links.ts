@@ -110,6 +110,7 @@ async function linkTable(view: PageView, folder: string, { rows, next, may }: Li
       { label: 'Tools', cell: ({ tools, jid }) => tools ?? defaultReach(jid) },
       { label: 'Visitors', cell: ({ visitors, jid }) => (jid.startsWith('web:') ? (visitors ?? 'together') : '') },
       { label: 'Signature', cell: ({ verify }) => verify ?? 'not checked' },
+      { label: 'Answers to', cell: ({ answer_to }) => answer_to ?? '' },
       {
         label: 'Context',
         isProse: true,
@@ -321,6 +322,12 @@ function webhookForm(view: PageView, folder: string): Html {
       kind: 'password',
       hint: 'The secret that the sender signs with. It is never shown again.',
     },
+    {
+      name: 'answer_to',
+      label: 'Answers to',
+      placeholder: 'https://ci.example.com/answers',
+      hint: 'A chat that the folder may send to. Operators may name an https URL, too. Without it, answers stay in the chat of the link.',
+    },
   ]
   return view.form({
     action: 'webhook',
@@ -340,6 +347,7 @@ function commonInput(fields: FormFields) {
 }
 
 interface MintedLink {
+  readonly answer_secret?: string | undefined
   readonly token: string
   readonly url: string
   readonly jid: string
@@ -366,12 +374,15 @@ async function mintWebhook(view: PageView, fields: FormFields): Promise<PageCont
   const verify_secret = optionalField(fields, 'verify_secret') ?? ''
   const verify = scheme === 'hmac' ? `hmac:${readHeaderName(fields)}` : scheme
   if (verify !== undefined && verify_secret === '') refuse('invalid', 'verify_secret must not be empty')
-  const minted =
-    verify === undefined
+  const answer_to = optionalField(fields, 'answer_to')
+  const signed = verify === undefined ? {} : { verify, verify_secret }
+  const minted: MintedLink =
+    verify === undefined && answer_to === undefined
       ? await view.call(tokens.issue_hook, input)
-      : await view.call(tokens.issue_verified, { ...input, verify, verify_secret })
+      : await view.call(tokens.issue_operator_hook, { ...input, ...signed, answer_to })
   const curl = `curl --data-binary '{"hello":"world"}' -H 'Content-Type: application/json' ${minted.url}`
   return mintedPage(view, minted, {
+    ...(minted.answer_secret === undefined ? {} : { 'Secret of the answers': copyText(minted.answer_secret) }),
     Try: verify === undefined ? copyText(curl) : `Only posts with a valid signature are accepted (${verify}).`,
   })
 }

@@ -315,7 +315,7 @@ suite('the sender of a message', () => {
 
   test('a link for signed posts refuses messages from tools', async (t) => {
     const s = await opened(t)
-    const { token } = await s.cli.call(routeTokensResource.verbs.issue_verified, {
+    const { token } = await s.cli.call(routeTokensResource.verbs.issue_operator_hook, {
       target_folder: 'team',
       source_label: 'ci',
       verify: 'github',

@@ -4,13 +4,13 @@ import { createReadStream } from 'node:fs'
 import { type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request as requestPlain } from 'node:http'
 import { request as requestSecure } from 'node:https'
 import { pipeline } from 'node:stream/promises'
-import { ChannelError } from '../../core/delivery/channel.ts'
-import { guard } from '../../lib/fault-boundary.ts'
-import { errnoCode } from '../../lib/files/atomic-file.ts'
-import { type AddressPolicy, createRestrictedLookup, hasForbiddenAddress, NOT_PRIVATE } from '../address-policy.ts'
+import { ChannelError } from '../core/delivery/channel.ts'
+import { guard } from '../lib/fault-boundary.ts'
+import { errnoCode } from '../lib/files/atomic-file.ts'
+import { type AddressPolicy, createRestrictedLookup, forbiddenAddressFault } from './address-policy.ts'
 
 const CONNECT_TIMEOUT_MS = 5000
-/** The rest of a longer response body is discarded. */
+/** The rest of a longer response body is discarded. A caller may read none. */
 const BODY_MAX_BYTES = 8 * 1024 * 1024
 
 /** A file with the bytes before and after it. */
@@ -27,6 +27,7 @@ export interface AdapterRequest {
   readonly headers: Readonly<Record<string, string>>
   readonly body?: Buffer | FileBody | undefined
   readonly timeoutMs: number
+  readonly isBodyIgnored?: boolean | undefined
   readonly addresses: AddressPolicy
   readonly signal?: AbortSignal | undefined
 }
@@ -41,8 +42,8 @@ export interface AdapterResponse {
 export function sendAdapterRequest(call: AdapterRequest): Promise<AdapterResponse> {
   return new Promise((resolve, reject) => {
     const { url, method, headers, addresses, signal } = call
-    if (hasForbiddenAddress(url, addresses))
-      return reject(new ChannelError('transient', `${url.origin} cannot be reached (${NOT_PRIVATE})`))
+    const fault = forbiddenAddressFault(url, addresses)
+    if (fault !== undefined) return reject(new ChannelError('transient', `${url.origin} cannot be reached (${fault})`))
     const options = {
       method,
       headers,
@@ -78,9 +79,16 @@ export function sendAdapterRequest(call: AdapterRequest): Promise<AdapterRespons
       reject(fileError ?? new ChannelError(isWritten ? 'unclear' : 'transient', message))
     }
     request.on('error', guard(reject, fail))
+    // Without a listener, such a response would never be reported.
+    request.once('upgrade', (response, socket) => {
+      isAnswered = true
+      clearTimers()
+      socket.destroy()
+      resolve({ status: response.statusCode ?? 0, headers: response.headers, text: '' })
+    })
     request.once('response', (response) => {
       isAnswered = true
-      readBody(response)
+      readBody(response, call.isBodyIgnored ? 0 : BODY_MAX_BYTES)
         .then((text) => {
           clearTimers()
           resolve({ status: response.statusCode ?? 0, headers: response.headers, text })
@@ -117,17 +125,23 @@ async function pipeFile(file: ReturnType<typeof createReadStream>, request: Clie
   }
 }
 
-async function readBody(response: IncomingMessage): Promise<string> {
+async function readBody(response: IncomingMessage, maxBytes: number): Promise<string> {
   const chunks: Buffer[] = []
   let length = 0
+  if (maxBytes === 0) response.destroy()
   try {
     for await (const chunk of response) {
       length += chunk.length
-      if (length > BODY_MAX_BYTES) break
+      if (length > maxBytes) break
       chunks.push(chunk)
     }
   } catch {
     // The connection ended early; return the part that arrived.
   }
   return Buffer.concat(chunks).toString()
+}
+
+/** Reads seconds; dates are ignored. */
+export function toRetryAfterMs(header: string | undefined): number | undefined {
+  return header !== undefined && /^\d{1,6}$/.test(header) ? Number(header) * 1000 : undefined
 }
