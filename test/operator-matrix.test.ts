@@ -33,6 +33,8 @@ const CALLERS: readonly (readonly [name: string, Caller, Face])[] = [
 const OPERATORS = 'yes yes no no yes no no no'
 /** Verbs with which a restricted operator could get back what a row takes. */
 const UNRESTRICTED = 'yes yes no no no no no no'
+/** A GIF image. */
+const PICTURE = 'R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=='
 const FOLDER = 'yes yes yes no yes no no no'
 /** Lists of what the caller administers. */
 const ADMINISTRATORS = 'yes yes yes yes yes no no no'
@@ -68,6 +70,9 @@ const MATRIX: Readonly<Record<string, Row>> = {
   'groups.read_file': [FOLDER, { folder: 'team', name: 'PERSONA.md' }],
   'groups.write_file': [FOLDER, { folder: 'team', name: 'PERSONA.md', version: 'none', content: 'x' }],
   'groups.write_file of another': [OTHER_FOLDER, { folder: 'other', name: 'CLAUDE.md', version: 'none', content: 'x' }],
+  'groups.identity': [FOLDER, { folder: 'team' }],
+  'groups.picture': [FOLDER, { folder: 'team' }],
+  'groups.upload_picture': [FOLDER, { folder: 'team', content: PICTURE }],
   'groups.remove_skill': [FOLDER, { folder: 'team', skill: 'report' }],
   'groups.skills': [FOLDER, { folder: 'team' }],
   'groups.removal': [FOLDER, { folder: 'team' }],

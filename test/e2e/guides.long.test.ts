@@ -35,6 +35,7 @@ const SKIPPED: Readonly<Record<string, string>> = {
   'curl -x http://127.0.0.1:3128 https://example.org': 'fails, as the guide says',
   'egress-proxy run --allow example.com -- curl https://example.com': 'needs the Internet',
   'docker build -t egress-proxy:latest .': 'needs a base image from a registry',
+  'python3 -m http.server 9000 --directory site': 'runs until it is stopped; a test with a browser serves the page',
 }
 
 /** The test with systemd runs it. */
@@ -46,6 +47,7 @@ const isForCheckout = (command: string): boolean => /^npm /.test(command)
 
 const TEAM = 'svc group demo add sandbox:lobby team > /dev/null'
 const SERVED = ['export SVC_DATA_DIR=$PWD/data', 'svc create demo > /dev/null', 'svc serve demo']
+const STARTED = ['svc start', 'export SVC_DATA_DIR=$PWD/.svc']
 const MODEL_SERVER = `${process.execPath} ${join(ROOT, 'test/support/model-server.ts')} > /dev/null & others+=($!)
 until curl -s localhost:11434 > /dev/null; do sleep 0.1; done`
 const OPTIONS: Readonly<Record<string, Partial<GuideOptions>>> = {
@@ -59,6 +61,33 @@ const OPTIONS: Readonly<Record<string, Partial<GuideOptions>>> = {
   },
   'docs/agents.md': { before: [...SERVED, TEAM] },
   'docs/security.md': { before: [...SERVED, TEAM] },
+  'docs/first-agent.md': {
+    before: [MODEL_SERVER],
+    after: [
+      `curl -s "$(svc token demo issue chat shop check | sed -n 's/^url: //p')" | grep -q 'data-name="Ada" .*data-starters="When are you open?'`,
+      "svc send demo shop 'When are you open?' --wait | grep -q hello",
+    ],
+  },
+  'docs/web-site.md': {
+    before: [...STARTED, 'svc group demo add sandbox:shop shop > /dev/null'],
+    after: [`curl -s "$(sed -n 's/.*src="\\([^"]*\\)".*/\\1/p' site/index.html)" | grep -q '"name":"shop"'`],
+  },
+  'docs/webhook.md': {
+    before: STARTED,
+    after: [
+      'until svc sandbox demo show builds | grep -q \'A build failed: .*"step": 3\'; do sleep 0.2; done',
+      '! svc sandbox demo show builds | grep passed',
+    ],
+  },
+  'docs/own-program.md': {
+    before: STARTED,
+    after: [
+      "svc send demo lab 'Again' --wait | grep -q 'Question 3: Again'",
+      // As a visitor, who has a HOME of their own.
+      `lab=$(svc token demo issue chat lab check | sed -n 's/^url: //p'); id=$(curl -s -d content=Hi "$lab" | sed 's/.*"turn_id":"//; s/".*//')`,
+      `until curl -s "$lab$id" | grep -q 'Question 1: Hi'; do sleep 0.2; done`,
+    ],
+  },
   'docs/runtimes.md': {
     before: [...SERVED, TEAM, 'install -m 755 agent.py data/svc_demo/groups/team/', MODEL_SERVER],
     files: { 'agent.py': '#!/bin/sh\necho hello\n' },
@@ -73,6 +102,10 @@ const OPTIONS: Readonly<Record<string, Partial<GuideOptions>>> = {
 const PACKAGE_OPTIONS: Readonly<Record<string, Partial<GuideOptions>>> = {
   // `npm start` runs `svc start`.
   'README.md': { before: ['svc start'], leftOut: (command) => isSkipped(command) || isForCheckout(command) },
+  'docs/first-agent.md': {
+    before: [MODEL_SERVER, 'svc start'],
+    leftOut: (command) => isSkipped(command) || isForCheckout(command),
+  },
 }
 
 suite('the commands', needs('root', 'ip', 'curl', 'npm', 'git', 'bubblewrap', 'open checkout'), () => {

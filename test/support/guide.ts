@@ -1,5 +1,5 @@
 // Runs the commands of a guide in one shell, in order: all code blocks with the language `sh`, and the lines of `console` blocks
-// that start with `$ `.
+// that start with `$ `. Saves each block after "Save this as `path`:" in its place.
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -18,13 +18,26 @@ const ENDLESS = /--follow|events"/
 
 /** Extracts the commands of a guide; a trailing backslash continues a line. */
 export function commandsOf(markdown: string): string[] {
-  return [...markdown.matchAll(/^```(sh|console)\n(.*?)^```$/gms)].flatMap(([, language, block = '']) => {
+  const blocks = /(?:Save\s+this\s+as\s+`([^`]+)`:\s+)?^```(\w+)\n(.*?)^```$/gms
+  return [...markdown.matchAll(blocks)].flatMap(([, path, language, block = '']) => {
+    if (path !== undefined) return [saveCommand(path, block)]
+    if (language !== 'sh' && language !== 'console') return []
     const lines = block.replaceAll('\\\n', '\\\0').split('\n')
     const typed = language === 'sh' ? lines : lines.filter((line) => line.startsWith('$ ')).map((line) => line.slice(2))
     return typed
       .map((line) => line.replaceAll('\0', '\n'))
       .filter((line) => line.trim() !== '' && !line.startsWith('#'))
   })
+}
+
+function saveCommand(path: string, content: string): string {
+  return `mkdir -p "$(dirname ${quoted(path)})" && cat > ${quoted(path)} << 'END_OF_FILE'\n${content}END_OF_FILE`
+}
+
+/** The files that a guide has its reader save, by their paths. */
+export function savedFilesOf(markdown: string): ReadonlyMap<string, string> {
+  const blocks = /Save\s+this\s+as\s+`([^`]+)`:\s+^```\w+\n(.*?)^```$/gms
+  return new Map([...markdown.matchAll(blocks)].map(([, path = '', content = '']) => [path, content]))
 }
 
 /** The part below a heading, up to the next heading of the same or a higher level. */
@@ -44,6 +57,8 @@ export function settingsOf(markdown: string): string[] {
 export interface GuideOptions {
   /** Commands that run before the guide. */
   readonly before?: readonly string[]
+  /** Commands that check what the guide has done. */
+  readonly after?: readonly string[]
   /** Commands that are skipped. */
   readonly leftOut: (command: string) => boolean
   /** Heading of a section that is skipped. */
@@ -71,7 +86,8 @@ export async function runGuide(t: CleanupScope, path: string, options: GuideOpti
   const markdown = readFileSync(join(ROOT, path), 'utf8')
   const { leftOutSection } = options
   const commands = commandsOf(leftOutSection ? markdown.replace(sectionOf(markdown, leftOutSection), '') : markdown)
-  const ran = [...(options.before ?? []), ...commands.filter((command) => !options.leftOut(command))]
+  const guided = commands.filter((command) => !options.leftOut(command))
+  const ran = [...(options.before ?? []), ...guided, ...(options.after ?? [])]
   const script = ['set -aeuo pipefail', 'set -m', STOP, 'trap end EXIT', ...ran.map(stepOf)].join('\n')
   const [program = '', ...args] = inNewNetwork(['bash', '-c', script], installed?.identity)
   const child = spawn(program, args, {
