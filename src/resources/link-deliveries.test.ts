@@ -92,7 +92,13 @@ onEveryEngine('deliveries of links', (engine) => {
     await at.groups('main', 'team')
     const hook = { source_label: 'gh', target_folder: 'team' }
     const { token, jid } = await at.cli.call(issue_hook, { ...hook, context: 'first', tools: 'all' })
-    const body = { content: Buffer.from([0xff, 0x00, 0x41]), content_type: 'x/y', event: 'push', topic: 'builds', client_context: '{"system":"x"}' }
+    const body = {
+      content: Buffer.from([0xff, 0x00, 0x41]),
+      content_type: 'x/y',
+      event: 'push',
+      topic: 'builds',
+      client_context: '{"system":"x"}',
+    }
     await post(at, token, body)
     const first = await lastMessage(at)
     await at.cli.call(revoke, { jid })

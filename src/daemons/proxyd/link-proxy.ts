@@ -29,7 +29,7 @@ export interface ProxyContext extends Pick<DaemonContext, 'host' | 'log' | 'metr
 const TOKEN_AT = '/hook/'.length
 
 function isLink(url: string): boolean {
-  return url.startsWith('/hook/') || url.startsWith('/chat/')
+  return url.startsWith('/hook/') || url.startsWith('/chat/') || url.startsWith('/openai/')
 }
 
 export function openLinkProxy(context: ProxyContext): RawHandler {
