@@ -1,11 +1,17 @@
 // Real OpenAI clients at a link: real processes, an agent that prints word by word, and the packages that people use.
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { promisify } from 'node:util'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { ChatOpenAI } from '@langchain/openai'
 import { generateText, streamText } from 'ai'
 import OpenAI from 'openai'
 import { openLinkedInstance } from '../support/linked-instance.ts'
+import { needs, pythonClient } from '../support/needs.ts'
+import { tempDir } from '../support/temp.ts'
 
 const KEY = 'not-checked-at-a-link'
 const WORDS = ['one', 'two', 'three']
@@ -80,7 +86,8 @@ const CLIENTS: Readonly<Record<string, (baseURL: string) => ClientUnderTest>> = 
     const pairs = (messages: Said[]) => messages.map(({ role, content }): [string, string] => [role, content])
     return {
       complete: async (messages) => (await model.invoke(pairs(messages))).text,
-      stream: async (messages) => (await collect(await model.stream(pairs(messages)))).flatMap(({ text }) => text || []),
+      stream: async (messages) =>
+        (await collect(await model.stream(pairs(messages)))).flatMap(({ text }) => text || []),
     }
   },
 }
@@ -122,7 +129,10 @@ test('real clients list the model, and report refusals by their sentence', async
   const { baseURL, on, link } = await openAgent(t)
   const client = new OpenAI({ apiKey: KEY, baseURL })
   const { data } = await client.models.list()
-  assert.deepEqual(data.map(({ id }) => id), ['main'])
+  assert.deepEqual(
+    data.map(({ id }) => id),
+    ['main'],
+  )
   assert.equal((await client.models.retrieve('main')).owned_by, 'svc')
   const tool = { type: 'function', function: { name: 'f', parameters: {} } } as const
   const withTools = client.chat.completions.create({ model: 'x', messages: [user('hi')], tools: [tool] })
@@ -137,4 +147,47 @@ test('real clients list the model, and report refusals by their sentence', async
     await assert.rejects(open(baseURL).complete([user('hi')]), /there is no such link, or it was revoked/, name)
   })
   await Promise.all(refusals)
+})
+
+/** Returns what the program prints. Its standard input is empty. */
+async function run(program: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<string> {
+  const running = promisify(execFile)(pythonClient(program), args, { env })
+  running.child.stdin?.end()
+  return (await running).stdout
+}
+
+test('real clients in Python get the same', needs('python clients'), async (t) => {
+  const { baseURL, topics } = await openAgent(t)
+  const env = { PATH: process.env.PATH, LITELLM_LOCAL_MODEL_COST_MAP: 'True' }
+  const ask = async (client: string) => {
+    const script = join(import.meta.dirname, '../support/openai-clients.py')
+    return JSON.parse(await run('python', [script, client, baseURL], env))
+  }
+  assert.deepEqual(await ask('models'), ['main'])
+  const [param, message] = await ask('refusal')
+  assert.equal(param, 'tools')
+  assert.match(message, /^tools of the client are not supported/)
+  for (const client of ['chat_openai', 'responses_openai', 'litellm']) {
+    const before = (await topics()).length
+    const [whole, pieces]: string[][] = await ask(client)
+    assert.equal(whole?.join(''), answerTo('hello'), client)
+    assert.ok(pieces && pieces.length >= 2, `${client}: ${JSON.stringify(pieces)}`)
+    assert.equal(pieces.join(''), answerTo('and now?'), client)
+    const mine = (await topics()).slice(before)
+    assert.deepEqual([mine.length, new Set(mine).size], [2, 1], client)
+  }
+})
+
+test('llm, a command line in Python, goes on with a conversation', needs('python clients'), async (t) => {
+  const { baseURL, topics } = await openAgent(t)
+  const LLM_USER_PATH = tempDir(t)
+  const model = [`- model_id: svc`, `  model_name: main`, `  api_base: ${baseURL}`, '']
+  writeFileSync(join(LLM_USER_PATH, 'extra-openai-models.yaml'), model.join('\n'))
+  const env = { PATH: process.env.PATH, LLM_USER_PATH }
+  const llm = async (...args: string[]) => (await run('llm', [...args, '--key', KEY], env)).trim()
+  assert.equal(await llm('-m', 'svc', 'hello'), answerTo('hello'))
+  assert.equal(await llm('-c', 'and now?'), answerTo('and now?'))
+  assert.equal(await llm('-c', 'more', '--no-stream'), answerTo('more'))
+  const mine = await topics()
+  assert.deepEqual([mine.length, new Set(mine).size], [3, 1])
 })

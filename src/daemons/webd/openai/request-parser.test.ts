@@ -23,18 +23,42 @@ const REFUSED: readonly (readonly [object, string, string])[] = [
   [{ messages: [{ role: 'system', content: 'x' }] }, 'messages', 'there is no message of the user'],
   [{ messages: [{ role: 'user', content: ' \n' }] }, 'messages', 'the last message of the user is empty'],
   [{ messages: ['hi'] }, 'messages[0]', 'messages[0] must be an object'],
-  [{ messages: [HI, { role: 'toString' }] }, 'messages[1].role', 'messages[1].role must be one of system, developer, user, assistant, tool, function'],
-  [{ messages: [{ role: 'user', content: 7 }] }, 'messages[0].content', 'messages[0].content must be a string or a list of parts'],
-  [{ messages: [{ role: 'user', content: [{ type: 'video' }] }] }, 'messages[0].content[0].type', 'parts of type "video" are not supported'],
-  [{ messages: [{ role: 'user', content: [{ type: 'text' }] }] }, 'messages[0].content[0].text', 'messages[0].content[0].text must be a string'],
+  [
+    { messages: [HI, { role: 'toString' }] },
+    'messages[1].role',
+    'messages[1].role must be one of system, developer, user, assistant, tool, function',
+  ],
+  [
+    { messages: [{ role: 'user', content: 7 }] },
+    'messages[0].content',
+    'messages[0].content must be a string or a list of parts',
+  ],
+  [
+    { messages: [{ role: 'user', content: [{ type: 'video' }] }] },
+    'messages[0].content[0].type',
+    'parts of type "video" are not supported',
+  ],
+  [
+    { messages: [{ role: 'user', content: [{ type: 'text' }] }] },
+    'messages[0].content[0].text',
+    'messages[0].content[0].text must be a string',
+  ],
   [
     { messages: [{ role: 'user', content: [{ type: 'file', file: { file_id: 'file-1' } }] }] },
     'messages[0].content[0].file',
     'messages[0].content[0].file has no content: send the file itself as a data URL or base64, not by the id of an upload',
   ],
   [{ n: 2 }, 'n', 'n must be 1: there is one answer'],
-  [{ tools: [{}] }, 'tools', 'tools of the client are not supported: the agent has its own; send the request without tools'],
-  [{ functions: [{}] }, 'functions', 'functions of the client are not supported: the agent has its own; send the request without functions'],
+  [
+    { tools: [{}] },
+    'tools',
+    'tools of the client are not supported: the agent has its own; send the request without tools',
+  ],
+  [
+    { functions: [{}] },
+    'functions',
+    'functions of the client are not supported: the agent has its own; send the request without functions',
+  ],
   [{ model: 7 }, 'model', 'model must be a string'],
   [{ stream: 'yes' }, 'stream', 'stream must be true or false'],
   [{ user: 'x'.repeat(513) }, 'user', 'user must be a string of at most 512 characters'],
@@ -43,7 +67,11 @@ const REFUSED: readonly (readonly [object, string, string])[] = [
 
 test('what cannot be answered is refused with the member and a sentence', () => {
   for (const [more, param, message] of REFUSED) refused(() => chat(more), param, message)
-  refused(() => responses({ background: true }), 'background', 'background is not supported: wait for the answer, or stream it')
+  refused(
+    () => responses({ background: true }),
+    'background',
+    'background is not supported: wait for the answer, or stream it',
+  )
   refused(() => responses({ input: 7 }), 'input', 'input is required, as a string or a list')
   refused(
     () => responses({ input: [{ type: 'function_call_output' }] }),
@@ -55,7 +83,10 @@ test('what cannot be answered is refused with the member and a sentence', () => 
 test('members that mean nothing here are ignored', () => {
   const more = { temperature: 2, store: false, metadata: { a: 'b' }, tools: [], n: null, tool_choice: 'auto', x: 1 }
   const { last, isStream, hasUsage, user, choice } = chat({ ...more, user: 'x'.repeat(512) })
-  assert.deepEqual([last, isStream, hasUsage, user.length, choice], [{ role: 'user', text: 'hi', files: [] }, false, false, 512, { kind: 'resent' }])
+  assert.deepEqual(
+    [last, isStream, hasUsage, user.length, choice],
+    [{ role: 'user', text: 'hi', files: [] }, false, false, 512, { kind: 'resent' }],
+  )
 })
 
 test('both endpoints give the same request', () => {
@@ -64,7 +95,11 @@ test('both endpoints give the same request', () => {
     { role: 'assistant', content: 'two' },
     { role: 'user', content: 'three' },
   ]
-  const one = chat({ messages: [{ role: 'system', content: 'Be brief.' }, ...said], stream: true, stream_options: { include_usage: true } })
+  const one = chat({
+    messages: [{ role: 'system', content: 'Be brief.' }, ...said],
+    stream: true,
+    stream_options: { include_usage: true },
+  })
   const typed = [
     { type: 'message', role: 'user', content: [{ type: 'input_text', text: 'one' }] },
     { type: 'reasoning', summary: [] },
@@ -72,7 +107,10 @@ test('both endpoints give the same request', () => {
     { role: 'user', content: 'three' },
   ]
   assert.deepEqual(responses({ input: typed, instructions: 'Be brief.', stream: true }), one)
-  assert.deepEqual(one.history.map(({ text }) => text), ['one', 'two'])
+  assert.deepEqual(
+    one.history.map(({ text }) => text),
+    ['one', 'two'],
+  )
   assert.equal(one.system, 'Be brief.')
 })
 
@@ -150,7 +188,10 @@ test('whatever a client sends, it is a request or a refusal', () => {
     { requiredKeys: [] },
   )
   const items = fc.oneof(fc.array(fc.oneof(members, fc.jsonValue())), fc.jsonValue())
-  const body = fc.record({ messages: items, input: items, stream: fc.jsonValue(), conversation: fc.jsonValue() }, { requiredKeys: [] })
+  const body = fc.record(
+    { messages: items, input: items, stream: fc.jsonValue(), conversation: fc.jsonValue() },
+    { requiredKeys: [] },
+  )
   fc.assert(
     fc.property(body, fc.option(fc.string(), { nil: undefined }), (given, topic) => {
       for (const parse of [parseChatRequest, parseResponseRequest]) {

@@ -26,7 +26,11 @@ interface Face extends LinkHost {
   readonly link: MintedLink
   post(path: string, body: unknown, headers?: Record<string, string>): Promise<HttpAnswer>
   /** The text of a chat completion. */
-  complete(messages: readonly Said[], more?: object, headers?: Record<string, string>): Promise<HttpAnswer & { said: string; topic: string }>
+  complete(
+    messages: readonly Said[],
+    more?: object,
+    headers?: Record<string, string>,
+  ): Promise<HttpAnswer & { said: string; topic: string }>
   topics(): Promise<(string | undefined)[]>
 }
 
@@ -90,7 +94,10 @@ onEveryEngine('the interface for OpenAI clients', (engine) => {
     const ask = () => s.complete([user('/wait 300ms\n/say done')], { temperature: 1 })
     const answers = await Promise.all([ask(), ask()])
     assert.equal(new Set(answers.map(({ body }) => body.id)).size, 1)
-    assert.deepEqual(answers.map(({ said }) => said), ['done', 'done'])
+    assert.deepEqual(
+      answers.map(({ said }) => said),
+      ['done', 'done'],
+    )
     s.clock.advance(59_000)
     assert.equal((await ask()).body.id, answers[0]?.body.id)
     s.clock.advance(1000)
@@ -158,10 +165,14 @@ onEveryEngine('the interface for OpenAI clients', (engine) => {
 
 test('a stream begins at once, has the text as chunks, and the usage only if it is asked for', async (t) => {
   const s = await open(t)
-  const ask = (more: object) => s.post('chat/completions', { model: 'x', messages: [user('/say one\n/say two')], stream: true, ...more })
+  const ask = (more: object) =>
+    s.post('chat/completions', { model: 'x', messages: [user('/say one\n/say two')], stream: true, ...more })
   const plain = await ask({})
   assert.equal(plain.headers.get('content-type'), 'text/event-stream')
-  const chunks = dataOf(plain) as unknown as { choices: { delta: object; finish_reason: string | null }[]; usage?: object }[]
+  const chunks = dataOf(plain) as unknown as {
+    choices: { delta: object; finish_reason: string | null }[]
+    usage?: object
+  }[]
   assert.deepEqual(
     chunks.map(({ choices }) => [choices[0]?.delta, choices[0]?.finish_reason]),
     [
@@ -182,7 +193,11 @@ test('a stream begins at once, has the text as chunks, and the usage only if it 
 test('a stream of responses has the events that official clients expect, numbered', async (t) => {
   const s = await open(t)
   const answer = await s.post('responses', { model: 'x', input: '/say one', stream: true })
-  const events = dataOf(answer) as unknown as { type: string; sequence_number: number; response?: { status: string; output: unknown[] } }[]
+  const events = dataOf(answer) as unknown as {
+    type: string
+    sequence_number: number
+    response?: { status: string; output: unknown[] }
+  }[]
   assert.deepEqual(
     events.map(({ type }) => type),
     [
@@ -191,7 +206,10 @@ test('a stream of responses has the events that official clients expect, numbere
       ...['response.output_item.done', 'response.completed'],
     ],
   )
-  assert.deepEqual(events.map(({ sequence_number }) => sequence_number), [...events.keys()])
+  assert.deepEqual(
+    events.map(({ sequence_number }) => sequence_number),
+    [...events.keys()],
+  )
   assert.deepEqual([events[0]?.response?.status, events.at(-1)?.response?.status], ['in_progress', 'completed'])
   assert.equal(answer.text.match(/^event: /gm)?.length, events.length)
 })
@@ -231,7 +249,11 @@ test('a client that disconnects does not stop the agent, and gets the answer whe
   const s = await open(t)
   const body = { model: 'x', messages: [user('/wait 500ms\n/say done')] }
   const lost = new AbortController()
-  const first = fetch(`${s.url('webd')}${s.link.chat}v1/chat/completions`, { method: 'POST', ...json(body), signal: lost.signal })
+  const first = fetch(`${s.url('webd')}${s.link.chat}v1/chat/completions`, {
+    method: 'POST',
+    ...json(body),
+    signal: lost.signal,
+  })
   first.catch(() => {})
   await until(async () => (await s.rounds()).length === 1)
   lost.abort()
@@ -290,7 +312,10 @@ test('errors have the shape that clients read, for every status', async (t) => {
   await s.revoke(s.link)
   for (const path of ['models', 'chat/completions']) {
     const answer = await (path === 'models' ? s.to(`GET ${s.link.chat}v1/models`) : s.post(path, good))
-    assert.deepEqual([answer.status, errorOf(answer).message], [401, 'there is no such link, or it was revoked; ask for a new one where you got it'])
+    assert.deepEqual(
+      [answer.status, errorOf(answer).message],
+      [401, 'there is no such link, or it was revoked; ask for a new one where you got it'],
+    )
   }
   assert.equal((await s.messages()).length, 0)
 })
@@ -320,7 +345,8 @@ test('bodies have at most 8 MiB and 50,000 values', async (t) => {
   const large = await s.to(`POST ${s.link.chat}v1/chat/completions`, sized(max + 1))
   assert.deepEqual([large.status, errorOf(large).message], [413, `the body is larger than ${max} bytes`])
   // The body, its list of messages, a message with two members, and the list itself have seven more.
-  const valued = (count: number) => s.post('chat/completions', { messages: [user('/say hi')], pad: Array(count - 5).fill(1) })
+  const valued = (count: number) =>
+    s.post('chat/completions', { messages: [user('/say hi')], pad: Array(count - 5).fill(1) })
   assert.equal((await valued(50_000)).status, 200)
   const many = await valued(50_001)
   assert.deepEqual([many.status, errorOf(many).message], [400, 'the body has more than 50000 values'])
@@ -355,19 +381,25 @@ test('with a bearer the models are the folders that a person may talk to, each w
   }
   const { body } = await ask('models')
   assert.ok(Array.isArray(body.data))
-  assert.deepEqual(body.data.map(({ id }) => id), ['team', 'team/sales'])
+  assert.deepEqual(
+    body.data.map(({ id }) => id),
+    ['team', 'team/sales'],
+  )
   assert.equal((await ask('models/team%2Fsales')).body.id, 'team/sales')
   const say = (model: string, content = '/say hi') =>
     ask('chat/completions', { method: 'POST', ...json({ model, messages: [user(content)] }) })
   for (const model of ['other', 'nowhere']) {
     const refused = await say(model)
-    assert.deepEqual([refused.status, errorOf(refused)], [
-      404,
-      {
-        message: `the model "${model}" does not exist, or you may not use it`,
-        ...{ type: 'invalid_request_error', param: 'model', code: 'model_not_found' },
-      },
-    ])
+    assert.deepEqual(
+      [refused.status, errorOf(refused)],
+      [
+        404,
+        {
+          message: `the model "${model}" does not exist, or you may not use it`,
+          ...{ type: 'invalid_request_error', param: 'model', code: 'model_not_found' },
+        },
+      ],
+    )
   }
   const answer = await say('team/sales')
   assert.equal(answer.status, 200)
@@ -379,6 +411,6 @@ test('with a bearer the models are the folders that a person may talk to, each w
   assert.equal((await say('', 'x')).status, 404)
   const without = await ask('responses', { method: 'POST', ...json({ input: 'hi' }) })
   assert.deepEqual([without.status, errorOf(without).param], [400, 'model'])
-  const service = await s.ask('/openai/v1/models', await s.bearer({ sub: 'service:timed' }))
+  const service = await s.ask('/openai/v1/models', await s.bearer({ sub: 'service:timed', kind: 'service' }))
   assert.equal(service.status, 403)
 })
