@@ -57,7 +57,8 @@ if name in ("models", "refusal"):
     print(json.dumps(globals()[name]()))
 else:
     answers = []
-    for text, stream in (("hello", False), ("and now?", True)):
+    # Equal requests of two clients would get one answer.
+    for text, stream in ((f"hello from {name}", False), ("and now?", True)):
         messages.append({"role": "user", "content": text})
         pieces = [piece for piece in globals()[name](stream) if piece]
         answers.append(pieces)
