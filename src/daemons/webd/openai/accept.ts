@@ -1,5 +1,6 @@
 // Reads a request for an answer, finds its topic, and appends its message like any post of a link.
-import { type EarlierMessage, fitClientContext } from '../../../core/messages/client-context.ts'
+import { fitClientContext } from '../../../core/messages/client-context.ts'
+import type { EarlierMessage } from '../../../core/messages/messages.ts'
 import { findResentTopic, hasTopicMessages } from '../../../core/turns/resent-conversations.ts'
 import { findRound } from '../../../core/turns/rounds.ts'
 import { contentType, utf8 } from '../../../lib/http/http.ts'

@@ -26,7 +26,7 @@ export interface OpenaiContext extends AcceptContext {
   readonly streams: Streams
 }
 
-export interface OpenaiEndpoint {
+export interface AnswerEndpoint {
   readonly parse: BodyParser
   readonly form: AnswerForm
 }
@@ -51,7 +51,7 @@ interface Exchange {
 export async function answerPost(
   context: OpenaiContext,
   request: LinkRequest,
-  { parse, form }: OpenaiEndpoint,
+  { parse, form }: AnswerEndpoint,
   chat: AnsweringChat,
 ): Promise<void> {
   const accepted = await accept(context, request, parse, chat).catch(async (error) => {

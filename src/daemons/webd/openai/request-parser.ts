@@ -1,5 +1,5 @@
 // Parses the bodies of both endpoints into one value. Unknown members are ignored: clients send many that mean nothing here.
-import type { EarlierMessage } from '../../../core/messages/client-context.ts'
+import type { EarlierMessage } from '../../../core/messages/messages.ts'
 import { isObject } from '../../../lib/text/json.ts'
 import { readTopic } from '../chat-body.ts'
 import { type PartialContent, parseContent } from './content-parts.ts'

@@ -19,14 +19,14 @@ import { type LinkVisitor, NO_LINK } from '../link-visitor.ts'
 import { readRequest } from './accept.ts'
 import { CHAT_COMPLETIONS } from './chat-completions.ts'
 import { openaiErrorOf, ParamRefusal } from './errors.ts'
-import { answerPost, type OpenaiContext, type OpenaiEndpoint } from './post.ts'
+import { type AnswerEndpoint, answerPost, type OpenaiContext } from './post.ts'
 import { parseChatRequest, parseResponseRequest } from './request-parser.ts'
 import { RESPONSES } from './responses.ts'
 
 const MODELS_MAX = 1000
 const MODELS = /^v1\/models(?:\/(.+))?$/
 
-const ENDPOINTS: Readonly<Record<string, OpenaiEndpoint>> = {
+const ENDPOINTS: Readonly<Record<string, AnswerEndpoint>> = {
   'v1/chat/completions': { parse: parseChatRequest, form: CHAT_COMPLETIONS },
   'v1/responses': { parse: parseResponseRequest, form: RESPONSES },
 }
@@ -94,7 +94,7 @@ async function findPerson({ host }: OpenaiContext, request: LinkRequest): Promis
 async function post(
   context: OpenaiContext,
   request: LinkRequest,
-  endpoint: OpenaiEndpoint,
+  endpoint: AnswerEndpoint,
   caller: OpenaiCaller,
 ): Promise<void> {
   if (caller.kind === 'link') {
