@@ -58,6 +58,7 @@ import { takeChallenge } from '../src/core/people/passkeys.ts'
 import { createSession } from '../src/core/people/sessions.ts'
 import { makeRoom } from '../src/core/people/unused-rows.ts'
 import { noteNextSuspect } from '../src/core/processes/suspects.ts'
+import { findEarlierSystem } from '../src/core/prompt/prompt-parts.ts'
 import { findEngagedFolder } from '../src/core/routing/chat-owner.ts'
 import { planChatRoutes } from '../src/core/routing/chat-routes.ts'
 import { engage, findLastReplyId } from '../src/core/routing/engagements.ts'
@@ -69,6 +70,12 @@ import { countTasks, lastRuns, removeOldestCompleted } from '../src/core/schedul
 import { takeBudgetNotice } from '../src/core/turns/budget.ts'
 import { forceNewSession } from '../src/core/turns/conversations.ts'
 import { sumSpentToday } from '../src/core/turns/costs.ts'
+import {
+  findResentTopic,
+  hasTopicMessages,
+  keepResendDigest,
+  readTokensOfRound,
+} from '../src/core/turns/resent-conversations.ts'
 import { writeContextOf } from '../src/core/turns/rounds.ts'
 import {
   claimTurn,
@@ -144,6 +151,13 @@ async function callDirectly(t: TestContext, engine: EngineName, on: TestHost): P
   await write((tx) => recordDenials(tx, [{ folder: 'main', host: 'a.example', reason: 'denied', count: 1, at }]))
   await read((tx) => readChatPage(tx, { jid: 'web:main', limit: 5, before: { at, fine: 0 }, topic: 'a' }))
   await read((tx) => resolveChatJid(tx, 'main'))
+  const digest = new Uint8Array(32)
+  await write((tx) => keepResendDigest(tx, 'none', digest))
+  await read((tx) => findResentTopic(tx, 'web:main', digest))
+  await read((tx) => hasTopicMessages(tx, 'web:main', 'a'))
+  await read((tx) => readTokensOfRound(tx, 'none'))
+  const fromClient = { jid: 'web:main', topic: 'a', seq: 1, client_context: { system: 'x' } }
+  await read((tx) => findEarlierSystem(tx, fromClient))
   await read((tx) => countDescendants(tx, 'main'))
   await read((tx) => childNames(tx, 'main'))
   await read((tx) => linkedAccounts(tx, 'local:me'))

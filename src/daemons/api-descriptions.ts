@@ -6,7 +6,7 @@ const NO_RESOURCE = 'It owns no resource, so this document has no paths.'
 export const API_DESCRIPTIONS: Readonly<Record<DaemonName, string>> = {
   proxyd:
     'Public entry point: forwards each request to the daemon that serves it. The documents of the other daemons are at ' +
-    '/openapi/{daemon}.json. Links, /mcp and published pages, which are not operations, are described in docs/links.md ' +
+    '/openapi/{daemon}.json. Links, /mcp, /openai and published pages, which are not operations, are described in docs/links.md ' +
     'and docs/operating.md.',
   routd:
     'Routes messages and serves the resources that routing depends on. The API for adapters of chat platforms (/v1/channels, /v1/messages) ' +
@@ -14,7 +14,8 @@ export const API_DESCRIPTIONS: Readonly<Record<DaemonName, string>> = {
     'in docs/operating.md.',
   webd:
     `Serves chat and hook links. ${NO_RESOURCE} Links (/chat/{token}/, /hook/{token}), the tools of a link ` +
-    '(/chat/{token}/mcp) and the tools of a person (/mcp) are described in docs/links.md.',
+    '(/chat/{token}/mcp), the tools of a person (/mcp) and the interface for OpenAI clients (/chat/{token}/v1, /openai/v1) are ' +
+    'described in docs/links.md.',
   gated:
     `Serves the tools of agents on Unix sockets, not over HTTP. ${NO_RESOURCE} The sockets are described in ` +
     'docs/agents.md; an operation that is also a tool names it as x-mcp-tool in the document of its daemon.',

@@ -25,7 +25,7 @@ export const SCHEMA_STEPS: Readonly<Record<string, number>> = {
   messages: 5,
   filing: 3,
   chat_events: 2,
-  rounds: 8,
+  rounds: 10,
   idempotency_keys: 2,
   link_stats: 1,
   envelopes: 4,

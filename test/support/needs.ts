@@ -54,6 +54,10 @@ const PARTS = {
   iptables: { missing: iptablesMissing, remedy: 'apt-get install iptables' },
   zsh: { missing: () => commandMissing('zsh'), remedy: 'apt-get install zsh' },
   fish: { missing: () => commandMissing('fish'), remedy: 'apt-get install fish' },
+  'python clients': {
+    missing: () => (existsSync(pythonClient('llm')) ? undefined : 'SVC_PYTHON_CLIENTS names no environment with them'),
+    remedy: 'as in .ci/run',
+  },
   'old node': {
     missing: () => (oldNode() ? undefined : 'there is no Node older than 24 at /usr/bin/node'),
     remedy: 'apt-get install nodejs',
@@ -88,6 +92,11 @@ export function needs(...names: PartName[]): { skip?: string } {
     return { skip: sentence }
   }
   return {}
+}
+
+/** A program of the environment with OpenAI clients. */
+export function pythonClient(program: string): string {
+  return join(process.env.SVC_PYTHON_CLIENTS ?? '', 'bin', program)
 }
 
 function commandMissing(command: string): string | undefined {

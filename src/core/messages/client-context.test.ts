@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { CLIENT_CONTEXT_MAX, type EarlierMessage, fitClientContext } from './client-context.ts'
+import { CLIENT_CONTEXT_MAX, fitClientContext } from './client-context.ts'
+import type { EarlierMessage } from './messages.ts'
 
 const said = (content: string, role: EarlierMessage['role'] = 'user'): EarlierMessage => ({ role, content })
 

@@ -1,18 +1,6 @@
 // What the client of a link sends beside a message: its system prompt, a conversation that svc does not know, metadata of its
 // page. All of it is data for the agent, marked as the client's. See docs/decisions.md#context-of-a-client.
-import { z } from 'zod'
-
-const Earlier = z.object({ role: z.enum(['user', 'assistant', 'tool']), content: z.string() })
-export type EarlierMessage = z.output<typeof Earlier>
-
-export const ClientContext = z.object({
-  system: z.string().optional(),
-  is_system_cut: z.literal(true).optional(),
-  history: z.array(Earlier).optional().describe('Oldest first'),
-  is_history_cut: z.literal(true).optional(),
-  metadata: z.record(z.string(), z.unknown()).optional(),
-})
-export type ClientContext = z.output<typeof ClientContext>
+import type { ClientContext, EarlierMessage } from './messages.ts'
 
 /** Of all texts, in UTF-8. */
 export const CLIENT_CONTEXT_MAX = 64 * 1024

@@ -5,8 +5,8 @@ import type { Tx } from '../../store/engine.ts'
 import type { Reach } from '../access/reach.ts'
 import { addMessagesToChats } from '../chats/chat-events.ts'
 import { rounds, type WriteContext } from '../turns/rounds.ts'
-import type { ClientContext } from './client-context.ts'
 import { type Envelope, envelopes } from './envelopes.ts'
+import type { ClientContext } from './messages.ts'
 import { lockMessageOrder, messages } from './messages.ts'
 
 export interface InboundMessage {

@@ -102,6 +102,26 @@ onEveryEngineQuickly('appending posts of links', (engine) => {
     assert.equal(await host.engine.read((tx) => idempotencyKeys.count(tx)), 0)
   })
 
+  test('a key with a short time counts for that time, and then until its round has ended', async (t) => {
+    const { append, host, clock } = await open(t, engine)
+    const short = { hasRound: true, key: { ...key('openai x', 'x', false), ttlMs: 60_000 } }
+    assert.deepEqual(await append(short), ['appended'])
+    const isRepeat = async (): Promise<boolean> => typeof (await append(short))[0] === 'object'
+    clock.advance(59_999)
+    assert.ok(await isRepeat())
+    clock.advance(3_600_000)
+    assert.ok(await isRepeat(), 'the agent still works')
+    const end = (): Promise<unknown> =>
+      host.engine.transaction((tx) => rounds.update(tx, { status: 'pending' }, { status: 'success' }))
+    await end()
+    assert.deepEqual(await append(short), ['appended'])
+    await end()
+    clock.advance(59_999)
+    assert.ok(await isRepeat())
+    clock.advance(1)
+    assert.deepEqual(await append(short), ['appended'])
+  })
+
   test('returns the first message for a repeated key, in the same batch and later', async (t) => {
     const { append, count } = await open(t, engine)
     const first = { id: 'first', key: key('key a', 'x') }

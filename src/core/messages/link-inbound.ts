@@ -15,6 +15,7 @@ import {
   type IdempotencyKey,
   idempotencyKeys,
 } from '../links/idempotency-keys.ts'
+import { rounds } from '../turns/rounds.ts'
 import { lockMessageNumbers, lockMessageOrder } from './messages.ts'
 
 export interface LinkPost {
@@ -50,6 +51,8 @@ export interface LinkPostKey {
   readonly digest: Uint8Array
   /** Whether the same key with another body is refused; otherwise that is another message. */
   readonly isStrict: boolean
+  /** How long it counts; afterwards only until its round ends. Default: a day. */
+  readonly ttlMs?: number
 }
 
 /**
@@ -135,9 +138,9 @@ async function append(
     : [APPEND, appendRow]
   const options = { key: 'id', counter: 'seq', isLast }
   const seqs = await statement.insertReturningIds(tx, dialect, posts.map(rowOf), options)
-  const rounds: number[][] = []
-  for (const [at, seq] of seqs.entries()) if (seq !== undefined && posts[at]?.hasRound) rounds.push([seq])
-  await OPEN_ROUND.run(tx, dialect, rounds)
+  const opened: number[][] = []
+  for (const [at, seq] of seqs.entries()) if (seq !== undefined && posts[at]?.hasRound) opened.push([seq])
+  await OPEN_ROUND.run(tx, dialect, opened)
   for (const [at, { files, created_at }] of posts.entries()) {
     const message_seq = seqs[at]
     if (files && message_seq !== undefined) await addChatFiles(tx, files, { message_seq, created_at })
@@ -148,9 +151,13 @@ async function append(
 /** Finds the unexpired earlier use of a post's key. */
 export async function findUsedKey(tx: Tx, post: LinkPost): Promise<IdempotencyKey | undefined> {
   if (!post.key) return undefined
-  const oldest = timestamp(Date.parse(post.created_at) - IDEMPOTENCY_TTL_MS)
-  const known = await idempotencyKeys.find(tx, { token_hash: tokenHashOf(post), key: post.key.text })
-  return known && known.created_at > oldest ? known : undefined
+  const { text: key, ttlMs } = post.key
+  const known = await idempotencyKeys.find(tx, { token_hash: tokenHashOf(post), key })
+  const isWithin = (ms: number): boolean =>
+    known !== undefined && known.created_at > timestamp(Date.parse(post.created_at) - ms)
+  if (!isWithin(IDEMPOTENCY_TTL_MS)) return undefined
+  if (ttlMs === undefined || isWithin(ttlMs)) return known
+  return (await rounds.find(tx, { id: known?.message_id ?? '' }))?.status === 'pending' ? known : undefined
 }
 
 /** Records the first post with a key; repeats within a day get its result. See docs/decisions.md#idempotency-keys. */

@@ -6,10 +6,22 @@ import { execute } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
 import { Reach } from '../access/reach.ts'
 import { Bytes, ChatName, Folder, line, multilineText, Timestamp } from '../values.ts'
-import { ClientContext } from './client-context.ts'
 
 /** Absent for the main topic. */
 export const Topic = multilineText(128).refine((value) => value !== '', 'must not be empty')
+
+const Earlier = z.object({ role: z.enum(['user', 'assistant', 'tool']), content: z.string() })
+export type EarlierMessage = z.output<typeof Earlier>
+
+/** What the client of a link sent beside a message; see client-context.ts. */
+export const ClientContext = z.object({
+  system: z.string().optional(),
+  is_system_cut: z.literal(true).optional(),
+  history: z.array(Earlier).optional().describe('Oldest first'),
+  is_history_cut: z.literal(true).optional(),
+  metadata: z.record(z.string(), z.unknown()).optional(),
+})
+export type ClientContext = z.output<typeof ClientContext>
 
 export const Message = z.object({
   seq: z.int().describe('Order of arrival'),

@@ -128,7 +128,10 @@ function withoutRepeatedSystem(row: PromptRow, earlier: string | undefined): Pro
 }
 
 /** Of the message before, in its topic. */
-async function findEarlierSystem(tx: Tx, { jid, topic, seq, client_context }: Message): Promise<string | undefined> {
+export async function findEarlierSystem(
+  tx: Tx,
+  { jid, topic, seq, client_context }: Pick<Message, 'jid' | 'topic' | 'seq' | 'client_context'>,
+): Promise<string | undefined> {
   if (topic === undefined || client_context?.system === undefined) return undefined
   const columns = messages.columns.map((name) => `m.${name}`).join(', ')
   const [earlier] = await query(

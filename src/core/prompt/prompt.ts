@@ -1,7 +1,7 @@
 // Renders the prompt of a turn as blocks in a fixed order. All inserted text is escaped, so that a message cannot close a
 // block or imitate another one. See docs/decisions.md#prompt-format.
 import { defaultOutputStyle } from '../delivery/platforms.ts'
-import type { ClientContext } from '../messages/client-context.ts'
+import type { ClientContext } from '../messages/messages.ts'
 import { displayContent, INVALID_UTF8_NOTE } from './content-display.ts'
 
 export interface SystemEvent {

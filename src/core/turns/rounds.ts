@@ -21,7 +21,7 @@ import { appendChatEvent } from '../chats/chat-events.ts'
 import { filesMember, readFilesOfMessages, type ShownFile } from '../files/chat-files.ts'
 import type { MessageTracer } from '../messages/message-tracer.ts'
 import { batchLength, decodeContent } from '../messages/messages.ts'
-import { ChatName, Folder, Timestamp } from '../values.ts'
+import { Bytes, ChatName, Folder, Timestamp } from '../values.ts'
 
 export const Round = z.object({
   id: z.string().describe('Id of the message that opened it'),
@@ -35,6 +35,7 @@ export const Round = z.object({
   created_at: Timestamp,
   ended_at: Timestamp.optional(),
   turn_id: z.string().optional().describe('Turn whose frames it shows, if its message now belongs to another turn'),
+  resend_digest: Bytes.optional().describe('Digest of the conversation that a client resends to go on after it'),
 })
 export type Round = z.output<typeof Round>
 
@@ -56,6 +57,8 @@ export const rounds = new Table({
     // Earlier versions stored output of providers here; the turn still has it.
     `update rounds set error = 'the agent could not answer; try again later' where error is not null`,
     'alter table rounds add column turn_id text',
+    'alter table rounds add column resend_digest bytea',
+    'create index rounds_resent on rounds (resend_digest, id) where resend_digest is not null',
   ],
 })
 

@@ -22,6 +22,8 @@ export interface UpstreamRequest {
   readonly target: string
   /** Raw headers (names and values in turn), without hop-by-hop headers. */
   readonly headers: readonly string[]
+  /** Timeout of the response headers after the request; default a minute. The bodies may take as long as they need. */
+  readonly headMs?: number | undefined
   /** Changes the raw headers of the response. */
   rewriteResponse?(rawHeaders: string[]): string[]
 }
@@ -33,7 +35,6 @@ export interface Forwarder {
 }
 
 const CONNECT_MS = 5000
-/** Timeout of the response headers after the request; the bodies may take as long as they need. */
 const HEAD_MS = 60_000
 
 export function openForwarder(): Forwarder {
@@ -63,9 +64,9 @@ async function relay(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
   sent: ClientRequest,
-  { name, rewriteResponse = (headers) => headers }: UpstreamRequest,
+  { name, headMs = HEAD_MS, rewriteResponse = (headers) => headers }: UpstreamRequest,
 ): Promise<number> {
-  const responded = waitForResponse(sent, name)
+  const responded = waitForResponse(sent, name, headMs)
   // A handler may refuse a request before its body; here the client just has to send it.
   if (incoming.headers.expect !== undefined) outgoing.writeContinue()
   outgoing.once('close', () => {
@@ -107,11 +108,11 @@ function upstreamRequestHeaders({ url, headers }: UpstreamRequest, incoming: Inc
   return ['Host', url.host, ...withoutHost, ...framing]
 }
 
-function waitForResponse(sent: ClientRequest, name: string): Promise<IncomingMessage> {
+function waitForResponse(sent: ClientRequest, name: string, headMs: number): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     let headTimer: NodeJS.Timeout | undefined
     sent.once('finish', () => {
-      headTimer = setTimeout(() => sent.destroy(new Error('timeout')), HEAD_MS)
+      headTimer = setTimeout(() => sent.destroy(new Error('timeout')), headMs)
     })
     let connectTimer: NodeJS.Timeout | undefined
     sent.once('socket', (socket) => {

@@ -7,7 +7,7 @@ import { openForwarder, type UpstreamRequest } from './http-forwarder.ts'
 import type { RawHandler } from './raw-request.ts'
 import { alreadySentResponse, incomingOf } from './request-middleware.ts'
 
-export type ForwardedRequest = Pick<UpstreamRequest, 'target' | 'headers'>
+export type ForwardedRequest = Pick<UpstreamRequest, 'target' | 'headers' | 'headMs'>
 
 export interface Peer {
   /** Whether it runs in this process. */

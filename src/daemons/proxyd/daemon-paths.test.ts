@@ -30,6 +30,8 @@ const TABLE: Record<string, string | undefined> = {
   '/chat/x/': 'webd',
   '/hook/x': 'webd',
   '/mcp': 'webd',
+  '/openai/v1/models': 'webd',
+  '/openaix': undefined,
   '/chatter': undefined,
   '/Hook/x': undefined,
   '/dash/': 'dashd',

@@ -10,6 +10,7 @@ const DAEMON_PATHS: readonly (readonly [path: string, daemon: DaemonName])[] = [
   ['/chat', 'webd'],
   ['/hook', 'webd'],
   ['/mcp', 'webd'],
+  ['/openai', 'webd'],
   ['/dash', 'dashd'],
   ['/auth', 'authd'],
   ['/.well-known/oauth-authorization-server', 'authd'],

@@ -215,6 +215,18 @@ for (const [shape, open] of Object.entries(SHAPES)) {
       assert.match(await answer.text(), /"serverInfo"/)
     })
 
+    test('OpenAI clients work with a bearer, and with a link without one', async (t) => {
+      const front = await mint(await open(t))
+      await front.grant('github:1', 'interact', 'team')
+      assert.equal((await fetch(`${front.url()}/openai/v1/models`)).status, 401)
+      const listed = await front.ask('/openai/v1/models', await front.bearer({ sub: 'github:1' }))
+      const atLink = await fetch(`${front.url()}/chat/${front.chat}/v1/models`)
+      for (const answer of [listed, atLink]) {
+        assert.equal(answer.status, 200)
+        assert.match(await answer.text(), /"data":\[\{"id":"team","object":"model"/)
+      }
+    })
+
     test('links work with rows of earlier versions', async (t) => {
       const front = await mint(await open(t))
       // Rows of an earlier version without hooks, one of which is a catch-all.

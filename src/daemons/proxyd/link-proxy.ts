@@ -27,9 +27,12 @@ export interface ProxyContext extends Pick<DaemonContext, 'host' | 'log' | 'metr
 }
 
 const TOKEN_AT = '/hook/'.length
+/** A response may begin with the end of an agent's turn. */
+const OPENAI = /^\/(?:openai|chat\/[^/]+)\/v1\//
+const ANSWER_MS = 24 * 3_600_000
 
 function isLink(url: string): boolean {
-  return url.startsWith('/hook/') || url.startsWith('/chat/')
+  return url.startsWith('/hook/') || url.startsWith('/chat/') || url.startsWith('/openai/')
 }
 
 export function openLinkProxy(context: ProxyContext): RawHandler {
@@ -74,6 +77,7 @@ async function forwardLink(
   const identity = await identityHeaders(host, await authenticate(host, headers))
   return forward(request, response, {
     target: url,
+    headMs: OPENAI.test(url) ? ANSWER_MS : undefined,
     headers: upstreamHeaders(rawHeaders, {
       ...forwardedHeaders(isTrustedProxy, request, id),
       ...identity,

@@ -1,8 +1,8 @@
 // Parses the body of a POST to a chat: JSON or a form by its Content-Type, otherwise the body is the message.
 // See docs/decisions.md#request-bodies.
 import { z } from 'zod'
-import { type ClientContext, fitClientContext } from '../../core/messages/client-context.ts'
-import { Topic } from '../../core/messages/messages.ts'
+import { fitClientContext } from '../../core/messages/client-context.ts'
+import { type ClientContext, Topic } from '../../core/messages/messages.ts'
 import { contentType, utf8 } from '../../lib/http/http.ts'
 import { type FormPart, parseMultipart } from '../../lib/http/multipart.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'

@@ -15,6 +15,7 @@ import { LINK_SETTINGS, TRUSTED_PROXY_SETTINGS } from '../settings.ts'
 import { LinkCache } from './link-cache.ts'
 import { openLinkRoutes } from './link-routes.ts'
 import { lazyMcp } from './mcp/endpoints.ts'
+import { openOpenaiRoutes } from './openai/routes.ts'
 import { BodyBudget } from './request-body.ts'
 import { Streams } from './streams.ts'
 import { UploadSlots } from './upload-slots.ts'
@@ -97,6 +98,7 @@ export const webd = defineDaemon({
       bodyMax: () => settings.TOKEN_BODY_MAX,
       attachmentMax: () => settings.ATTACHMENT_MAX,
     }
+    const openai = openOpenaiRoutes({ ...posting, streams, largeBodies: new BodyBudget(BODY_BUDGET_BYTES) })
     const onError = (error: unknown, tool: string): void => {
       host.faults.count('tool')
       log.error({ tool, err: error }, 'internal error')
@@ -118,6 +120,7 @@ export const webd = defineDaemon({
         agentFiles: new AgentLinkFiles(),
         isTrustedProxy,
         mcp: mcp.atLink,
+        openai,
         logResponse: ({ incoming, shownPath: path, started, id: request, client: remote, caller }, status, reason) => {
           const { method = '' } = incoming
           const ms = performance.now() - started

@@ -28,7 +28,7 @@ import { isForm, type MessageInput, rawMessage, readChatBody, readFormMessage } 
 import { type CachedLink, type LinkCache, latin1 } from './link-cache.ts'
 import { chargeLink, mustBeInRate, refundLink } from './link-rate.ts'
 import { LinkRefusal, type LinkRequest, prebuiltResponse } from './link-request.ts'
-import { findVisitor, mustBeOwner, NO_LINK, type PersonChatOwner } from './link-visitor.ts'
+import { findVisitor, type LinkVisitor, mustBeOwner, NO_LINK, type PersonChatOwner } from './link-visitor.ts'
 import { mustBeWithinLimit, readBody } from './request-body.ts'
 import { Upload, type UploadContext } from './upload.ts'
 import { type PostingVisitor, postingVisitor, readVisitorKey, VISITOR_HINT } from './visitor-key.ts'
@@ -164,13 +164,19 @@ async function readFilesOfRound({ engine }: InstanceHost, id: string): Promise<r
   })
 }
 
-async function mustPostAsOwner({ host }: LinkPostContext, request: LinkRequest, owner: PersonChatOwner): Promise<void> {
+/** Refuses everyone but the owner, whom it returns. */
+export async function mustPostAsOwner(
+  { host }: Pick<LinkPostContext, 'host'>,
+  request: LinkRequest,
+  owner: PersonChatOwner,
+): Promise<LinkVisitor | undefined> {
   const visitor = await findVisitor(host, request)
   await host.engine.read((tx) => mustBeOwner(host, tx, owner, visitor))
+  return visitor
 }
 
 /** A cached link is not looked up: the append checks that it still exists. */
-function findLink(
+export function findLink(
   { host, links }: LinkPostContext,
   request: LinkRequest,
 ): CachedLink | Promise<CachedLink | undefined> | undefined {
@@ -255,9 +261,9 @@ export function createHookPost(link: CachedLink, id: string, message: MessageInp
   }
 }
 
-type AppendedMessage = Pick<LinkPost, 'id' | 'created_at'>
+export type AppendedMessage = Pick<LinkPost, 'id' | 'created_at'>
 
-interface AppendOptions {
+export interface AppendOptions {
   readonly message: MessageInput
   readonly visitor: string | null
   readonly hasRound: boolean
@@ -268,15 +274,43 @@ interface AppendOptions {
   readonly isCharged?: boolean
   /** Set if one request may append several messages. */
   readonly id?: string
+  /** Used if the client gives no key. */
+  readonly key?: LinkPostKey
+}
+
+/** Like `append`, and counts it. Files of a message that is not stored are removed, and a repeat costs nothing. */
+export async function appendWithFiles(
+  context: LinkPostContext,
+  request: LinkRequest,
+  link: CachedLink,
+  options: AppendOptions,
+): Promise<AppendedMessage> {
+  const { host, links } = context
+  let isKept = false
+  try {
+    const appended = await append(context, request, link, options)
+    isKept = appended.id === request.id
+    if (options.isCharged && !isKept) link.bucket.refund()
+    links.countAccepted(link)
+    return appended
+  } catch (error) {
+    isKept = isUnclear(error)
+    throw error
+  } finally {
+    // What cannot be removed now is removed later, like the files of a process that died.
+    if (options.files && host.layout && !isKept)
+      await removeMessageFiles(host.layout, options.files).catch(host.faults.handler('connection'))
+  }
 }
 
 async function append(
   context: LinkPostContext,
   request: LinkRequest,
   link: CachedLink,
-  { message, visitor, hasRound, bodyHash, files, isCharged = false, id = request.id }: AppendOptions,
+  options: AppendOptions,
 ): Promise<AppendedMessage> {
   const { host } = context
+  const { message, visitor, hasRound, bodyHash, files, isCharged = false, id = request.id } = options
   const sender = link.source ?? (await senderOf(host, request, link))
   const now = host.clock.now()
   const given: LinkPost = {
@@ -288,7 +322,7 @@ async function append(
     // to the person.
     reach: isTokenProof(request.path.token) && !link.isHook && !link.owner ? 'all' : null,
     event: bodyHash ? eventOf(request, link) : null,
-    key: bodyHash && ofVisitorOnly(visitor, keyOfPost(request, link, bodyHash)),
+    key: bodyHash && ofVisitorOnly(visitor, keyOfPost(request, link, bodyHash) ?? options.key),
     files,
     client_context: message.client_context && JSON.stringify(message.client_context),
   }

@@ -2,7 +2,7 @@
 // line, and none contains the token.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { CachedResponseHead } from '../../lib/http/cached-response-head.ts'
-import { prefersHtml, problemOf } from '../../lib/http/http.ts'
+import { type Problem, prefersHtml, problemOf } from '../../lib/http/http.ts'
 import { redactPath } from '../../lib/log/log.ts'
 import { digestOf } from '../../lib/log/redact.ts'
 import { publicRefusal, Refusal } from '../../lib/refusal.ts'
@@ -19,7 +19,7 @@ export type LogResponse = (request: LoggedRequest, status: number, reason: strin
 const ALLOWED_HEADERS =
   'Content-Type, Accept, Authorization, Last-Event-ID, Idempotency-Key, X-Visitor, Range, If-Range, If-None-Match, Mcp-Session-Id, MCP-Protocol-Version, Mcp-Method, Mcp-Name, webhook-id, webhook-timestamp, webhook-signature, svix-id, svix-timestamp, svix-signature'
 const EXPOSED_HEADERS =
-  'Retry-After, RateLimit, RateLimit-Policy, X-Request-Id, X-Visitor, Content-Disposition, Content-Range, ETag, Mcp-Session-Id'
+  'Retry-After, RateLimit, RateLimit-Policy, X-Request-Id, X-Visitor, X-Topic, X-Should-Retry, Content-Disposition, Content-Range, ETag, Mcp-Session-Id'
 
 /** See docs/decisions.md#tokens-stay-secret. */
 const SECURITY_HEADERS: Readonly<{ [name: string]: string }> = {
@@ -37,6 +37,9 @@ const CORS_ANY_ORIGIN: Readonly<{ [name: string]: string }> = {
 
 /** Sent for every accepted hook post, so Node builds it only once a second. */
 export const NO_CONTENT_HEAD = new CachedResponseHead(204, ['Access-Control-Allow-Origin', '*'])
+
+/** The body of an error. */
+export type ProblemFormat = (problem: Problem, refusal?: Refusal) => object
 
 /** A 401 at a link, whose title names the fault of the link instead of "Not signed in". */
 export class LinkRefusal extends Refusal {
@@ -90,6 +93,7 @@ export class LinkRequest {
   /** Authenticated principal, for the log. */
   caller: string | undefined
   #corsHeaders = CORS_ANY_ORIGIN
+  #formatProblem: ProblemFormat | undefined
 
   constructor(
     incoming: IncomingMessage,
@@ -111,10 +115,16 @@ export class LinkRequest {
   /** The path for the log, with a short hash instead of the token. */
   get shownPath(): string {
     const { kind, token, rest } = this.path
+    if (kind === 'openai') return redactPath(`/openai/${rest}`)
     const shown = this.tokenHash ? shortHash(this.tokenHash) : token === '' ? '' : digestOf(token)
     if (rest === undefined) return `/${kind}/${shown}`
     // The rest may contain a token too, as in "/chat//<token>".
     return rest.length < TOKEN_LENGTH ? `/${kind}/${shown}/${rest}` : redactPath(`/${kind}/${token}/${rest}`)
+  }
+
+  /** Sends errors as another protocol has them. */
+  formatProblems(format: ProblemFormat): void {
+    this.#formatProblem = format
   }
 
   /** Restricts responses to pages of this origin; undefined allows none. */
@@ -150,10 +160,11 @@ export class LinkRequest {
     this.#send(status, headers, undefined)
   }
 
-  sendPreflight(methods: string): void {
+  /** `headers`: all that a client asks for, instead of those that links know. */
+  sendPreflight(methods: string, headers = ALLOWED_HEADERS): void {
     this.sendEmpty(204, {
       'Access-Control-Allow-Methods': methods,
-      'Access-Control-Allow-Headers': ALLOWED_HEADERS,
+      'Access-Control-Allow-Headers': headers,
       'Access-Control-Max-Age': '86400',
     })
   }
@@ -176,7 +187,11 @@ export class LinkRequest {
     const all = { ...problemHeaders, ...headers }
     // The rest of the body may be large or slow: do not wait for it.
     if (!this.incoming.complete) all.Connection = 'close'
-    if (prefersHtml(this.header('accept'))) {
+    if (this.#formatProblem) {
+      const type = { 'Content-Type': 'application/json' }
+      const body = JSON.stringify(this.#formatProblem(problem, refusal))
+      this.#send(problem.status, { ...type, ...all }, body, refusal.message)
+    } else if (prefersHtml(this.header('accept'))) {
       const retryAfter = all['Retry-After'] === undefined ? undefined : Number(all['Retry-After'])
       const page = linkProblemPage({ ...problem, retryAfter })
       this.#send(page.status, { ...all, ...page.headers }, page.body, refusal.message)
@@ -191,14 +206,15 @@ export class LinkRequest {
 
   sendPrebuilt({ refusal, status, head, body }: PrebuiltResponse): void {
     const { incoming, response } = this
-    if (!incoming.complete || this.isAnswered || prefersHtml(incoming.headers.accept)) return void this.refuse(refusal)
+    if (!incoming.complete || this.isAnswered || this.#formatProblem || prefersHtml(incoming.headers.accept))
+      return void this.refuse(refusal)
     head.write(response, this.id).end(incoming.method === 'HEAD' ? undefined : body, 'latin1')
     this.#log(this, status, refusal.message)
   }
 
   sendInternalError(): void {
     if (this.isAnswered) return void this.response.destroy()
-    const problem = {
+    const problem: Problem = {
       type: 'urn:problem:internal',
       title: 'Internal error',
       status: 500,
@@ -206,7 +222,8 @@ export class LinkRequest {
       code: 'internal',
       incident: this.id,
     }
-    this.#send(500, { 'Content-Type': 'application/problem+json' }, JSON.stringify(problem))
+    if (this.#formatProblem) this.sendJson(500, this.#formatProblem(problem))
+    else this.#send(500, { 'Content-Type': 'application/problem+json' }, JSON.stringify(problem))
   }
 
   #send(

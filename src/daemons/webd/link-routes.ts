@@ -43,6 +43,7 @@ import {
 } from './link-visitor.ts'
 import type { LinkMcp } from './mcp/link-endpoint.ts'
 import { mustBeOwnPage } from './mcp/origin-check.ts'
+import { isOpenaiPath } from './openai/routes.ts'
 import { pollRound, readFlag, readSequence, readUniqueQuery, renderRoundPage } from './round-view.ts'
 import type { StreamGuard, Streams } from './streams.ts'
 import { handleTopics, parseTopicPath, type TopicPath } from './topic-routes.ts'
@@ -52,6 +53,7 @@ import { ofVisitor } from './visitor-key.ts'
 export interface LinkRoutesOptions extends LinkPostContext {
   readonly streams: Streams
   readonly mcp: LinkMcp
+  readonly openai: (request: LinkRequest) => Promise<void>
   readonly logResponse: LogResponse
   /** Whether to believe X-Forwarded-For of a peer with this address. */
   readonly isTrustedProxy: TrustedProxyCheck
@@ -135,6 +137,7 @@ function sendToSignIn(request: LinkRequest): void {
 function dispatch(context: LinkRoutesOptions, request: LinkRequest): Promise<void> | void {
   const { method } = request.incoming
   const { kind, rest = '' } = request.path
+  if (isOpenaiPath(request.path)) return context.openai(request)
   if (method === 'POST' && rest === '') return postToLink(context, request)
   if (kind === 'chat') return dispatchChat(context, request)
   if (rest !== '') throw nothingHere()

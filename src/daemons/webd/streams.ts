@@ -1,6 +1,6 @@
 // The open event streams. Each feed is read from the store once for all its subscribers. Commit signals trigger the reads,
 // and a poll twice a second finds what no signal announced, such as commits of other processes.
-import type { ServerResponse } from 'node:http'
+import type { Writable } from 'node:stream'
 import { lastEventNumbers } from '../../core/chats/chat-events.ts'
 import { readRoundHeads } from '../../core/turns/rounds.ts'
 import { SSE_COMMENT } from '../../lib/http/sse-writer.ts'
@@ -49,7 +49,8 @@ export interface EventFeed {
 }
 
 export interface StreamSubscriber {
-  readonly response: ServerResponse
+  /** The response, or what writes it. Gets each event with one write. */
+  readonly response: Writable
   /** Sequence number of the last event that was sent. */
   after: number
   /** Reconnection delay, sent with the first event. */
@@ -234,7 +235,7 @@ export class Streams {
   }
 
   /** False when the client has disconnected or has not read for too long; it is then disconnected and may resume. */
-  async #waitUntilSent(write: PendingWrite, response: ServerResponse): Promise<boolean> {
+  async #waitUntilSent(write: PendingWrite, response: Writable): Promise<boolean> {
     const { promise: aborted, resolve } = Promise.withResolvers<boolean>()
     const abort = (): void => resolve(false)
     const timer = setTimeout(abort, this.#limits.unreadMs ?? UNREAD_MS).unref()
@@ -455,13 +456,13 @@ interface PendingWrite {
 }
 
 /** Uses the callback of `write`, because the event `drain` is not always emitted. */
-function writeAndWait(response: ServerResponse, text: string): Promise<boolean> {
+function writeAndWait(response: Writable, text: string): Promise<boolean> {
   return new Promise((resolve) => {
     response.write(text, (error) => resolve(!error))
   })
 }
 
-function hasSpace({ writableLength }: ServerResponse, bytes: number): boolean {
+function hasSpace({ writableLength }: Writable, bytes: number): boolean {
   return writableLength + bytes <= UNSENT_MAX
 }
 
