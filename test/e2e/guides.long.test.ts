@@ -48,6 +48,9 @@ const isForCheckout = (command: string): boolean => /^npm /.test(command)
 const TEAM = 'svc group demo add sandbox:lobby team > /dev/null'
 const SERVED = ['export SVC_DATA_DIR=$PWD/data', 'svc create demo > /dev/null', 'svc serve demo']
 const STARTED = ['svc start', 'export SVC_DATA_DIR=$PWD/.svc']
+/** Tries for half a minute. */
+const untilShown = (command: string, text: string): string =>
+  `for try in $(seq 150); do ${command} > shown.log || true; ! grep '${text}' shown.log || break; sleep 0.2; done; grep -q '${text}' shown.log`
 const MODEL_SERVER = `${process.execPath} ${join(ROOT, 'test/support/model-server.ts')} > /dev/null & others+=($!)
 until curl -s localhost:11434 > /dev/null; do sleep 0.1; done`
 const OPTIONS: Readonly<Record<string, Partial<GuideOptions>>> = {
@@ -64,28 +67,28 @@ const OPTIONS: Readonly<Record<string, Partial<GuideOptions>>> = {
   'docs/first-agent.md': {
     before: [MODEL_SERVER],
     after: [
-      `curl -s "$(svc token demo issue chat shop check | sed -n 's/^url: //p')" | grep -q 'data-name="Ada" .*data-starters="When are you open?'`,
-      "svc send demo shop 'When are you open?' --wait | grep -q hello",
+      untilShown(
+        `curl -s "$(svc token demo issue chat shop check | sed -n 's/^url: //p')"`,
+        'data-name="Ada" .*data-starters="When are you open?',
+      ),
+      untilShown("svc send demo shop 'When are you open?' --wait", 'hello'),
     ],
   },
   'docs/web-site.md': {
     before: [...STARTED, 'svc group demo add sandbox:shop shop > /dev/null'],
-    after: [`curl -s "$(sed -n 's/.*src="\\([^"]*\\)".*/\\1/p' site/index.html)" | grep -q '"name":"shop"'`],
+    after: [untilShown(`curl -s "$(sed -n 's/.*src="\\([^"]*\\)".*/\\1/p' site/index.html)"`, '"name":"shop"')],
   },
   'docs/webhook.md': {
     before: STARTED,
-    after: [
-      'until svc sandbox demo show builds | grep -q \'A build failed: .*"step": 3\'; do sleep 0.2; done',
-      '! svc sandbox demo show builds | grep passed',
-    ],
+    after: [untilShown('svc sandbox demo show builds', 'A build failed: .*"step": 3')],
   },
   'docs/own-program.md': {
     before: STARTED,
     after: [
-      "svc send demo lab 'Again' --wait | grep -q 'Question 3: Again'",
+      untilShown("svc send demo lab 'Again' --wait", 'Question 3: Again'),
       // As a visitor, who has a HOME of their own.
       `lab=$(svc token demo issue chat lab check | sed -n 's/^url: //p'); id=$(curl -s -d content=Hi "$lab" | sed 's/.*"turn_id":"//; s/".*//')`,
-      `until curl -s "$lab$id" | grep -q 'Question 1: Hi'; do sleep 0.2; done`,
+      untilShown('curl -s "$lab$id"', 'Question 1: Hi'),
     ],
   },
   'docs/runtimes.md': {

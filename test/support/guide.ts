@@ -18,7 +18,7 @@ const ENDLESS = /--follow|events"/
 
 /** Extracts the commands of a guide; a trailing backslash continues a line. */
 export function commandsOf(markdown: string): string[] {
-  const blocks = /(?:Save\s+this\s+as\s+`([^`]+)`:\s+)?^```(\w+)\n(.*?)^```$/gms
+  const blocks = /(?:Save\s+this\s+as\s+`([^`]+)`:\s+)?^```(\w*)\n(.*?)^```$/gms
   return [...markdown.matchAll(blocks)].flatMap(([, path, language, block = '']) => {
     if (path !== undefined) return [saveCommand(path, block)]
     if (language !== 'sh' && language !== 'console') return []
@@ -36,7 +36,7 @@ function saveCommand(path: string, content: string): string {
 
 /** The files that a guide has its reader save, by their paths. */
 export function savedFilesOf(markdown: string): ReadonlyMap<string, string> {
-  const blocks = /Save\s+this\s+as\s+`([^`]+)`:\s+^```\w+\n(.*?)^```$/gms
+  const blocks = /Save\s+this\s+as\s+`([^`]+)`:\s+^```\w*\n(.*?)^```$/gms
   return new Map([...markdown.matchAll(blocks)].map(([, path = '', content = '']) => [path, content]))
 }
 
