@@ -12,6 +12,7 @@ import fc from 'fast-check'
 import type { BrowserContextOptions, Locator, Page, Request } from 'playwright-core'
 import { routeTokensResource } from '../../src/resources/route-tokens.ts'
 import { joinModules } from '../../src/web/chat/script.ts'
+import { ENGLISH } from '../../src/web/texts/texts.ts'
 import { type Visitor, visitor } from '../support/browser.ts'
 import { agent } from '../support/host.ts'
 import { openLinkedInstance } from '../support/linked-instance.ts'
@@ -552,10 +553,14 @@ suite('what the chat shows', needs('browser'), () => {
       fc.array(fc.constantFrom(...pieces), { maxLength: 40 }).map((all) => all.join('')),
       500,
     )
-    const code = joinModules(['text/markdown', 'text/wording', 'browser/nodes', 'browser/highlight', 'browser/prose'])
+    const code = joinModules([
+      ...['texts/language', 'text/markdown', 'browser/texts', 'browser/nodes', 'browser/icons', 'browser/copy'],
+      ...['browser/highlight', 'browser/prose'],
+    ])
     // Evaluated through the debugger, because the content security policy of the page forbids it.
     const faults = await page.evaluate(
-      `(() => { ${code}
+      `(() => { const TEXTS = ${JSON.stringify(ENGLISH)}
+        ${code}
         const known = /^(P|H[3-6]|DIV|SPAN|BUTTON|PRE|CODE|BLOCKQUOTE|UL|OL|LI|TABLE|THEAD|TBODY|TR|TH|TD|HR|BR|STRONG|EM|S|SUP|INPUT|A|svg|path)$/
         return ${JSON.stringify(texts)}.filter((text) => {
           const root = document.createElement('div')

@@ -6,7 +6,10 @@ import { onEveryEngine } from '../../../test/support/host.ts'
 onEveryEngine('svc group show and set', (engine) => {
   test('set prints the old and the new value, and show and export agree', async (t) => {
     const cli = await demoCliOn(t, engine)
-    assert.match(await cli.ok('group demo show main'), /^folder: main\nproduct: assistant\nname: main\n(?:\w+: .*\n)*open: true\n/)
+    assert.match(
+      await cli.ok('group demo show main'),
+      /^folder: main\nproduct: assistant\nname: main\n(?:\w+: .*\n)*open: true\n/,
+    )
     assert.equal(await cli.ok('group demo set main runtime openai'), 'runtime of main: (not set) -> openai\n')
     assert.equal(await cli.ok('group demo set main model small'), 'model of main: (not set) -> small\n')
     assert.equal(await cli.ok('group demo set main runtime demo'), 'runtime of main: openai -> demo\n')

@@ -22,10 +22,7 @@ test('a link shows the agent of its folder in its page, its widget, its manifest
   await on.cli.call(set, { folder: 'team', key: 'greeting', to: 'Hello.' })
   const page = await s.to(`GET ${link.chat}`, { headers: HTML })
   assert.match(page.text, /<title>Ada &lt;b&gt;<\/title>/)
-  assert.match(
-    page.text,
-    /data-name="Ada &lt;b&gt;" data-tint="#[0-9a-f]{6}" data-greeting="Hello\." data-folder=""/,
-  )
+  assert.match(page.text, /data-name="Ada &lt;b&gt;" data-tint="#[0-9a-f]{6}" data-greeting="Hello\." data-folder=""/)
   const turn = await s.speak(link, 'why?')
   assert.match((await s.to(`GET ${link.chat}${turn}`, { headers: HTML })).text, /<h1 dir="auto">Ada &lt;b&gt;<\/h1>/)
   assert.equal((await s.to(`GET ${link.chat}manifest.webmanifest`)).body.short_name, 'Ada <b>')

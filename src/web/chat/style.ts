@@ -239,7 +239,7 @@ li:hover .change, li:focus-within .change { opacity: 1 }
 .finish { margin-inline-start: auto }
 .live { width: 10px; height: 10px; border-radius: 50%; background: var(--fault); animation: dot 1.6s infinite ease-in-out }
 .dropping::after {
-  content: 'Drop files to add them to your message'; position: absolute; inset: 10px; z-index: 4; display: grid; place-items: center;
+  content: attr(data-drop); position: absolute; inset: 10px; z-index: 4; display: grid; place-items: center;
   border: 2px dashed var(--ink); border-radius: 16px; background: color-mix(in srgb, var(--back) 88%, transparent); font-weight: 600;
   padding: 20px; text-align: center; pointer-events: none;
 }
