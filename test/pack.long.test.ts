@@ -266,7 +266,10 @@ suite('the packed and installed package', () => {
 
   test('its chat page is complete', async () => {
     const { chatPage } = await import(join(installed.directory, 'dist/web/chat/page.js'))
-    const { body } = chatPage({ name: 'svc', folder: 'main', limits: { bytes: 1, count: 1, totalBytes: 1 } })
+    const { ENGLISH } = await import(join(installed.directory, 'dist/web/texts/texts.js'))
+    const agent = { name: 'svc', tint: '#4f5bd5' }
+    const limits = { bytes: 1, count: 1, totalBytes: 1 }
+    const { body } = chatPage({ agent, folder: 'main', limits, texts: ENGLISH })
     const scripts = [...body.matchAll(/<script>([\s\S]*?)<\/script>/g)].map(([, code = '']) => code)
     assert.ok(scripts.some(({ length }) => length > 10_000))
     for (const code of scripts) assert.doesNotThrow(() => new Script(code))

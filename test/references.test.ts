@@ -15,6 +15,7 @@ const FOREIGN = new Set([
   'MEMORY.md',
   'SYSTEM.md',
   'work.md',
+  'chat.js',
   'widget.js',
   'highlight.js',
   'sw.js',

@@ -14,6 +14,7 @@ import { openLog } from '../src/lib/log/log.ts'
 import { Refusal } from '../src/lib/refusal.ts'
 import { requireSuccess } from '../src/runtimes/agent-process.ts'
 import { RunFault } from '../src/runtimes/runtime.ts'
+import { ENGLISH } from '../src/web/texts/texts.ts'
 import { type ConversationHost, openConversationHost } from './support/conversation-host.ts'
 import { type EngineName, onEveryEngine } from './support/host.ts'
 import { run } from './support/sql.ts'
@@ -56,7 +57,7 @@ async function readPublicView({ read }: ConversationHost, id: string): Promise<s
     const { jid } = round
     const seen = [
       await pollRound(tx, round, 0),
-      await renderRoundPage(tx, round, { agent: { name: 'svc', tint: '#4f5bd5' } }),
+      await renderRoundPage(tx, round, { agent: { name: 'svc', tint: '#4f5bd5' }, texts: ENGLISH }),
       await roundFeed(id).read(tx, 0),
       await chatFeed(jid).read(tx, 0),
       await readChatHistory(tx, { jid, folder: 'main', limit: 100 }),

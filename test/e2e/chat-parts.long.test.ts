@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { joinModules } from '../../src/web/chat/script.ts'
+import { ENGLISH } from '../../src/web/texts/texts.ts'
 import { visitor } from '../support/browser.ts'
 import { needs } from '../support/needs.ts'
 import { until } from '../support/until.ts'
@@ -27,9 +28,14 @@ async function openSite(t: TestContext, files: Readonly<Record<string, () => str
 
 /** Evaluates the code after the modules. Functions and constants of the code are kept in `globalThis.kept`. */
 const run = <T>(page: Page, modules: readonly string[], code: string): Promise<T> =>
-  page.evaluate(`(async () => { 'use strict'; ${joinModules(modules)}\n${code} })()`)
+  page.evaluate(
+    `(async () => { 'use strict'; const TEXTS = ${JSON.stringify(ENGLISH)}; ${joinModules(modules)}\n${code} })()`,
+  )
 
-const NAMES = ['text/wording', '../lib/text/hidden-characters', 'text/file-names', 'browser/nodes']
+const NAMES = [
+  ...['texts/language', 'text/wording', '../lib/text/hidden-characters', 'text/file-names', 'browser/texts'],
+  ...['browser/nodes', 'browser/icons'],
+]
 
 suite('parts of the chat page', needs('browser'), () => {
   test('values stay in memory where the storage is full or forbidden', async (t) => {

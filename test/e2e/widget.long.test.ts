@@ -12,6 +12,7 @@ import fc from 'fast-check'
 import type { BrowserContextOptions, Locator, Page, Request } from 'playwright-core'
 import { routeTokensResource } from '../../src/resources/route-tokens.ts'
 import { joinModules } from '../../src/web/chat/script.ts'
+import { ENGLISH } from '../../src/web/texts/texts.ts'
 import { type Visitor, visitor } from '../support/browser.ts'
 import { agent } from '../support/host.ts'
 import { openLinkedInstance } from '../support/linked-instance.ts'
@@ -552,10 +553,14 @@ suite('what the chat shows', needs('browser'), () => {
       fc.array(fc.constantFrom(...pieces), { maxLength: 40 }).map((all) => all.join('')),
       500,
     )
-    const code = joinModules(['text/markdown', 'text/wording', 'browser/nodes', 'browser/highlight', 'browser/prose'])
+    const code = joinModules([
+      ...['texts/language', 'text/markdown', 'browser/texts', 'browser/nodes', 'browser/icons', 'browser/copy'],
+      ...['browser/highlight', 'browser/prose'],
+    ])
     // Evaluated through the debugger, because the content security policy of the page forbids it.
     const faults = await page.evaluate(
-      `(() => { ${code}
+      `(() => { const TEXTS = ${JSON.stringify(ENGLISH)}
+        ${code}
         const known = /^(P|H[3-6]|DIV|SPAN|BUTTON|PRE|CODE|BLOCKQUOTE|UL|OL|LI|TABLE|THEAD|TBODY|TR|TH|TD|HR|BR|STRONG|EM|S|SUP|INPUT|A|svg|path)$/
         return ${JSON.stringify(texts)}.filter((text) => {
           const root = document.createElement('div')
@@ -885,6 +890,7 @@ suite('the widget on another site', needs('browser'), () => {
     await page.keyboard.press('Enter')
     const panel = page.getByRole('dialog', { name: 'Ask us' })
     await panel.waitFor()
+    await page.locator('.composer textarea:focus').waitFor()
     await page.keyboard.type('/say from **elsewhere**')
     await page.keyboard.press('Enter')
     await panel.locator('.prose strong', { hasText: 'elsewhere' }).waitFor()
@@ -964,6 +970,7 @@ suite('the widget on another site', needs('browser'), () => {
         await serveOtherSite(t, at, [`<script src="${link.url}widget.js" async data-colour="#ffee00"></script>`]),
       )
       await page.getByRole('button', { name: 'Chat' }).click()
+      await page.locator('.composer textarea:focus').waitFor()
       await page.keyboard.type('/say a [link](https://example.org)')
       await page.keyboard.press('Enter')
       await page.locator('.prose a').waitFor()
@@ -987,6 +994,7 @@ suite('the widget on another site', needs('browser'), () => {
     const link = await mint(at)
     const page = await who.open(await serveOtherSite(t, at, [`<script src="${link.url}widget.js" async></script>`]))
     await page.getByRole('button', { name: 'Chat' }).click()
+    await page.locator('.composer textarea:focus').waitFor()
     await page.keyboard.type('/say one')
     await page.keyboard.press('Enter')
     await waitForAnswers(page, 1)
@@ -1070,6 +1078,7 @@ test('a closed panel closes its stream and catches up when it is opened', needs(
   await page.clock.install()
   await page.goto(await serveOtherSite(t, at, [`<script src="${link.url}widget.js" async></script>`]))
   await page.getByRole('button', { name: 'Chat' }).click()
+  await page.locator('.composer textarea:focus').waitFor()
   await page.keyboard.type('/say one')
   await page.keyboard.press('Enter')
   await waitForAnswers(page, 1)

@@ -22,7 +22,7 @@ const SHOWN_MS = 1000
 const CALLS_MAX = 4
 /** Other rounds of the turn show only its text. */
 const ROUNDS_MAX = 50
-const DEFAULT_PHRASE = 'Working'
+export const DEFAULT_PHRASE = 'Working'
 
 /** Arguments of a program's own tools have no schema here. */
 const ANY_ARGUMENTS = z.object({})

@@ -2,12 +2,15 @@
 // line, and none contains the token.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { CachedResponseHead } from '../../lib/http/cached-response-head.ts'
+import { preferredLanguages } from '../../lib/http/content-negotiation.ts'
 import { type Problem, prefersHtml, problemOf } from '../../lib/http/http.ts'
 import { redactPath } from '../../lib/log/log.ts'
 import { digestOf } from '../../lib/log/redact.ts'
 import { publicRefusal, Refusal } from '../../lib/refusal.ts'
 import { TOKEN_LENGTH } from '../../lib/token-format.ts'
 import { type HtmlPage, linkProblemPage } from '../../web/chat/page.ts'
+import type { Texts } from '../../web/texts/en.ts'
+import { chooseTexts } from '../../web/texts/texts.ts'
 import { joinedHeader } from '../http/trusted-proxies.ts'
 import type { LinkPath } from './link-path.ts'
 
@@ -139,6 +142,12 @@ export class LinkRequest {
     return joinedHeader(this.incoming, name)
   }
 
+  /** For the page: in the language that the URL names, or else in one that the browser prefers. */
+  get texts(): Texts {
+    const named = new URLSearchParams(this.path.query).getAll('lang')
+    return chooseTexts([...named, ...preferredLanguages(this.header('accept-language'))])
+  }
+
   acknowledge(): void {
     NO_CONTENT_HEAD.write(this.response, this.id).end()
     this.#log(this, 204, undefined)
@@ -193,7 +202,7 @@ export class LinkRequest {
       this.#send(problem.status, { ...type, ...all }, body, refusal.message)
     } else if (prefersHtml(this.header('accept'))) {
       const retryAfter = all['Retry-After'] === undefined ? undefined : Number(all['Retry-After'])
-      const page = linkProblemPage({ ...problem, retryAfter })
+      const page = linkProblemPage({ ...problem, retryAfter, texts: this.texts })
       this.#send(page.status, { ...all, ...page.headers }, page.body, refusal.message)
     } else
       this.#send(

@@ -257,7 +257,7 @@ async function sendWidgetPage(context: LinkRoutesOptions, request: LinkRequest):
     // Others see the name only.
     return { agent, folder: dashboard === undefined ? '' : folder, dashboard }
   })
-  request.sendPage(chatPage({ ...shown, limits: fileLimits(context.attachmentMax()) }))
+  request.sendPage(chatPage({ ...shown, texts: request.texts, limits: fileLimits(context.attachmentMax()) }))
 }
 
 async function sendAgentPicture(context: LinkRoutesOptions, request: LinkRequest): Promise<void> {
@@ -302,7 +302,8 @@ async function sendRound(context: LinkRoutesOptions, request: LinkRequest, id: s
     const after = readSequence(readUniqueQuery(request.path.query, ['after']).after, 'after') ?? 0
     const round = await mustFindRound(tx, row, id)
     if (!isPage) return { round: await pollRound(tx, round, after) }
-    return { page: await renderRoundPage(tx, round, { agent: await readAgentProfile(context.host, tx, row), limits }) }
+    const agent = await readAgentProfile(context.host, tx, row)
+    return { page: await renderRoundPage(tx, round, { agent, limits, texts: request.texts }) }
   })
   if (found.page) request.sendPage(found.page)
   else request.sendJson(200, found.round)

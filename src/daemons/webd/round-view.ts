@@ -6,6 +6,7 @@ import { refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
 import { type FileLimits, type HtmlPage, roundPage } from '../../web/chat/page.ts'
 import type { AgentProfile } from '../../web/text/agent-profile.ts'
+import type { Texts } from '../../web/texts/en.ts'
 
 const FRAMES_MAX = 200
 
@@ -18,12 +19,12 @@ export async function pollRound(tx: Tx, round: Round, after: number) {
 export async function renderRoundPage(
   tx: Tx,
   round: Round,
-  { agent, limits }: { readonly agent: AgentProfile; readonly limits?: FileLimits },
+  options: { readonly agent: AgentProfile; readonly limits?: FileLimits; readonly texts: Texts },
 ): Promise<HtmlPage> {
   const question = await messages.find(tx, { seq: round.message_seq })
   const turn = await pollRound(tx, round, Math.max(0, round.last_seq - FRAMES_MAX))
   const files = (await readFilesOfMessages(tx, [round.message_seq])).get(round.message_seq)
-  return roundPage({ agent, limits, question: question ? decodeContent(question.content) : '', files, turn })
+  return roundPage({ ...options, question: question ? decodeContent(question.content) : '', files, turn })
 }
 
 export function readSequence(text: string | undefined, name: string): number | undefined {

@@ -1,5 +1,7 @@
 // What the agent does while it works on an answer. People who may see its tool calls can open them.
+import { translate } from '../text/wording.ts'
 import { element } from './nodes.ts'
+import { TEXTS, uiText } from './texts.ts'
 
 export interface ToolCall {
   readonly n: number
@@ -32,11 +34,11 @@ export class ActivityText {
   constructor(name: string) {
     this.#name = name
     this.nodes = [this.#seen, this.#spoken]
-    this.#spoken.textContent = `${name} is working`
+    this.#spoken.textContent = uiText('working', { name })
   }
 
   show(text: string): void {
-    this.#seen.textContent = text === '' ? '' : `${text} …`
+    this.#seen.textContent = text === '' ? '' : `${translate(text, TEXTS.phrases)} …`
     if (text !== '')
       this.#timer ??= setTimeout(() => this.#speak(), this.#spokenAt + SPOKEN_EVERY_MS - performance.now())
   }
@@ -48,7 +50,7 @@ export class ActivityText {
   #speak(): void {
     this.#timer = undefined
     this.#spokenAt = performance.now()
-    const text = this.#seen.textContent || `${this.#name} is working`
+    const text = this.#seen.textContent || uiText('working', { name: this.#name })
     if (this.#spoken.textContent !== text) this.#spoken.textContent = text
   }
 }
@@ -74,14 +76,15 @@ export class ToolCallList {
       const node = this.#calls.get(call.n) ?? element('li')
       if (!this.#calls.has(call.n)) this.#list.append(node)
       this.#calls.set(call.n, node)
-      const took = call.ms === undefined ? '' : ` in ${call.ms} ms`
-      node.replaceChildren(element('code', {}, call.tool), ` ${call.state}${took}`, element('pre', {}, call.args))
+      const [state, { ms }] = [translate(call.state, TEXTS.phrases), call]
+      const outcome = ms === undefined ? state : uiText('callTook', { state, ms })
+      node.replaceChildren(element('code', {}, call.tool), ` ${outcome}`, element('pre', {}, call.args))
     }
     const oldest = [...this.#calls].slice(0, Math.max(0, this.#calls.size - CALLS_SHOWN))
     for (const [n, node] of oldest) {
       node.remove()
       this.#calls.delete(n)
     }
-    this.#summary.textContent = `Tool calls (${Math.max(...this.#calls.keys())})`
+    this.#summary.textContent = uiText('toolCalls', { count: Math.max(...this.#calls.keys()) })
   }
 }

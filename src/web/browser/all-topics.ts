@@ -1,6 +1,9 @@
 // The topics that the server has, with search, for people who may rename and delete them. All others see only the list of their browser.
+
+import { iconNode } from './icons.ts'
 import type { BrowserLinkClient, ServerTopic } from './link.ts'
-import { element, iconButton, iconNode } from './nodes.ts'
+import { element, iconButton } from './nodes.ts'
+import { uiText } from './texts.ts'
 
 interface AllTopicsHandlers {
   onOpen(topic: ServerTopic): void
@@ -13,14 +16,18 @@ interface AllTopicsHandlers {
 const SEARCH_MS = 300
 
 export class AllTopics {
-  readonly node = element('section', { class: 'all-topics', 'aria-label': 'All topics', hidden: '' })
+  readonly node = element('section', { class: 'all-topics', 'aria-label': uiText('allTopics'), hidden: '' })
   readonly #link: BrowserLinkClient
   readonly #handlers: AllTopicsHandlers
-  readonly #search = element('input', { type: 'search', placeholder: 'Search topics', 'aria-label': 'Search topics' })
+  readonly #search = element('input', {
+    type: 'search',
+    placeholder: uiText('searchTopics'),
+    'aria-label': uiText('searchTopics'),
+  })
   // The notice of the chat may be behind the topics.
   readonly #problem = element('p', { class: 'topics-note', role: 'status', dir: 'auto' })
   readonly #list = element('ul')
-  readonly #more = element('button', { type: 'button', class: 'more', hidden: '' }, 'Show more')
+  readonly #more = element('button', { type: 'button', class: 'more', hidden: '' }, uiText('showMore'))
   /** Topics that a list of the server had. */
   readonly #known = new Set<string>()
   #next = ''
@@ -31,7 +38,7 @@ export class AllTopics {
   constructor(link: BrowserLinkClient, handlers: AllTopicsHandlers) {
     this.#link = link
     this.#handlers = handlers
-    this.node.append(element('h2', {}, 'All topics'), this.#search, this.#problem, this.#list, this.#more)
+    this.node.append(element('h2', {}, uiText('allTopics')), this.#search, this.#problem, this.#list, this.#more)
     this.#search.addEventListener('input', () => {
       clearTimeout(this.#timer)
       this.#timer = setTimeout(() => void this.refresh(), SEARCH_MS)
@@ -68,7 +75,7 @@ export class AllTopics {
     if (this.node.hidden) return
     // The visitor is renaming or deleting a topic, after which the list is loaded again.
     if (before === '' && this.#list.querySelector('form')) return
-    this.#problem.textContent = query !== '' && found.topics.length === 0 ? 'No topic was found.' : ''
+    this.#problem.textContent = query !== '' && found.topics.length === 0 ? uiText('noTopicFound') : ''
     this.#show(found.topics, before === '')
     this.#next = found.next
     this.#more.hidden = found.next === ''
@@ -87,13 +94,13 @@ export class AllTopics {
   }
 
   #row(topic: ServerTopic): HTMLElement {
-    const title = topic.title || 'Untitled'
+    const title = titleOf(topic)
     const open = element('button', { type: 'button', class: 'topic', dir: 'auto' }, title)
     open.addEventListener('click', () => this.#handlers.onOpen(topic))
     const row = element('li', { 'data-topic': topic.topic }, open)
     if (!topic.mayEdit) return row
-    const rename = iconButton(`Rename “${title}”`, iconNode('edit'), 'icon change')
-    const remove = iconButton(`Delete “${title}”`, iconNode('bin'), 'icon change')
+    const rename = iconButton(uiText('renameTopic', { title }), iconNode('edit'), 'icon change')
+    const remove = iconButton(uiText('deleteTopic', { title }), iconNode('bin'), 'icon change')
     rename.addEventListener('click', () => this.#rename(row, topic))
     remove.addEventListener('click', () => this.#confirm(row, topic))
     row.append(rename, remove)
@@ -101,27 +108,27 @@ export class AllTopics {
   }
 
   #rename(row: HTMLElement, topic: ServerTopic): void {
-    const attributes = { class: 'rename', 'aria-label': 'Title of the topic', maxlength: '128', dir: 'auto' }
+    const attributes = { class: 'rename', 'aria-label': uiText('topicTitle'), maxlength: '128', dir: 'auto' }
     const input = element('input', { ...attributes, required: '' })
     input.value = topic.title
     const cancel = (): void => focusNode(this.#restore(row, topic).children[1])
-    const form = this.#openForm(row, [input, 'Save', 'Cancel'], cancel, async () => {
+    const form = this.#openForm(row, [input, uiText('save'), uiText('cancel')], cancel, async () => {
       const title = input.value.trim()
       if (title === '') return
       await this.#link.renameTopic(topic.topic, title)
       this.#handlers.onRename(topic.topic, title)
       focusNode(this.#restore(row, { ...topic, title }).children[1])
     })
-    form.setAttribute('aria-label', `Rename “${topic.title || 'Untitled'}”`)
+    form.setAttribute('aria-label', uiText('renameTopic', { title: titleOf(topic) }))
     input.select()
   }
 
   #confirm(row: HTMLElement, topic: ServerTopic): void {
-    const question = `Delete “${topic.title || 'Untitled'}” with its messages?`
+    const question = uiText('deleteQuestion', { title: titleOf(topic) })
     const cancel = (): void => focusNode(this.#restore(row, topic).children[2])
     const form = this.#openForm(
       row,
-      [element('span', { dir: 'auto' }, question), 'Delete', 'Keep'],
+      [element('span', { dir: 'auto' }, question), uiText('delete'), uiText('keep')],
       cancel,
       async () => {
         await this.#link.deleteTopic(topic.topic)
@@ -181,6 +188,10 @@ export class AllTopics {
       this.#problem.textContent = this.#handlers.describe(error)
     }
   }
+}
+
+function titleOf({ title }: ServerTopic): string {
+  return title || uiText('untitled')
 }
 
 function focusNode(node: Element | null | undefined): void {

@@ -1,7 +1,9 @@
 // The files of the message in the composer: chosen, photographed, pasted, dropped or recorded, each shown as a chip.
 import { type AttachmentLimits, admitFiles, displayName, fileKind, roomForFile } from '../text/file-names.ts'
 import { fileParts } from './files.ts'
-import { element, iconButton, iconNode } from './nodes.ts'
+import { iconNode } from './icons.ts'
+import { element, iconButton } from './nodes.ts'
+import { TEXTS, uiText } from './texts.ts'
 import type { ChatView } from './view.ts'
 
 interface AttachmentHandlers {
@@ -20,7 +22,7 @@ export class Attachments {
   readonly #view: ChatView
   readonly #limits: AttachmentLimits
   readonly #handlers: AttachmentHandlers
-  readonly #list = element('ul', { class: 'chips', 'aria-label': 'Files of your message', hidden: '' })
+  readonly #list = element('ul', { class: 'chips', 'aria-label': uiText('filesOfMessage'), hidden: '' })
   readonly #status = element('span', { class: 'hidden', role: 'status' })
   readonly #buttons: HTMLButtonElement[] = []
   /** Of topics that are not shown. */
@@ -33,10 +35,10 @@ export class Attachments {
     this.#view = view
     this.#limits = limits
     this.#handlers = handlers
-    view.box.prepend(this.#list, this.#status, ...this.#picker('Add files', 'clip', { multiple: '' }))
+    view.box.prepend(this.#list, this.#status, ...this.#picker(uiText('addFiles'), 'clip', { multiple: '' }))
     if (matchMedia('(pointer: coarse)').matches) {
       const camera = { accept: 'image/*', capture: 'environment' }
-      view.send.before(...this.#picker('Take a photo', 'camera', camera))
+      view.send.before(...this.#picker(uiText('takePhoto'), 'camera', camera))
     }
     this.#listenForPaste()
     this.#listenForDrop()
@@ -64,7 +66,7 @@ export class Attachments {
   /** Adds what the limits allow. */
   add(files: readonly File[], otherProblems: readonly string[] = []): void {
     if (this.#isClosed) return
-    const { admitted, problems } = admitFiles(this.files, files, this.#limits)
+    const { admitted, problems } = admitFiles(this.files, files, this.#limits, TEXTS)
     this.#append(admitted)
     if (admitted.length > 0) this.#announce()
     const all = [...otherProblems, ...problems]
@@ -136,7 +138,7 @@ export class Attachments {
       const items = [...event.dataTransfer.items].filter(({ kind }) => kind === 'file')
       const files = items.filter((item) => !item.webkitGetAsEntry()?.isDirectory)
       const added = files.map((item) => item.getAsFile()).filter((file) => file !== null)
-      this.add(added, files.length < items.length ? ['A folder cannot be sent. Add its files instead.'] : [])
+      this.add(added, files.length < items.length ? [uiText('noFolders')] : [])
       input.focus()
     })
   }
@@ -155,9 +157,9 @@ export class Attachments {
     const url = kind === 'other' ? '' : URL.createObjectURL(file)
     const node = element('li', { class: `chip ${kind}` })
     if (kind === 'audio')
-      node.append(element('audio', { controls: '', src: url, 'aria-label': displayName(file.name) }))
+      node.append(element('audio', { controls: '', src: url, 'aria-label': displayName(file.name, TEXTS) }))
     else if (kind === 'image') {
-      const image = element('img', { alt: displayName(file.name), src: url })
+      const image = element('img', { alt: displayName(file.name, TEXTS), src: url })
       // The policy of a site may forbid it.
       image.addEventListener('error', () => {
         node.className = 'chip'
@@ -165,7 +167,11 @@ export class Attachments {
       })
       node.append(image)
     } else node.append(...fileParts(file))
-    const remove = iconButton(`Remove ${displayName(file.name)}`, iconNode('close'), 'icon drop')
+    const remove = iconButton(
+      uiText('removeFile', { name: displayName(file.name, TEXTS) }),
+      iconNode('close'),
+      'icon drop',
+    )
     node.append(remove)
     const chip = { file, node, url }
     remove.addEventListener('click', () => this.#remove(chip))
@@ -190,7 +196,7 @@ export class Attachments {
   }
 
   #announce(): void {
-    const names = this.files.map(({ name }) => displayName(name))
-    this.#status.textContent = names.length === 0 ? 'No files' : `Files of your message: ${names.join(', ')}`
+    const names = this.files.map(({ name }) => displayName(name, TEXTS))
+    this.#status.textContent = names.length === 0 ? uiText('noFiles') : uiText('filesAre', { names: names.join(', ') })
   }
 }

@@ -8,6 +8,7 @@ import { Attachments } from './attachments.ts'
 import { ConversationView } from './conversation.ts'
 import { FileCache, FileNodes } from './files.ts'
 import { CodeHighlighter } from './highlight.ts'
+import { iconNode } from './icons.ts'
 import {
   BrowserLinkClient,
   backoffMs,
@@ -17,12 +18,13 @@ import {
   ServerRefusal,
   type StreamConnectionState,
 } from './link.ts'
-import { element, iconButton, iconNode } from './nodes.ts'
+import { element, iconButton } from './nodes.ts'
 import { Notice, SendingPause } from './notice.ts'
 import { BrowserOutbox, hasLostFiles, type UnsentMessage } from './outbox.ts'
 import { canRecord, VoiceRecorder } from './recorder.ts'
 import { MessageSender } from './sender.ts'
 import { hashLinkUrl, randomId } from './stored.ts'
+import { TEXTS, uiText } from './texts.ts'
 import { TopicList } from './topics.ts'
 import { type ChatView, createChatView } from './view.ts'
 
@@ -54,8 +56,6 @@ const IDLE_MS = 60_000
 /** Automatic retries of a stop while the server is busy. */
 const STOP_RETRIES = 5
 const BOTTOM_PX = 80
-const LINK_GONE = 'This link no longer works. Ask for a new one where you got it.'
-const TOO_SLOW = 'Your connection was too slow or was interrupted, so the message did not arrive. Send it again.'
 /** The replay of a topic has ended when no frame has arrived for this long. */
 const REPLAY_MS = 500
 
@@ -103,7 +103,7 @@ export class ChatApp {
       onRefused: (unsent, refusal) => this.#showRefused(unsent, refusal),
       onCancelled: (unsent) => {
         if (!unsent.branch) this.#outbox.keepKey(unsent)
-        if (!this.#putBack(unsent, 'The message was not sent.')) this.focus()
+        if (!this.#putBack(unsent, uiText('messageNotSent'))) this.focus()
       },
     })
     this.view = createChatView({ agent, base, folder, id: `chat-${hashLinkUrl(base)}` })
@@ -125,7 +125,7 @@ export class ChatApp {
       },
       onRename: (topic, title) => this.#topics.rename(topic, title),
       onDelete: (topic) => this.#topics.remove(topic),
-      describe: (error) => this.#describeProblem(error, 'the topic was not changed'),
+      describe: (error) => this.#describeProblem(error, 'topicUnchanged'),
     })
     this.view.nav.append(this.#allTopics.node)
     new CodeHighlighter({ root: this.view.log, scriptUrl: options.scriptUrl })
@@ -258,7 +258,7 @@ export class ChatApp {
       this.#setTopicsOpen(false)
       this.#focusMessages()
     })
-    const remove = iconButton(`Remove “${title}” from this list`, iconNode('close'), 'icon remove')
+    const remove = iconButton(uiText('removeTopic', { title }), iconNode('close'), 'icon remove')
     remove.addEventListener('click', () => this.#topics.remove(id))
     return element('li', {}, button, remove)
   }
@@ -360,7 +360,7 @@ export class ChatApp {
         return
       }
       conversation.showStopping(turn, false)
-      this.#notice.showRefusal(this.#describeProblem(error, 'the answer was not stopped'))
+      this.#notice.showRefusal(this.#describeProblem(error, 'answerNotStopped'))
     }
   }
 
@@ -471,7 +471,7 @@ export class ChatApp {
       blob: file,
     }))
     const message = { topic: this.#topic, root: this.#topics.current.id, content, files }
-    this.#topics.touchCurrent(content || displayName(files[0]?.name ?? ''))
+    this.#topics.touchCurrent(content || displayName(files[0]?.name ?? '', TEXTS))
     this.#sendUnsent({ ...message, key: this.#outbox.takeKey(message), after: this.#conversation.latest })
     return true
   }
@@ -584,31 +584,31 @@ export class ChatApp {
     const isReceived = this.#conversation.hasReceived(unsent.key)
     this.#conversation.removeUnsent(unsent.key)
     if (isReceived) return
-    const names = (unsent.files ?? []).map(({ name }) => displayName(name)).join(', ')
+    const names = (unsent.files ?? []).map(({ name }) => displayName(name, TEXTS)).join(', ')
     this.#outbox.keepKey(unsent)
     this.#restoreDraft(unsent)
-    this.#notice.showRefusal(
-      `The page was closed during an upload. Add the files again and send your message: ${names}.`,
-    )
+    this.#notice.showRefusal(uiText('uploadLost', { names }))
   }
 
   // Refusals and the connection.
 
-  /** Of a request that sends no message, and therefore does not pause the chat. `consequence` is what did not happen. */
-  #describeProblem(error: unknown, consequence: string): string {
-    if (!(error instanceof ServerRefusal)) return `The server cannot be reached, so ${consequence}.`
+  /** Of a request that sends no message, and therefore does not pause the chat. `what` did not happen. */
+  #describeProblem(error: unknown, what: 'topicUnchanged' | 'answerNotStopped'): string {
+    const consequence = uiText(what)
+    if (!(error instanceof ServerRefusal))
+      return uiText('problem', { reason: uiText('serverUnreachable'), consequence })
     if (error.status === 401) this.#close()
-    if (error.status === 401) return LINK_GONE
+    if (error.status === 401) return uiText('linkGone')
     if (!error.isBusy) return toSentences(error.message, error.hint)
-    const reason = error.status === 429 ? 'Too many requests at once' : 'The server is busy'
-    return `${reason}, so ${consequence}. Try again in ${Math.max(error.retryAfter, 1)} s.`
+    const reason = uiText(error.status === 429 ? 'tooManyRequests' : 'serverBusy')
+    return uiText('problemWait', { reason, consequence, seconds: Math.max(error.retryAfter, 1) })
   }
 
   #close(): void {
     this.#isClosed = true
     this.#stream?.stop()
     this.#closeInput()
-    this.#notice.showRefusal(LINK_GONE)
+    this.#notice.showRefusal(uiText('linkGone'))
     this.#updateInput()
   }
 
@@ -618,7 +618,7 @@ export class ChatApp {
     const hadFocus = input.matches(':focus')
     this.#attachments.close()
     this.#recorder?.close()
-    input.placeholder = 'This chat is closed'
+    input.placeholder = uiText('chatClosed')
     input.readOnly = true
     input.disabled = input.value === ''
     if (hadFocus) this.focus()
@@ -643,12 +643,10 @@ export class ChatApp {
   }
 
   #showConnection(): void {
-    if (!navigator.onLine)
-      this.#notice.showConnectionProblem('You are offline. The chat continues when you are online again.')
+    if (!navigator.onLine) this.#notice.showConnectionProblem(uiText('offline'))
     else if (this.#failures < 2) this.#notice.showConnectionProblem(undefined)
-    else if (this.#lastError instanceof ServerRefusal)
-      this.#notice.showConnectionProblem('The server is busy. Trying again …')
-    else this.#notice.showConnectionProblem('The server cannot be reached. Trying again …')
+    else if (this.#lastError instanceof ServerRefusal) this.#notice.showConnectionProblem(uiText('retryingBusy'))
+    else this.#notice.showConnectionProblem(uiText('retryingUnreachable'))
   }
 }
 
@@ -658,11 +656,11 @@ function shownTopicOf({ topic, branch }: UnsentMessage): string {
 }
 
 function describeSendRefusal({ status, message, hint }: ServerRefusal, { files = [] }: UnsentMessage): string {
-  if (status === 401) return LINK_GONE
-  if (status === 408) return TOO_SLOW
-  if (status === 413 && files.length === 0) return 'This message is too long. Shorten it, or send it in parts.'
-  if (status === 429) return 'Too many messages at once.'
-  return status === 503 ? 'The server is busy.' : toSentences(message, hint)
+  if (status === 401) return uiText('linkGone')
+  if (status === 408) return uiText('tooSlow')
+  if (status === 413 && files.length === 0) return uiText('tooLong')
+  if (status === 429) return uiText('tooManyMessages')
+  return status === 503 ? toSentence(uiText('serverBusy')) : toSentences(message, hint)
 }
 
 function toSentences(...texts: readonly (string | undefined)[]): string {

@@ -1,5 +1,5 @@
 // The log of one topic: its messages in the order of the link, then the status of each round that is not over.
-import { BROKEN_OFF, describeFailure, isStopped, NO_ANSWER, STOPPED } from '../text/wording.ts'
+import { describeFailure, isStopped } from '../text/wording.ts'
 import { type Activity, ActivityText, ToolCallList } from './activity.ts'
 import { DraftNode } from './draft.ts'
 import { openMessageEditor } from './edit.ts'
@@ -8,6 +8,7 @@ import type { ChatFrame, DraftDelta, PostedChatMessage, RoundEnd } from './link.
 import { messageNode } from './message.ts'
 import { type Child, element } from './nodes.ts'
 import { hasLostFiles, type UnsentMessage } from './outbox.ts'
+import { TEXTS, uiText } from './texts.ts'
 import { type TopicVersion, versionSwitch, versionsOf } from './versions.ts'
 
 interface LogEntry {
@@ -185,9 +186,9 @@ export class ConversationView {
     round.activity.remove()
     this.#removeDraft(round)
     if (status !== 'failed') {
-      if (!round.isAnswered && this.#byId.has(turn_id)) this.#addNote(turn_id, seq, 'note', NO_ANSWER)
-    } else if (!isStopped(error)) this.#addNote(turn_id, seq, 'fault', describeFailure(round.isAnswered, error))
-    else if (!round.isCut) this.#addNote(turn_id, seq, 'note', `${STOPPED}.`)
+      if (!round.isAnswered && this.#byId.has(turn_id)) this.#addNote(turn_id, seq, 'note', uiText('noAnswer'))
+    } else if (!isStopped(error)) this.#addNote(turn_id, seq, 'fault', describeFailure(round.isAnswered, error, TEXTS))
+    else if (!round.isCut) this.#addNote(turn_id, seq, 'note', `${uiText('stopped')}.`)
   }
 
   /** Shows that the answer is being stopped, or again that it is not. */
@@ -203,7 +204,7 @@ export class ConversationView {
     const { key, content, branch, files = [] } = message
     const isLost = hasLostFiles(message)
     const fileNodes = isLost ? [] : this.#handlers.files.nodes(files)
-    const node = messageNode({ role: 'user', who: 'You', content, createdAt: '', files: fileNodes })
+    const node = messageNode({ role: 'user', who: uiText('you'), content, createdAt: '', files: fileNodes })
     node.classList.add('unsent')
     node.append(element('p', { class: 'delivery' }, ...state))
     this.#unsent.set(key, { message, node, isReceived: false })
@@ -301,7 +302,11 @@ export class ConversationView {
     }
     // A message may consist of files, which a branch repeats.
     if (role === 'user' ? content === '' : !this.#questions.has(turn_id)) return
-    const button = element('button', { type: 'button', class: 'quiet act' }, role === 'user' ? 'Edit' : 'Answer again')
+    const button = element(
+      'button',
+      { type: 'button', class: 'quiet act' },
+      uiText(role === 'user' ? 'edit' : 'answerAgain'),
+    )
     button.addEventListener('click', () => {
       if (role === 'user') this.#edit(id, content)
       else this.#branch(turn_id, this.#questions.get(turn_id)?.content ?? '', false)
@@ -324,7 +329,11 @@ export class ConversationView {
       statusNode: undefined,
       activity: new ActivityText(this.#name),
       calls: undefined,
-      stopButton: element('button', { type: 'button', class: 'quiet', 'aria-label': 'Stop the answer' }, 'Stop'),
+      stopButton: element(
+        'button',
+        { type: 'button', class: 'quiet', 'aria-label': uiText('stopAnswer') },
+        uiText('stop'),
+      ),
       draft: undefined,
       isBroken: false,
       breakTimer: undefined,
@@ -338,7 +347,7 @@ export class ConversationView {
   #showStatus(round: RoundState, text: string): void {
     if (round.isEarlier) return
     const dots = element('span', { class: 'dots', 'aria-hidden': 'true' }, element('i'), element('i'), element('i'))
-    if (round.isStopping) text = 'Stopping …'
+    if (round.isStopping) text = uiText('stopping')
     const status = text ? [element('span', { dir: 'auto' }, text)] : round.activity.nodes
     round.statusNode ??= element('p', { class: 'status' })
     round.statusNode.replaceChildren(dots, ...status, ...(round.isStopping ? [] : [round.stopButton]))
@@ -352,7 +361,7 @@ export class ConversationView {
 
   #breakOff(round: RoundState): void {
     round.isBroken = false
-    if (this.#removeDraft(round)) this.#showStatus(round, BROKEN_OFF)
+    if (this.#removeDraft(round)) this.#showStatus(round, uiText('brokenOff'))
   }
 
   /** Whether there was one. */
@@ -397,7 +406,7 @@ export class ConversationView {
       known?.node ??
       messageNode({
         role,
-        who: role === 'user' ? 'You' : this.#name,
+        who: role === 'user' ? uiText('you') : this.#name,
         content,
         createdAt,
         isWhole,
@@ -414,7 +423,7 @@ export class ConversationView {
     const node = element('p', { class: className, dir: 'auto' }, text)
     const question = this.#questions.get(turn)
     if (question !== undefined && className === 'fault') {
-      const retry = element('button', { type: 'button', class: 'more' }, 'Try again')
+      const retry = element('button', { type: 'button', class: 'more' }, uiText('tryAgain'))
       retry.addEventListener('click', () => {
         // Only the server still has the files, and a branch repeats them.
         if (question.hasFiles) this.#branch(turn, question.content, false)

@@ -1,5 +1,6 @@
 // Edits a message in its place: a form instead of its text.
 import { element } from './nodes.ts'
+import { uiText } from './texts.ts'
 
 interface EditOptions {
   readonly content: string
@@ -11,10 +12,10 @@ interface EditOptions {
 export function openMessageEditor(node: HTMLElement, { content, onSend }: EditOptions): void {
   const text = node.querySelector<HTMLElement>('.text')
   if (!text || node.querySelector('.edit')) return
-  const input = element('textarea', { 'aria-label': 'Edit your message', dir: 'auto', rows: '3' })
+  const input = element('textarea', { 'aria-label': uiText('editMessage'), dir: 'auto', rows: '3' })
   input.value = content
-  const send = element('button', { type: 'submit', class: 'more' }, 'Send')
-  const cancel = element('button', { type: 'button', class: 'more' }, 'Cancel')
+  const send = element('button', { type: 'submit', class: 'more' }, uiText('send'))
+  const cancel = element('button', { type: 'button', class: 'more' }, uiText('cancel'))
   const form = element('form', { class: 'edit' }, input, element('div', { class: 'edit-buttons' }, cancel, send))
   const close = (): void => {
     form.remove()

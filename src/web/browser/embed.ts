@@ -3,9 +3,11 @@
 // and adopted style sheets need no permission in the site's content security policy.
 import type { AgentProfile } from '../text/agent-profile.ts'
 import type { AttachmentLimits } from '../text/file-names.ts'
+import { chatFileOf, chooseLanguage } from '../texts/language.ts'
+import type { LoaderTexts } from '../texts/texts.ts'
 import type { ChatApp, SiteMessage } from './chat.ts'
 import { applyColour } from './colour.ts'
-import { element, iconButton, iconNode } from './nodes.ts'
+import { element, iconButton, lineIcon } from './nodes.ts'
 import type { PanelOptions } from './panel.ts'
 
 /** See `buildWidgetScript`. */
@@ -14,6 +16,8 @@ declare const STYLE: string
 
 interface WidgetConfig {
   readonly agent: AgentProfile
+  /** By language. */
+  readonly texts: Readonly<Record<string, LoaderTexts>> & { readonly en: LoaderTexts }
   readonly limits: AttachmentLimits
 }
 
@@ -35,6 +39,12 @@ interface SiteChat {
   setMetadata(metadata: unknown): void
 }
 
+const BUBBLE = [
+  'M5 4h14a2 2 0 0 1 2 2v9a2 2 0 0 1-2 2h-7l-5 4v-4H5a2 2 0 0 1-2-2V6a2 2 0 0 1 2-2z',
+  'M8 9h8',
+  'M8 12.5h5',
+]
+
 const SITE_EVENTS = ['open', 'close', 'message'] as const
 type SiteEvent = (typeof SITE_EVENTS)[number]
 
@@ -55,23 +65,38 @@ function startEmbed(element: HTMLScriptElement): void {
   document.dispatchEvent(new CustomEvent('svc-chat-ready', { detail: chat }))
 }
 
+/** That of the script, else of the site, else of the visitor. */
+function languageFor(script: HTMLScriptElement): string {
+  const near = script.closest<HTMLElement>('[lang]') ?? document.body.closest<HTMLElement>('[lang]')
+  const given = script.dataset.lang || near?.lang
+  return chooseLanguage(given ? [given] : navigator.languages, Object.keys(CONFIG.texts))
+}
+
 class Widget {
   readonly host = document.createElement('svc-chat')
   readonly chat: SiteChat
   readonly #base: string
-  readonly #config: WidgetConfig
+  readonly #config: Pick<PanelOptions, 'agent' | 'limits'>
+  readonly #language: string
+  readonly #texts: LoaderTexts
   readonly #root: ShadowRoot
   readonly #button: HTMLButtonElement
   readonly #panel: HTMLElement
-  readonly #close = iconButton('Close', iconNode('close'), 'icon close')
+  readonly #close: HTMLButtonElement
   readonly #listeners = new Map<SiteEvent, Set<(detail: unknown) => void>>()
   #loading: Promise<ChatApp> | undefined
   #module: Promise<ChatModule> | undefined
   #attempts = 0
   #metadata: unknown
 
-  constructor(base: string, { dataset, attributes }: HTMLScriptElement, others: readonly HTMLElement[]) {
+  constructor(base: string, script: HTMLScriptElement, others: readonly HTMLElement[]) {
+    const { dataset, attributes } = script
     const { agent, limits } = CONFIG
+    const lang = languageFor(script)
+    const texts = CONFIG.texts[lang] ?? CONFIG.texts.en
+    this.#language = lang
+    this.#texts = texts
+    this.#close = iconButton(texts.close, lineIcon('M6 6l12 12', 'M18 6L6 18'), 'icon close')
     this.#base = base
     this.#config = { agent: { ...agent, name: dataset.title || agent.name }, limits }
     const side = dataset.position === 'left' ? 'left' : 'right'
@@ -80,13 +105,13 @@ class Widget {
     host.dataset.side = side
     if (dataset.theme === 'light' || dataset.theme === 'dark') host.dataset.theme = dataset.theme
 
-    const label = dataset.label || 'Chat'
-    const unread = element('span', { class: 'hidden unread' })
-    const caption = element('span', { class: 'label' }, label)
+    const label = dataset.label || texts.chat
+    const unread = element('span', { class: 'hidden unread', lang })
+    const caption = element('span', { class: 'label', ...(dataset.label ? {} : { lang }) }, label)
     const button = { type: 'button', class: 'launcher', 'aria-expanded': 'false' } as const
-    this.#button = element('button', button, iconNode('bubble'), caption, unread)
+    this.#button = element('button', button, lineIcon(...BUBBLE), caption, unread)
     const dialog = { class: 'panel', role: 'dialog', 'aria-modal': 'true', 'aria-label': label, hidden: '' }
-    this.#panel = element('div', dialog)
+    this.#panel = element('div', { ...dialog, lang })
     const frame = element('div', { class: `frame ${side}` }, this.#panel, this.#button)
     frame.style.setProperty('--level', String(others.filter((other) => other.dataset.side === side).length))
     applyColour(frame, dataset.colour ?? dataset.color ?? agent.colour)
@@ -173,16 +198,16 @@ class Widget {
   }
 
   async #showChat(): Promise<void> {
-    if (!this.#loading) this.#showNote('Loading …')
+    if (!this.#loading) this.#showNote(this.#texts.loading)
     try {
       const chat = await this.#load()
       if (this.#panel.hidden) return
       chat.setVisible(true)
       chat.focus()
     } catch {
-      const retry = element('button', { type: 'button', class: 'more' }, 'Try again')
+      const retry = element('button', { type: 'button', class: 'more' }, this.#texts.tryAgain)
       retry.addEventListener('click', () => void this.#showChat())
-      this.#showNote('The chat could not be loaded. ', retry)
+      this.#showNote(`${this.#texts.notLoaded} `, retry)
       if (!this.#panel.hidden) retry.focus()
     }
   }
@@ -203,7 +228,7 @@ class Widget {
   /** Begins when the visitor is about to open the panel. */
   #import(): Promise<ChatModule> {
     // Browsers keep the failure of a URL.
-    const url = `${this.#base}chat.js${this.#attempts === 0 ? '' : `?${this.#attempts}`}`
+    const url = `${this.#base}${chatFileOf(this.#language)}${this.#attempts === 0 ? '' : `?${this.#attempts}`}`
     this.#module ??= import(url).catch((error) => {
       this.#module = undefined
       this.#attempts++
@@ -231,7 +256,7 @@ class Widget {
   #setUnread(isUnread: boolean): void {
     this.#button.classList.toggle('has-unread', isUnread)
     const suffix = this.#button.querySelector('.unread')
-    if (suffix) suffix.textContent = isUnread ? ' (new message)' : ''
+    if (suffix) suffix.textContent = isUnread ? ` ${this.#texts.newMessage}` : ''
   }
 }
 

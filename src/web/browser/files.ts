@@ -1,7 +1,9 @@
 // The files of messages in the log. Nothing in them becomes markup: an image is an `img`, audio has the player of the browser,
 // and everything else is a card to download.
 import { describeFile, displayName, extensionLabel, fileKind, formatSize } from '../text/file-names.ts'
-import { element, iconNode } from './nodes.ts'
+import { iconNode } from './icons.ts'
+import { element } from './nodes.ts'
+import { TEXTS, uiText } from './texts.ts'
 
 export interface FrameFile {
   readonly id: string
@@ -143,7 +145,7 @@ export class FileNodes {
 
   /** Its height does not depend on the image, so that loading does not move the reader. */
   #picture(file: FrameFile): Node {
-    const name = displayName(file.name)
+    const name = displayName(file.name, TEXTS)
     const image = element('img', { alt: name, title: name, loading: 'lazy', decoding: 'async' })
     image.referrerPolicy = 'no-referrer'
     const link = element('a', { class: 'picture', ...NEW_TAB }, image)
@@ -162,8 +164,8 @@ export class FileNodes {
   }
 
   #sound(file: FrameFile): Node {
-    const player = element('audio', { controls: '', preload: 'none', 'aria-label': displayName(file.name) })
-    const caption = element('figcaption', { dir: 'auto' }, describeFile(file))
+    const player = element('audio', { controls: '', preload: 'none', 'aria-label': displayName(file.name, TEXTS) })
+    const caption = element('figcaption', { dir: 'auto' }, describeFile(file, TEXTS))
     const node = element('figure', { class: 'sound' }, player, caption)
     const isInUse = (): boolean => player.currentTime > 0
     const show = (url?: string): void =>
@@ -171,7 +173,7 @@ export class FileNodes {
     this.#whenNear(node, file, show, isInUse)
     if (file.transcript) {
       const said = element('p', { class: 'transcript', dir: 'auto' }, file.transcript)
-      said.prepend(element('span', { class: 'hidden' }, 'Transcript: '))
+      said.prepend(element('span', { class: 'hidden' }, uiText('transcript')))
       node.append(said)
     }
     return node
@@ -181,10 +183,16 @@ export class FileNodes {
     const parts = fileParts(file)
     // The visitor has a file that is still being sent.
     if (file.blob) return element('div', { class: 'file' }, ...parts)
-    const label = `Download ${displayName(file.name)}, ${formatSize(file.size)}`
+    const label = uiText('download', { name: displayName(file.name, TEXTS), size: formatSize(file.size, TEXTS) })
     const url = this.#cache.fileUrl(file.id)
     if (url !== undefined) {
-      const attributes = { class: 'file', href: url, download: displayName(file.name), 'aria-label': label, ...NEW_TAB }
+      const attributes = {
+        class: 'file',
+        href: url,
+        download: displayName(file.name, TEXTS),
+        'aria-label': label,
+        ...NEW_TAB,
+      }
       return element('a', attributes, ...parts, iconNode('download'))
     }
     const button = element('button', { type: 'button', class: 'file', 'aria-label': label }, ...parts)
@@ -198,14 +206,14 @@ export class FileNodes {
     if (button.ariaBusy === 'true') return
     button.ariaBusy = 'true'
     const note = button.querySelector('small')
-    note?.replaceChildren('Loading …')
+    note?.replaceChildren(uiText('loading'))
     try {
       const url = objectUrl(await this.#cache.load(file.id), file)
-      element('a', { href: url, download: displayName(file.name) }).click()
+      element('a', { href: url, download: displayName(file.name, TEXTS) }).click()
       setTimeout(() => URL.revokeObjectURL(url), DOWNLOAD_MS)
-      note?.replaceChildren(formatSize(file.size))
+      note?.replaceChildren(formatSize(file.size, TEXTS))
     } catch {
-      note?.replaceChildren('This file could not be loaded.')
+      note?.replaceChildren(uiText('fileNotLoaded'))
     } finally {
       button.ariaBusy = null
     }
@@ -269,8 +277,8 @@ function objectUrl(blob: Blob, { type }: FrameFile): string {
 export function fileParts(file: Pick<FrameFile, 'name' | 'size'>): Node[] {
   const label = extensionLabel(file.name)
   const tile = element('span', { class: 'tile', 'aria-hidden': 'true' }, label || iconNode('file'))
-  const name = displayName(file.name)
+  const name = displayName(file.name, TEXTS)
   const text = element('span', { class: 'file-text' }, element('b', { dir: 'auto', title: name }, name))
-  text.append(element('small', { dir: 'ltr' }, formatSize(file.size)))
+  text.append(element('small', { dir: 'ltr' }, formatSize(file.size, TEXTS)))
   return [tile, text]
 }

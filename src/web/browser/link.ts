@@ -4,6 +4,7 @@ import { displayName } from '../text/file-names.ts'
 import type { Activity, ToolCall } from './activity.ts'
 import type { FileSource, FrameFile } from './files.ts'
 import { visitorKeyFor } from './stored.ts'
+import { TEXTS, uiText } from './texts.ts'
 import { findLostFile, sendForm, type UploadProgress } from './upload.ts'
 import type { TopicVersion } from './versions.ts'
 
@@ -169,7 +170,7 @@ export class BrowserLinkClient implements FileSource {
     const response = await sendForm(request, progress).catch(async (error: unknown) => {
       const lost = await findLostFile(files)
       if (!lost) throw error
-      throw new ServerRefusal(0, `a file cannot be read any more: ${displayName(lost.name)}`, 'remove it', 0)
+      throw new ServerRefusal(0, uiText('fileUnreadable', { name: displayName(lost.name, TEXTS) }), undefined, 0)
     })
     if (!response.ok) throw await readRefusal(response)
     return readPosted(await response.json(), content)
@@ -376,7 +377,7 @@ async function readRefusal(response: Response): Promise<ServerRefusal> {
   // A proxy may answer with a page of its own.
   const problem: unknown = await response.json().catch(() => undefined)
   const after = Number(response.headers.get('Retry-After'))
-  const detail = stringMember(problem, 'detail') || `The server answered ${response.status}`
+  const detail = stringMember(problem, 'detail') || uiText('serverAnswered', { status: response.status })
   const hint = stringMember(problem, 'hint') || undefined
   return new ServerRefusal(response.status, detail, hint, after > 0 ? Math.min(after, 3_600) : 0)
 }

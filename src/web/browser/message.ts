@@ -1,8 +1,9 @@
 // One message in the log.
 import { truncateText } from '../text/markdown.ts'
-import { STOPPED } from '../text/wording.ts'
-import { copyButton, element } from './nodes.ts'
+import { copyButton } from './copy.ts'
+import { element } from './nodes.ts'
 import { renderProse } from './prose.ts'
+import { uiLocale, uiText } from './texts.ts'
 
 /** A longer message is truncated until the visitor asks for all of it. */
 const PREVIEW = { characters: 3_000, lines: 40 }
@@ -39,16 +40,16 @@ export function messageNode(options: MessageNodeOptions): HTMLElement {
   }
   node.append(...files)
   const foot = element('div', { class: 'foot' })
-  if (role === 'assistant' && content !== '') foot.append(copyButton('Copy this message', () => content))
+  if (role === 'assistant' && content !== '') foot.append(copyButton(uiText('copyMessage'), () => content))
   const time = timeNode(createdAt)
   if (time) foot.append(time)
-  if (isPartial) foot.append(element('span', {}, STOPPED))
+  if (isPartial) foot.append(element('span', {}, uiText('stopped')))
   node.append(foot)
   return node
 }
 
 function moreButton(content: string, showAll: () => void, node: HTMLElement): HTMLElement {
-  const label = `Show all (${content.length.toLocaleString('en')} characters)`
+  const label = uiText('showAll', { count: content.length.toLocaleString(uiLocale()) })
   const button = element('button', { type: 'button', class: 'more' }, label)
   button.addEventListener('click', () => {
     showAll()
@@ -64,6 +65,6 @@ function timeNode(createdAt: string): HTMLElement | undefined {
   const date = new Date(createdAt)
   if (Number.isNaN(date.getTime())) return undefined
   const today = date.toDateString() === new Date().toDateString()
-  const shown = date.toLocaleString([], { ...(today ? {} : { dateStyle: 'medium' }), timeStyle: 'short' })
-  return element('time', { datetime: createdAt, title: date.toLocaleString() }, shown)
+  const shown = date.toLocaleString(uiLocale(), { ...(today ? {} : { dateStyle: 'medium' }), timeStyle: 'short' })
+  return element('time', { datetime: createdAt, title: date.toLocaleString(uiLocale()) }, shown)
 }

@@ -1,5 +1,6 @@
 // Shows why the chat does not work. A refusal stays until the next message; a connection problem until the connection is back.
 import { type Child, element } from './nodes.ts'
+import { TEXTS, uiText } from './texts.ts'
 
 const TICK_MS = 250
 
@@ -25,7 +26,7 @@ export class SendingPause {
   }
 
   show(notice: Notice): void {
-    notice.showCountdown(`${this.#reason} Your message is kept; you can send it `, this.#until)
+    notice.showCountdown(this.#reason, this.#until)
   }
 }
 
@@ -42,14 +43,16 @@ export class Notice {
     this.#show('refusal', children)
   }
 
-  /** Counts down, then clears the notice. */
-  showCountdown(text: string, until: number): void {
+  /** Says when a message can be sent, then clears the notice. */
+  showCountdown(reason: string, until: number): void {
+    const [before = '', after = ''] = TEXTS.messageKept.split('{when}')
     // Hidden from screen readers, which would read it every second.
     const clock = element('span', { 'aria-hidden': 'true' })
-    this.showRefusal(text, clock, element('span', { class: 'hidden' }, 'in a moment.'))
+    const spoken = element('span', { class: 'hidden' }, uiText('inAMoment'))
+    this.showRefusal(`${reason} ${before}`, clock, spoken, after)
     const tick = (): void => {
       const left = Math.ceil((until - Date.now()) / 1_000)
-      if (left > 0) clock.textContent = `in ${left} s.`
+      if (left > 0) clock.textContent = uiText('inSeconds', { seconds: left })
       else this.clear()
     }
     this.#timer = setInterval(tick, TICK_MS)

@@ -3,7 +3,9 @@
 import type { AgentProfile } from '../text/agent-profile.ts'
 import { ChatApp } from './chat.ts'
 import { applyColour } from './colour.ts'
-import { element, iconNode } from './nodes.ts'
+import { iconNode } from './icons.ts'
+import { element } from './nodes.ts'
+import { uiText } from './texts.ts'
 import { themeButton } from './theme.ts'
 
 const container = document.getElementById('chat')
@@ -52,7 +54,8 @@ function readAgent({ name = '', tint = '', picture, colour, greeting, starters }
 }
 
 function dashboardLink(href: string): HTMLElement {
-  return element('a', { class: 'icon', href, 'aria-label': 'Dashboard', title: 'Dashboard' }, iconNode('dashboard'))
+  const label = uiText('dashboard')
+  return element('a', { class: 'icon', href, 'aria-label': label, title: label }, iconNode('dashboard'))
 }
 
 interface ScriptPolicy {

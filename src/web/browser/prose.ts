@@ -1,8 +1,9 @@
 // Renders parsed Markdown as DOM nodes. Text never becomes HTML.
 import { type Alignment, type Block, type Inline, parseMarkdown, safeUrl } from '../text/markdown.ts'
-import { DONE, NOT_DONE } from '../text/wording.ts'
+import { copyButton } from './copy.ts'
 import { codeLanguage } from './highlight.ts'
-import { copyButton, element } from './nodes.ts'
+import { element } from './nodes.ts'
+import { uiText } from './texts.ts'
 
 export function renderProse(text: string): Node[] {
   return parseMarkdown(text).map((block) => blockNode(block))
@@ -47,8 +48,8 @@ function itemNodes(item: readonly Block[]): Node[] {
 }
 
 function codeNode(language: string, text: string): Node {
-  const bar = element('div', { class: 'code-bar' }, element('span', {}, language || 'text'))
-  bar.append(copyButton('Copy this code', () => text))
+  const bar = element('div', { class: 'code-bar' }, element('span', {}, language || uiText('code')))
+  bar.append(copyButton(uiText('copyCode'), () => text))
   const known = codeLanguage(language)
   // Focusable, so that the keyboard can scroll wide code.
   const body = element(
@@ -73,7 +74,7 @@ function cellAttributes(alignment: Alignment | undefined): Readonly<Record<strin
 }
 
 function checkboxNode(isChecked: boolean): Node {
-  const label = isChecked ? DONE : NOT_DONE
+  const label = uiText(isChecked ? 'done' : 'notDone')
   const attributes = { type: 'checkbox', disabled: '', 'aria-label': label }
   return element('input', isChecked ? { ...attributes, checked: '' } : attributes)
 }

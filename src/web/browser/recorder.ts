@@ -1,5 +1,7 @@
 // Records a voice message, which then is a file of the message like any other.
-import { element, iconButton, iconNode } from './nodes.ts'
+import { iconNode } from './icons.ts'
+import { element, iconButton } from './nodes.ts'
+import { uiText } from './texts.ts'
 import type { ChatView } from './view.ts'
 
 interface RecorderHandlers {
@@ -18,8 +20,6 @@ const BITS_PER_SECOND = 32_000
 const RECORDING_MAX_MS = 10 * 60_000
 /** A shorter recording would be of no use. */
 const RECORDING_MIN_MS = 10_000
-const NO_ROOM = 'Your message has no room for a voice message. Send it first, or remove a file.'
-const TOO_LONG = 'The recording has ended, because it cannot be longer.'
 
 /** One recording: the microphone, and how far it is. */
 interface Recording {
@@ -40,8 +40,8 @@ export function canRecord(): boolean {
 export class VoiceRecorder {
   readonly #box: HTMLElement
   readonly #handlers: RecorderHandlers
-  readonly #button = iconButton('Record a voice message (at most 10 minutes)', iconNode('microphone'), 'icon mic')
-  readonly #clock = element('span', { role: 'timer', 'aria-label': 'Length of the recording' })
+  readonly #button = iconButton(uiText('record'), iconNode('microphone'), 'icon mic')
+  readonly #clock = element('span', { role: 'timer', 'aria-label': uiText('recordingLength') })
   readonly #bar = element('div', { class: 'recorder', hidden: '' })
   #recording: Recording | undefined
   /** While the browser asks for permission. */
@@ -50,9 +50,9 @@ export class VoiceRecorder {
   constructor({ box, send }: ChatView, handlers: RecorderHandlers) {
     this.#box = box
     this.#handlers = handlers
-    const cancel = iconButton('Discard the recording', iconNode('close'))
-    const stop = iconButton('Finish the recording', iconNode('check'), 'finish')
-    const label = element('span', { role: 'status' }, 'Recording')
+    const cancel = iconButton(uiText('discardRecording'), iconNode('close'))
+    const stop = iconButton(uiText('finishRecording'), iconNode('check'), 'finish')
+    const label = element('span', { role: 'status' }, uiText('recording'))
     this.#bar.append(cancel, element('span', { class: 'live', 'aria-hidden': 'true' }), label, this.#clock, stop)
     this.#button.addEventListener('click', () => void this.#start(stop))
     cancel.addEventListener('click', () => this.#end(true))
@@ -79,7 +79,7 @@ export class VoiceRecorder {
   async #start(stop: HTMLElement): Promise<void> {
     const max = this.#handlers.room()
     if (max < bytesOf(RECORDING_MIN_MS)) {
-      this.#handlers.onProblem(NO_ROOM)
+      this.#handlers.onProblem(uiText('noRoom'))
       return
     }
     if (this.#isStarting) return
@@ -129,7 +129,7 @@ export class VoiceRecorder {
   }
 
   #endTooLong(): void {
-    if (this.#end(false)) this.#handlers.onProblem(TOO_LONG)
+    if (this.#end(false)) this.#handlers.onProblem(uiText('recordingTooLong'))
   }
 
   /** Whether there was a recording. */
@@ -176,7 +176,7 @@ function voiceFile(chunks: readonly Blob[], mimeType: string): File {
   // In the time zone of the visitor.
   const local = new Date(now.getTime() - now.getTimezoneOffset() * 60_000).toISOString()
   const time = local.slice(0, 19).replace('T', ' ').replaceAll(':', '.')
-  return new File([...chunks], `Voice message ${time}.${extension}`, { type })
+  return new File([...chunks], `${uiText('voiceMessage', { time })}.${extension}`, { type })
 }
 
 function formatClock(milliseconds: number): string {
@@ -186,8 +186,6 @@ function formatClock(milliseconds: number): string {
 
 function describeMicrophoneProblem(error: unknown): string {
   const name = error instanceof DOMException ? error.name : ''
-  if (name === 'NotAllowedError')
-    return 'Your browser does not allow this page to use the microphone. Allow it and try again.'
-  if (name === 'NotFoundError') return 'No microphone was found.'
-  return 'The microphone cannot be used now.'
+  if (name === 'NotAllowedError') return uiText('microphoneForbidden')
+  return uiText(name === 'NotFoundError' ? 'microphoneMissing' : 'microphoneFails')
 }

@@ -2,6 +2,7 @@
 import { type BrowserLinkClient, backoffMs, type PostedChatMessage, ServerRefusal } from './link.ts'
 import { type Child, element } from './nodes.ts'
 import type { BrowserOutbox, UnsentMessage } from './outbox.ts'
+import { uiText } from './texts.ts'
 import { UploadProgress } from './upload.ts'
 
 interface SenderHandlers {
@@ -34,12 +35,12 @@ export class MessageSender {
 
   /** For the line below a message. */
   stateOf(key: string): readonly Child[] {
-    return this.#states.get(key) ?? ['Sending …']
+    return this.#states.get(key) ?? [uiText('sending')]
   }
 
   send(unsent: UnsentMessage): void {
     const before = this.#last.get(unsent.root)
-    if (before) this.#show(unsent, 'Not sent yet.')
+    if (before) this.#show(unsent, uiText('notSentYet'))
     const sending = this.#sendAfter(before, unsent).finally(() => {
       if (this.#last.get(unsent.root) === sending) this.#last.delete(unsent.root)
     })
@@ -78,7 +79,7 @@ export class MessageSender {
     const { branch, files = [] } = unsent
     if (files.length === 0) {
       // A screen reader reads each change.
-      if (attempt === 0 || attempt > SEND_RETRIES) this.#show(unsent, 'Sending …')
+      if (attempt === 0 || attempt > SEND_RETRIES) this.#show(unsent, uiText('sending'))
       return this.#link.post(unsent, branch?.of)
     }
     this.#show(unsent, ...progress.nodes)
@@ -88,10 +89,10 @@ export class MessageSender {
   /** Waits for the back-off, or after the automatic retries for a click. */
   #waitForRetry(unsent: UnsentMessage, attempt: number, { signal, cancelButton }: UploadProgress): Promise<void> {
     const isAutomatic = attempt < SEND_RETRIES || !this.#handlers.isShown(unsent)
-    const button = element('button', { type: 'button', class: 'more' }, 'Try again')
+    const button = element('button', { type: 'button', class: 'more' }, uiText('tryAgain'))
     cancelButton.hidden = false
-    if (isAutomatic) this.#show(unsent, 'Not sent yet. Trying again … ', cancelButton)
-    else this.#show(unsent, 'Not sent. ', button, ' ', cancelButton)
+    if (isAutomatic) this.#show(unsent, uiText('retrying'), ' ', cancelButton)
+    else this.#show(unsent, uiText('notSent'), ' ', button, ' ', cancelButton)
     return new Promise((resolve) => {
       const end = (): void => {
         clearTimeout(timer)

@@ -1,8 +1,11 @@
 // The theme of the chat page: the system's, light or dark. A script in the head applies the kept choice before the page is drawn.
-import { iconButton, iconNode } from './nodes.ts'
+import { iconNode } from './icons.ts'
+import { iconButton } from './nodes.ts'
 import { readStored, writeStored } from './stored.ts'
+import { uiText } from './texts.ts'
 
 const THEMES = ['system', 'light', 'dark'] as const
+const LABELS = { system: 'themeSystem', light: 'themeLight', dark: 'themeDark' } as const
 const THEME_KEY = 'svc-theme'
 
 /** A button that switches to the next theme. */
@@ -12,7 +15,7 @@ export function themeButton(): HTMLButtonElement {
   const button = iconButton('', iconNode(theme))
   const show = (): void => {
     applyTheme(theme)
-    const label = `Theme: ${theme}`
+    const label = uiText(LABELS[theme])
     button.setAttribute('aria-label', label)
     button.title = label
     button.replaceChildren(iconNode(theme))

@@ -2,6 +2,7 @@
 // of the browser, and says which branch of each topic is shown. `all-topics.ts` lists what the server has. Random ids keep the topics
 // of a new visitor from those of others, but hide nothing: anyone with a link that does not keep visitors apart may list all of them.
 import { hashLinkUrl, randomId, readStored, writeStored } from './stored.ts'
+import { uiText } from './texts.ts'
 
 interface ChatTopic {
   readonly id: string
@@ -67,7 +68,7 @@ export class TopicList {
   /** Moves the current topic to the front; its first message becomes its title. */
   touchCurrent(text: string): void {
     const [first = ''] = text.trim().split('\n')
-    const title = this.#current.title || [...first].slice(0, TITLE_MAX).join('') || 'New topic'
+    const title = this.#current.title || [...first].slice(0, TITLE_MAX).join('') || uiText('newTopic')
     const { id, branch } = this.#current
     this.#current = { id, title, ...(branch ? { branch } : {}) }
     if (this.#new.id === id) this.#new = newTopic()

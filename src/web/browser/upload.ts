@@ -1,5 +1,6 @@
 // The upload of the files of one message: a request with progress, and the bar that shows it.
 import { element } from './nodes.ts'
+import { uiText } from './texts.ts'
 
 interface UploadRequest {
   readonly url: URL
@@ -15,14 +16,14 @@ const STALL_MS = 60_000
 export class UploadProgress {
   /** For the line below the message. */
   readonly nodes: readonly Node[]
-  readonly cancelButton = element('button', { type: 'button', class: 'quiet' }, 'Cancel')
-  readonly #bar = element('progress', { max: '1', value: '0', 'aria-label': 'Upload' })
+  readonly cancelButton = element('button', { type: 'button', class: 'quiet' }, uiText('cancel'))
+  readonly #bar = element('progress', { max: '1', value: '0', 'aria-label': uiText('upload') })
   // Its changes are for eyes only: a screen reader would read each one.
   readonly #percent = element('span', { 'aria-hidden': 'true' })
   readonly #controller = new AbortController()
 
   constructor() {
-    this.nodes = [element('span', {}, 'Sending …'), this.#bar, this.#percent, this.cancelButton]
+    this.nodes = [element('span', {}, uiText('sending')), this.#bar, this.#percent, this.cancelButton]
     this.cancelButton.addEventListener('click', () => this.#controller.abort())
     this.show(0)
   }

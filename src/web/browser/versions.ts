@@ -1,5 +1,7 @@
 // Versions of a message: the original, and the first messages of the branches that replace it. Shows them as "‹ 2 of 3 ›".
-import { element, iconButton, iconNode } from './nodes.ts'
+import { iconNode } from './icons.ts'
+import { element, iconButton } from './nodes.ts'
+import { uiText } from './texts.ts'
 
 /** A topic of a conversation; numbers are of events. */
 export interface TopicVersion {
@@ -53,9 +55,9 @@ export function versionSwitch({ topics, current }: MessageVersions, onSelect: (t
   }
   return element(
     'span',
-    { class: 'versions', role: 'group', 'aria-label': 'Versions of this message', dir: 'ltr' },
-    button('Previous version', 'previous', current - 1),
-    `${current + 1} of ${topics.length}`,
-    button('Next version', 'next', current + 1),
+    { class: 'versions', role: 'group', 'aria-label': uiText('versions'), dir: 'ltr' },
+    button(uiText('previousVersion'), 'previous', current - 1),
+    uiText('versionOf', { current: current + 1, count: topics.length }),
+    button(uiText('nextVersion'), 'next', current + 1),
   )
 }

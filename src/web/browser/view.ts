@@ -1,7 +1,9 @@
 // Creates the fixed elements of the chat: header, topics, log, notice and composer. `chat.ts` adds their behaviour.
 import { type AgentProfile, initialsOf, partsOfColour, readableOn } from '../text/agent-profile.ts'
+import { iconNode } from './icons.ts'
 import { linkUrl } from './link.ts'
-import { element, iconButton, iconNode, svgNode } from './nodes.ts'
+import { element, iconButton, svgNode } from './nodes.ts'
+import { uiText } from './texts.ts'
 
 export interface ChatView {
   readonly app: HTMLElement
@@ -36,41 +38,41 @@ interface ChatViewOptions {
 
 export function createChatView({ agent, base, folder, id }: ChatViewOptions): ChatView {
   const { name, greeting, starters = [] } = agent
-  const nav = element('nav', { class: 'nav', id: `${id}-topics`, 'aria-label': 'Topics' })
+  const nav = element('nav', { class: 'nav', id: `${id}-topics`, 'aria-label': uiText('topics') })
   const topics = element('ul')
   const navButton = element('button', { type: 'button', class: 'new-topic' }, iconNode('plus'))
-  navButton.append(element('span', {}, 'New topic'))
-  nav.append(element('h2', {}, 'Topics'), navButton, topics)
+  navButton.append(element('span', {}, uiText('newTopic')))
+  nav.append(element('h2', {}, uiText('topics')), navButton, topics)
 
-  const topicsToggle = iconButton('Topics', iconNode('topics'), 'icon toggle')
+  const topicsToggle = iconButton(uiText('topics'), iconNode('topics'), 'icon toggle')
   topicsToggle.setAttribute('aria-controls', nav.id)
   topicsToggle.setAttribute('aria-expanded', 'false')
-  const headButton = iconButton('New topic', iconNode('plus'), 'icon start')
+  const headButton = iconButton(uiText('newTopic'), iconNode('plus'), 'icon start')
   const title = element('div', { class: 'title' }, element('h1', { dir: 'auto' }, name))
   if (folder && folder !== name) title.append(element('p', { dir: 'auto' }, folder))
   const head = element('header', { class: 'head' }, topicsToggle, avatarNode(agent, base), title, headButton)
 
   const welcome = element('div', { class: 'welcome' }, avatarNode(agent, base))
-  welcome.append(element('p', { class: 'lead', dir: 'auto' }, greeting === undefined ? `Write to ${name}` : name))
+  welcome.append(
+    element('p', { class: 'lead', dir: 'auto' }, greeting === undefined ? uiText('writeTo', { name }) : name),
+  )
   if (greeting !== undefined) welcome.append(element('p', { class: 'greeting', dir: 'auto' }, greeting))
   const starterButtons = starters.map((text) => element('button', { type: 'button', dir: 'auto' }, text))
   const starterItems = starterButtons.map((button) => element('li', {}, button))
   if (starterItems.length > 0)
-    welcome.append(element('ul', { class: 'starters', 'aria-label': 'Suggestions' }, ...starterItems))
-  welcome.append(
-    element('p', {}, 'Your messages and the answers stay in this topic. You can close the page and come back.'),
-  )
+    welcome.append(element('ul', { class: 'starters', 'aria-label': uiText('suggestions') }, ...starterItems))
+  welcome.append(element('p', {}, uiText('welcome')))
   const log = element('div', {
     class: 'log',
     role: 'log',
     'aria-live': 'polite',
-    'aria-label': 'Messages',
+    'aria-label': uiText('messages'),
     tabindex: '0',
   })
   // Headings in messages are below this one.
-  const heading = element('h2', { class: 'hidden' }, 'Messages')
+  const heading = element('h2', { class: 'hidden' }, uiText('messages'))
   const latestButton = element('button', { type: 'button', class: 'latest', hidden: '' }, iconNode('down'))
-  latestButton.append(element('span', {}, 'Latest'))
+  latestButton.append(element('span', {}, uiText('latest')))
 
   // Screen readers announce changes only in a region that already exists.
   const notice = element('div', { class: 'notice', hidden: '' })
@@ -80,19 +82,19 @@ export function createChatView({ agent, base, folder, id }: ChatViewOptions): Ch
     name: 'content',
     rows: '1',
     dir: 'auto',
-    placeholder: 'Write a message',
+    placeholder: uiText('writeMessage'),
     autocomplete: 'off',
     enterkeyhint: 'send',
     'aria-describedby': `${id}-keys`,
   })
   const send = element(
     'button',
-    { type: 'submit', class: 'send', 'aria-label': 'Send', title: 'Send' },
+    { type: 'submit', class: 'send', 'aria-label': uiText('send'), title: uiText('send') },
     iconNode('send'),
   )
   const box = element('div', { class: 'box' }, input, send)
-  const label = element('label', { class: 'hidden', for: input.id }, `Message ${name}`)
-  const keys = element('span', { class: 'keys', id: `${id}-keys` }, 'Enter sends, Shift+Enter starts a new line')
+  const label = element('label', { class: 'hidden', for: input.id }, uiText('messageTo', { name }))
+  const keys = element('span', { class: 'keys', id: `${id}-keys` }, uiText('keys'))
   const form = element('form', { class: 'composer' }, label, box, keys)
 
   const main = element(
@@ -103,7 +105,7 @@ export function createChatView({ agent, base, folder, id }: ChatViewOptions): Ch
     element('div', { class: 'dock' }, latestButton, region, form),
   )
   const backdrop = element('div', { class: 'backdrop' })
-  const column = element('div', { class: 'column' }, head, main)
+  const column = element('div', { class: 'column', 'data-drop': uiText('dropFiles') }, head, main)
   const app = element('div', { class: 'chat' }, nav, backdrop, column)
   return {
     app,

@@ -1,5 +1,7 @@
 // The files of a link besides its pages: scripts, and what a browser needs to install the page as an app.
 import type { AgentProfile } from '../text/agent-profile.ts'
+import { chatFileOf } from '../texts/language.ts'
+import { LANGUAGES } from '../texts/texts.ts'
 import { highlighterScript } from './highlighter.ts'
 import { BUBBLE_COLOR, BUBBLE_PATH, drawIcon } from './icon.ts'
 import { buildChatModule, buildWidgetScript, type FileLimits, PRIVACY_HEADERS } from './page.ts'
@@ -14,7 +16,9 @@ const SCRIPT_TYPE = 'text/javascript; charset=utf-8'
 /** Those that are the same at every link, by their path below it. */
 export function commonLinkFiles(): ReadonlyMap<string, ScriptHandler> {
   const files: Readonly<Record<string, () => StaticFile>> = {
-    'chat.js': () => file(SCRIPT_TYPE, buildChatModule()),
+    ...Object.fromEntries(
+      LANGUAGES.map((texts) => [chatFileOf(texts.language), () => file(SCRIPT_TYPE, buildChatModule(texts))]),
+    ),
     'highlight.js': () => file(SCRIPT_TYPE, highlighterScript().code),
     [OFFLINE_SCRIPT]: () => file(SCRIPT_TYPE, wrapInFunction(buildScript('offline'), {}), OWN_ORIGIN),
     'icon.svg': () => file('image/svg+xml', BUBBLE_SVG),

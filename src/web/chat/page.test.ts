@@ -4,6 +4,8 @@ import { suite, test } from 'node:test'
 import { Script } from 'node:vm'
 import { brotliCompressSync } from 'node:zlib'
 import fc from 'fast-check'
+import { de } from '../texts/de.ts'
+import { ENGLISH } from '../texts/texts.ts'
 import { highlighterScript } from './highlighter.ts'
 import { buildChatModule, buildWidgetScript, chatPage, type HtmlPage, linkProblemPage, roundPage } from './page.ts'
 import { proseHtml } from './prose.ts'
@@ -14,9 +16,16 @@ const HOSTILE_AGENT = { name: HOSTILE, tint: '#4f5bd5', greeting: HOSTILE, start
 const AGENT = { name: 'a', tint: '#4f5bd5' }
 const turn = { turn_id: 'r1', status: 'success', frames: [{ kind: 'message', content: HOSTILE }] }
 const pages: Record<string, HtmlPage> = {
-  'the chat': chatPage({ agent: HOSTILE_AGENT, folder: HOSTILE, limits: LIMITS }),
-  'a round': roundPage({ agent: HOSTILE_AGENT, question: HOSTILE, turn }),
-  'a problem': linkProblemPage({ status: 429, title: HOSTILE, detail: HOSTILE, hint: HOSTILE, retryAfter: 7 }),
+  'the chat': chatPage({ texts: ENGLISH, agent: HOSTILE_AGENT, folder: HOSTILE, limits: LIMITS }),
+  'a round': roundPage({ texts: ENGLISH, agent: HOSTILE_AGENT, question: HOSTILE, turn }),
+  'a problem': linkProblemPage({
+    texts: ENGLISH,
+    status: 429,
+    title: HOSTILE,
+    detail: HOSTILE,
+    hint: HOSTILE,
+    retryAfter: 7,
+  }),
 }
 
 const policyOf = ({ headers }: HtmlPage): Map<string, string[]> =>
@@ -75,7 +84,7 @@ for (const [name, page] of Object.entries(pages)) {
 }
 
 test('lets the chat reach only its own server, and forbids turning text into markup', () => {
-  const policy = policyOf(chatPage({ agent: AGENT, folder: 'b', limits: LIMITS }))
+  const policy = policyOf(chatPage({ texts: ENGLISH, agent: AGENT, folder: 'b', limits: LIMITS }))
   assert.deepEqual(policy.get('connect-src'), ["'self'"])
   assert.deepEqual(policy.get('img-src'), ["'self'", 'blob:', 'data:'])
   assert.deepEqual(policy.get('media-src'), ["'self'", 'blob:'])
@@ -84,7 +93,7 @@ test('lets the chat reach only its own server, and forbids turning text into mar
 })
 
 test('tells scripts the limits of files before an upload', () => {
-  const { body } = chatPage({ agent: AGENT, folder: 'b', limits: LIMITS })
+  const { body } = chatPage({ texts: ENGLISH, agent: AGENT, folder: 'b', limits: LIMITS })
   assert.match(
     body,
     /<div id="chat"[^>]* data-attachment-max="25" data-attachments-max="10" data-attachments-total="100">/,
@@ -96,7 +105,10 @@ test('tells scripts the limits of files before an upload', () => {
 
 test('links to the dashboard only if there is a path to it, and only on this server', () => {
   const bodyOf = (dashboard?: string): string =>
-    chatPage({ agent: AGENT, folder: 'b', dashboard, limits: LIMITS }).body.replace(/<script>[\s\S]*?<\/script>/g, '')
+    chatPage({ texts: ENGLISH, agent: AGENT, folder: 'b', dashboard, limits: LIMITS }).body.replace(
+      /<script>[\s\S]*?<\/script>/g,
+      '',
+    )
   assert.ok(!bodyOf().includes('ashboard'))
   assert.ok(bodyOf('/dash/folders/b').includes('data-dashboard="/dash/folders/b"'))
   assert.ok(bodyOf('/dash/folders/b').includes('<a href="/dash/folders/b">Dashboard</a>'))
@@ -104,8 +116,9 @@ test('links to the dashboard only if there is a path to it, and only on this ser
 })
 
 test('builds scripts of valid JavaScript, the chat below 75 kB compressed and the button of the widget below 6 kB', () => {
-  const page = inside('script', chatPage({ agent: AGENT, folder: 'b', limits: LIMITS }).body).at(-1) ?? ''
-  const [chat, exported = ''] = buildChatModule()
+  const page =
+    inside('script', chatPage({ texts: ENGLISH, agent: AGENT, folder: 'b', limits: LIMITS }).body).at(-1) ?? ''
+  const [chat, exported = ''] = buildChatModule(ENGLISH)
     .split(/^(?=export )/m)
     .toReversed()
   assert.equal(exported, '')
@@ -120,7 +133,7 @@ test('builds scripts of valid JavaScript, the chat below 75 kB compressed and th
 })
 
 test('shows who the agent is: its picture above its initials, its greeting, and its icon', () => {
-  const plain = chatPage({ agent: AGENT, folder: 'b', limits: LIMITS }).body
+  const plain = chatPage({ texts: ENGLISH, agent: AGENT, folder: 'b', limits: LIMITS }).body
   assert.match(
     plain,
     /<rect width="34" height="34" fill="#4f5bd5"\/><text x="17" y="22.5" fill="#fff">A<\/text><\/svg><\/span>/,
@@ -128,7 +141,7 @@ test('shows who the agent is: its picture above its initials, its greeting, and 
   assert.ok(!plain.includes('class="greeting"'))
   assert.match(plain, /<link rel="icon" href="data:image\/svg/)
   const agent = { name: 'Ada Bright', tint: '#ffee00', greeting: 'Hello\nyou', picture: './picture' }
-  const { body } = chatPage({ agent, folder: 'b', limits: LIMITS })
+  const { body } = chatPage({ texts: ENGLISH, agent, folder: 'b', limits: LIMITS })
   assert.match(body, /fill="#000">AB<\/text><\/svg><img src="\.\/picture" alt=""><\/span>/)
   assert.ok(body.includes('<p class="greeting" dir="auto">Hello\nyou</p>'))
   assert.ok(body.includes('<title>Ada Bright</title>') && body.includes('<link rel="icon" href="./picture">'))
@@ -137,6 +150,7 @@ test('shows who the agent is: its picture above its initials, its greeting, and 
 suite('the page of a round without script', () => {
   const round = (status: string, frames: { kind: string; content: string }[], error?: string): string =>
     roundPage({
+      texts: ENGLISH,
       agent: AGENT,
       question: 'Why?',
       turn: { turn_id: 'r1', status, frames, error },
@@ -175,7 +189,7 @@ suite('the page of a round without script', () => {
       file('c.webm', 'audio/webm', 'Hello <b>'),
       file('d\u202egpj.\u200bexe', 'application/octet-stream'),
     ]
-    const page = roundPage({ agent: AGENT, question: '', files, turn, limits: LIMITS })
+    const page = roundPage({ texts: ENGLISH, agent: AGENT, question: '', files, turn, limits: LIMITS })
     const items = [...page.body.matchAll(/<li>(.*?)<\/li>/g)].map(([, item]) => item)
     const link = (name: string): string => `<a href="./files/f1" dir="auto">${name}</a> (1.5 KB)`
     assert.deepEqual(items, [
@@ -208,7 +222,13 @@ suite('the page of a round without script', () => {
 })
 
 test('tells when to try again after a refusal', () => {
-  const page = linkProblemPage({ status: 429, title: 'Too many requests', detail: 'slow down', retryAfter: 7 })
+  const page = linkProblemPage({
+    texts: ENGLISH,
+    status: 429,
+    title: 'Too many requests',
+    detail: 'slow down',
+    retryAfter: 7,
+  })
   assert.equal(page.status, 429)
   assert.equal(page.headers['Retry-After'], '7')
   assert.ok(page.body.includes('Slow down.') && page.body.includes('Try again in 7 seconds.'))
@@ -247,7 +267,7 @@ test('renders any text as HTML of known elements, without handlers and unsafe UR
   const link = /<a href="(?:https?:\/\/|mailto:)[^"<>]*" target="_blank" rel="noreferrer noopener nofollow">|<\/a>/gi
   fc.assert(
     fc.property(fc.array(fc.oneof(pieces, fc.string({ maxLength: 4 })), { maxLength: 40 }), (all) => {
-      const rendered = proseHtml(all.join('')).join('')
+      const rendered = proseHtml(all.join(''), ENGLISH).join('')
       assert.ok(!/[<>]/.test(rendered.replace(element, '').replace(link, '')), rendered)
     }),
   )
@@ -256,7 +276,7 @@ test('renders any text as HTML of known elements, without handlers and unsafe UR
 test('renders the alignment of cells, tasks and footnotes', () => {
   const text = '|a|b|\n|-:|-|\n|1|2|\n\n- [x] c\n- [ ] d[^1]\n\n[^1]: <e>'
   assert.equal(
-    proseHtml(text).join(''),
+    proseHtml(text, ENGLISH).join(''),
     '<div class="wide"><table><thead><tr><th dir="auto" class="align-right">a</th><th dir="auto">b</th></tr></thead>' +
       '<tbody><tr><td dir="auto" class="align-right">1</td><td dir="auto">2</td></tr></tbody></table></div>' +
       '<ul dir="auto"><li><p><input type="checkbox" disabled aria-label="Done" checked>c</p></li>' +
@@ -270,8 +290,60 @@ test('renders 50,000 characters of all messages of a round as Markdown', () => {
     kind: 'message',
     content,
   }))
-  const { body } = roundPage({ agent: AGENT, question: 'b', turn: { ...turn, frames } })
+  const { body } = roundPage({ texts: ENGLISH, agent: AGENT, question: 'b', turn: { ...turn, frames } })
   const count = (text: string): number => body.split(text).length - 1
   assert.deepEqual([count('<em>a</em>'), count('<em>b</em>'), count('<em>c</em>')], [10_000, 2500, 0])
   assert.deepEqual([count('*b*'), count('*c*')], [7500, 1])
+})
+
+suite('the pages of a link in German', () => {
+  const pages = {
+    chat: chatPage({ texts: de, agent: AGENT, folder: 'b', dashboard: '/dash/', limits: LIMITS }),
+    pending: roundPage({ texts: de, agent: AGENT, question: 'Q', turn: { ...turn, status: 'pending', frames: [] } }),
+    failed: roundPage({
+      ...{ texts: de, agent: AGENT, question: 'Q', limits: LIMITS },
+      turn: { ...turn, frames: [], status: 'failed', error: 'the answer took too long' },
+    }),
+    problem: linkProblemPage({
+      ...{ texts: de, status: 429, title: 'Too many requests', retryAfter: 1 },
+      detail: 'there is no such link, or it was revoked',
+      hint: 'a sentence of its own',
+    }),
+  }
+
+  test('say so, to caches as well', () => {
+    for (const { body, headers } of Object.values(pages)) {
+      assert.ok(body.includes('<html lang="de">'))
+      assert.equal(headers.Vary, 'Accept-Language')
+    }
+  })
+
+  test('have no English text', () => {
+    const scriptless = pages.chat.body.replace(/<(script|style)>[\s\S]*?<\/\1>/g, '')
+    assert.ok(scriptless.includes('<label for="content">Nachricht</label>') && scriptless.includes('>Senden</button>'))
+    assert.ok(scriptless.includes('Höchstens 10 Dateien mit je 25 Byte, zusammen 100 Byte'))
+    assert.ok(
+      pages.pending.body.includes('Antwort wird erwartet …') && pages.pending.body.includes('>Stoppen</button>'),
+    )
+    assert.ok(pages.failed.body.includes('Es gibt keine Antwort: die Antwort hat zu lange gedauert'))
+    const { problem } = pages
+    assert.ok(
+      problem.body.includes('<title>Zu viele Anfragen</title>') && problem.body.includes('<h1>Zu viele Anfragen</h1>'),
+    )
+    assert.ok(problem.body.includes('<p dir="auto">Diesen Link gibt es nicht, oder er wurde widerrufen.</p>'))
+    assert.ok(problem.body.includes('Neuer Versuch in 1 Sekunde möglich.'))
+    assert.ok(problem.body.includes('<p dir="auto">A sentence of its own.</p>'))
+    for (const { body } of Object.values(pages))
+      assert.doesNotMatch(body.replace(/<(script|style)>[\s\S]*?<\/\1>/g, ''), />(Send|Stop|Files|Your [a-z ]+)</)
+  })
+
+  test('have a script of their own, which the policy allows', () => {
+    const policy = policyOf(pages.chat).get('script-src') ?? []
+    const scripts = inside('script', pages.chat.body)
+    assert.deepEqual(policy.slice(0, 2), scripts.map(sourceOf))
+    const english = chatPage({ texts: ENGLISH, agent: AGENT, folder: 'b', limits: LIMITS })
+    assert.notEqual(scripts.at(-1), inside('script', english.body).at(-1))
+    assert.ok(scripts.at(-1)?.includes('Nachricht schreiben'))
+    assert.doesNotThrow(() => new Script(scripts.at(-1) ?? ''))
+  })
 })

@@ -2,16 +2,18 @@
 
 import { EMPTY_HTML, type Html, html, trustedHtml } from '../html.ts'
 import { type Alignment, type Block, type Inline, parseMarkdown } from '../text/markdown.ts'
-import { DONE, NOT_DONE } from '../text/wording.ts'
+import type { Texts } from '../texts/en.ts'
 
-export function proseHtml(text: string, max?: number): Html[] {
-  return parseMarkdown(text, max).map((block) => blockHtml(block))
+export function proseHtml(text: string, texts: Texts, max?: number): Html[] {
+  return parseMarkdown(text, max).map((block) => blockHtml(block, texts))
 }
 
 const AUTO = trustedHtml(' dir="auto"')
 
 /** Blocks in a list or quote inherit its text direction. */
-function blockHtml(block: Block, dir: Html = AUTO): Html {
+function blockHtml(block: Block, texts: Texts, dir: Html = AUTO): Html {
+  const inlineHtml = (inline: Inline): Html => inlineOf(inline, texts)
+  const innerHtml = (inner: Block): Html => blockHtml(inner, texts, EMPTY_HTML)
   switch (block.kind) {
     case 'paragraph':
       return html`<p${dir}>${block.children.map(inlineHtml)}</p>`
@@ -22,9 +24,9 @@ function blockHtml(block: Block, dir: Html = AUTO): Html {
     case 'code':
       return html`<pre dir="ltr"><code>${block.text}</code></pre>`
     case 'quote':
-      return html`<blockquote${dir}>${block.children.map((child) => blockHtml(child, EMPTY_HTML))}</blockquote>`
+      return html`<blockquote${dir}>${block.children.map(innerHtml)}</blockquote>`
     case 'list': {
-      const items = block.items.map((item) => html`<li>${item.map((child) => blockHtml(child, EMPTY_HTML))}</li>`)
+      const items = block.items.map((item) => html`<li>${item.map(innerHtml)}</li>`)
       return block.start === undefined
         ? html`<ul${dir}>${items}</ul>`
         : html`<ol${dir} start="${block.start}">${items}</ol>`
@@ -46,7 +48,8 @@ function alignmentHtml(alignment: Alignment | undefined): Html {
   return alignment === undefined ? EMPTY_HTML : html` class="align-${alignment}"`
 }
 
-function inlineHtml(inline: Inline): Html {
+function inlineOf(inline: Inline, texts: Texts): Html {
+  const inlineHtml = (inner: Inline): Html => inlineOf(inner, texts)
   switch (inline.kind) {
     case 'text':
       return html`${inline.text}`
@@ -56,8 +59,8 @@ function inlineHtml(inline: Inline): Html {
       return html`<br>`
     case 'checkbox':
       return inline.isChecked
-        ? html`<input type="checkbox" disabled aria-label="${DONE}" checked>`
-        : html`<input type="checkbox" disabled aria-label="${NOT_DONE}">`
+        ? html`<input type="checkbox" disabled aria-label="${texts.done}" checked>`
+        : html`<input type="checkbox" disabled aria-label="${texts.notDone}">`
     case 'reference':
       return html`<sup>${inline.label}</sup>`
     case 'strong':

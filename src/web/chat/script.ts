@@ -6,13 +6,17 @@ import { extname, join } from 'node:path'
 
 /** Each after the modules that it needs when it is evaluated. */
 const CHAT = [
+  'texts/language',
   'text/markdown',
   'text/wording',
   'text/agent-profile',
   '../lib/text/hidden-characters',
   'text/file-names',
   '../lib/http/sse-reader',
+  'browser/texts',
   'browser/nodes',
+  'browser/icons',
+  'browser/copy',
   'browser/highlight',
   'browser/prose',
   'browser/stored',
@@ -38,7 +42,7 @@ const CHAT = [
 const ENTRIES = {
   page: [...CHAT, 'browser/theme', 'browser/colour', 'browser/page'],
   panel: [...CHAT, 'browser/panel'],
-  embed: ['text/agent-profile', 'browser/nodes', 'browser/colour', 'browser/embed'],
+  embed: ['texts/language', 'text/agent-profile', 'browser/nodes', 'browser/colour', 'browser/embed'],
   highlighter: ['browser/highlighter'],
   offline: ['browser/stored', 'browser/offline'],
   passkey: ['browser/passkey'],

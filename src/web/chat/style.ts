@@ -127,14 +127,14 @@ li:hover .change, li:focus-within .change { opacity: 1 }
 .message.agent { align-self: stretch }
 .unsent .text { opacity: .65 }
 .delivery { margin: 4px 4px 0; font-size: 13px; color: var(--muted) }
-.foot { display: flex; align-items: center; gap: 8px; min-height: 24px; margin-top: 3px; font-size: 12.5px; color: var(--muted) }
+.foot { display: flex; flex-wrap: wrap; align-items: center; gap: 0 8px; min-height: 24px; margin-top: 3px; font-size: 12.5px; color: var(--muted) }
 .user .foot { min-height: 0; margin-inline-end: 4px }
 .agent > .foot .quiet { margin-inline-start: -7px }
 .quiet svg { width: 14px; height: 14px }
 .versions { display: inline-flex; align-items: center; gap: 2px }
 .versions .quiet { padding: 2px 4px }
 .versions .quiet:disabled { opacity: .4 }
-.user .foot { flex-wrap: wrap; justify-content: flex-end }
+.user .foot { justify-content: flex-end }
 /* Its space is kept, so that the end of an answer moves nothing. */
 .foot .act[hidden] { display: inline-flex !important; visibility: hidden }
 @media (hover: hover) {
@@ -193,7 +193,7 @@ li:hover .change, li:focus-within .change { opacity: 1 }
 .draft { padding-top: 8px }
 .draft + .status { min-height: 27px }
 .fault { margin: 0; padding: 9px 14px; border: 1px solid var(--fault); border-radius: 12px; color: var(--fault); font-size: 15px; overflow-wrap: anywhere }
-.doing { overflow: hidden; text-overflow: ellipsis; white-space: nowrap }
+.doing { min-width: 0; overflow-wrap: anywhere }
 .calls { font-size: 13.5px; color: var(--muted) }
 .calls summary { cursor: pointer }
 .calls ol { margin: 4px 0; padding-inline-start: 20px }
@@ -239,7 +239,7 @@ li:hover .change, li:focus-within .change { opacity: 1 }
 .finish { margin-inline-start: auto }
 .live { width: 10px; height: 10px; border-radius: 50%; background: var(--fault); animation: dot 1.6s infinite ease-in-out }
 .dropping::after {
-  content: 'Drop files to add them to your message'; position: absolute; inset: 10px; z-index: 4; display: grid; place-items: center;
+  content: attr(data-drop); position: absolute; inset: 10px; z-index: 4; display: grid; place-items: center;
   border: 2px dashed var(--ink); border-radius: 16px; background: color-mix(in srgb, var(--back) 88%, transparent); font-weight: 600;
   padding: 20px; text-align: center; pointer-events: none;
 }

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import fc from 'fast-check'
+import { de } from '../texts/de.ts'
+import { ENGLISH } from '../texts/texts.ts'
 import { admitFiles, displayName, extensionLabel, fileKind, formatSize, roomForFile } from './file-names.ts'
 
 const file = (size: number, name = 'a.txt') => ({ name, size })
@@ -9,18 +11,18 @@ suite('the files of a message', () => {
   const limits = { each: 2048, count: 3, total: 4096 }
 
   test('are admitted up to each limit, and a sentence names the limit above it', () => {
-    assert.deepEqual(admitFiles([], [file(2048)], limits), { admitted: [file(2048)], problems: [] })
-    assert.deepEqual(admitFiles([], [file(2049)], limits), {
+    assert.deepEqual(admitFiles([], [file(2048)], limits, ENGLISH), { admitted: [file(2048)], problems: [] })
+    assert.deepEqual(admitFiles([], [file(2049)], limits, ENGLISH), {
       admitted: [],
       problems: ['Not added: \u2068a.txt\u2069. A file may have at most 2 KB.'],
     })
-    assert.deepEqual(admitFiles([file(1), file(1)], [file(1)], limits).problems, [])
-    assert.deepEqual(admitFiles([file(1), file(1), file(1)], [file(1)], limits), {
+    assert.deepEqual(admitFiles([file(1), file(1)], [file(1)], limits, ENGLISH).problems, [])
+    assert.deepEqual(admitFiles([file(1), file(1), file(1)], [file(1)], limits, ENGLISH), {
       admitted: [],
       problems: ['Not added: \u2068a.txt\u2069. A message may have at most 3 files.'],
     })
-    assert.deepEqual(admitFiles([file(2048)], [file(2048)], limits).problems, [])
-    assert.deepEqual(admitFiles([file(2048), file(1)], [file(2048), file(2047)], limits), {
+    assert.deepEqual(admitFiles([file(2048)], [file(2048)], limits, ENGLISH).problems, [])
+    assert.deepEqual(admitFiles([file(2048), file(1)], [file(2048), file(2047)], limits, ENGLISH), {
       admitted: [file(2047)],
       problems: ['Not added: \u2068a.txt\u2069. The files of a message may have at most 4 KB together.'],
     })
@@ -28,7 +30,12 @@ suite('the files of a message', () => {
 
   test('that are not admitted are named once for each limit', () => {
     const large = ['a', 'b', 'c', 'd\u202e', 'e'].map((name) => file(3000, name))
-    const { admitted, problems } = admitFiles([], [...large, file(1), file(1), file(1), file(1, 'last')], limits)
+    const { admitted, problems } = admitFiles(
+      [],
+      [...large, file(1), file(1), file(1), file(1, 'last')],
+      limits,
+      ENGLISH,
+    )
     assert.equal(admitted.length, 3)
     assert.deepEqual(problems, [
       'Not added: \u2068a\u2069, \u2068b\u2069, \u2068c\u2069 and 2 more. A file may have at most 2 KB.',
@@ -47,7 +54,7 @@ suite('the files of a message', () => {
     const files = fc.array(fc.nat(3000).map((size) => file(size)))
     fc.assert(
       fc.property(files, (incoming) => {
-        const { admitted, problems } = admitFiles([], incoming, limits)
+        const { admitted, problems } = admitFiles([], incoming, limits, ENGLISH)
         const total = admitted.reduce((sum, { size }) => sum + size, 0)
         assert.ok(admitted.length <= limits.count && total <= limits.total)
         assert.equal(problems.length > 0, admitted.length < incoming.length)
@@ -57,11 +64,11 @@ suite('the files of a message', () => {
 })
 
 test('a name is shown without characters that hide its extension', () => {
-  assert.equal(displayName('photo\u202egpj.exe'), 'photo\ufffdgpj.exe')
-  assert.equal(displayName('a\nb\u0000.txt'), 'a\ufffdb\ufffd.txt')
-  assert.equal(displayName('می\u200cخواهم.pdf'), 'می\u200cخواهم.pdf')
-  assert.equal(displayName('  '), 'file')
-  assert.equal(displayName(`photo.jpg${' \u3000'.repeat(60)}.exe`), 'photo.jpg .exe')
+  assert.equal(displayName('photo\u202egpj.exe', ENGLISH), 'photo\ufffdgpj.exe')
+  assert.equal(displayName('a\nb\u0000.txt', ENGLISH), 'a\ufffdb\ufffd.txt')
+  assert.equal(displayName('می\u200cخواهم.pdf', ENGLISH), 'می\u200cخواهم.pdf')
+  assert.equal(displayName('  ', ENGLISH), 'file')
+  assert.equal(displayName(`photo.jpg${' \u3000'.repeat(60)}.exe`, ENGLISH), 'photo.jpg .exe')
   for (const hidden of [
     '\u200b',
     '\u2060',
@@ -74,8 +81,8 @@ test('a name is shown without characters that hide its extension', () => {
     '\u2800',
     '\u{e0065}',
   ])
-    assert.equal(displayName(`a.ex${hidden}e`), 'a.ex\ufffde', JSON.stringify(hidden))
-  assert.equal(displayName('👩\u200d🚀❤\ufe0f.png'), '👩\u200d🚀❤\ufe0f.png')
+    assert.equal(displayName(`a.ex${hidden}e`, ENGLISH), 'a.ex\ufffde', JSON.stringify(hidden))
+  assert.equal(displayName('👩\u200d🚀❤\ufe0f.png', ENGLISH), '👩\u200d🚀❤\ufe0f.png')
 })
 
 test('an extension is a label only if it looks like one', () => {
@@ -95,6 +102,12 @@ test('only types that browsers may show in place are shown', () => {
 })
 
 test('a size has two or three digits and a unit', () => {
-  const sizes = [0, 1, 1023, 1024, 1536, 10_240, 1024 ** 2 - 1, 26_214_400, 1_234_567].map(formatSize)
+  const sizes = [0, 1, 1023, 1024, 1536, 10_240, 1024 ** 2 - 1, 26_214_400, 1_234_567].map((size) =>
+    formatSize(size, ENGLISH),
+  )
   assert.deepEqual(sizes, ['0 bytes', '1 byte', '1023 bytes', '1 KB', '1.5 KB', '10 KB', '1 MB', '25 MB', '1.2 MB'])
+  assert.deepEqual(
+    [1, 1023, 1536, 26_214_400].map((size) => formatSize(size, de).replace(/\s/, ' ')),
+    ['1 Byte', '1023 Byte', '1,5 KB', '25 MB'],
+  )
 })

@@ -1,4 +1,6 @@
 // Wording that the chat and the pages without script share.
+import type { ChatTexts } from '../texts/en.ts'
+import { fill } from '../texts/language.ts'
 
 /** A refusal as a sentence, with a capital letter and a full stop. Names such as github:42 keep their first letter. */
 export function toSentence(text: string): string {
@@ -6,21 +8,17 @@ export function toSentence(text: string): string {
   return first.toUpperCase() + text.slice(first.length) + (/[.!?…]$/.test(text) ? '' : '.')
 }
 
-export function describeFailure(isAnswered: boolean, error = 'the round failed'): string {
-  return `${isAnswered ? 'The answer is incomplete' : 'There is no answer'}: ${error}`
+/** A fixed phrase of the server in another language. All others stay as they are. */
+export function translate(phrase: string, phrases: Readonly<Record<string, string | undefined>>): string {
+  return (Object.hasOwn(phrases, phrase) ? phrases[phrase] : undefined) ?? phrase
 }
 
-export const BROKEN_OFF = 'The answer broke off. Trying again …'
-
-export const STOPPED = 'Stopped'
+export function describeFailure(isAnswered: boolean, error: string | undefined, texts: ChatTexts): string {
+  const reason = error === undefined ? texts.roundFailed : translate(error, texts.phrases)
+  return fill(isAnswered ? texts.incompleteBecause : texts.noAnswerBecause, { reason })
+}
 
 /** Whether the error of a round says that a person has stopped it. */
 export function isStopped(error: string | undefined): boolean {
   return error === 'stopped'
 }
-
-export const NO_ANSWER = 'There is no answer to this.'
-
-/** The state of a task in Markdown. */
-export const DONE = 'Done'
-export const NOT_DONE = 'Not done'
