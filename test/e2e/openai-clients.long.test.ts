@@ -2,15 +2,16 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
-import { ChatOpenAI } from '@langchain/openai'
 import { generateText, streamText } from 'ai'
 import OpenAI from 'openai'
 import { openLinkedInstance } from '../support/linked-instance.ts'
-import { needs, pythonClient } from '../support/needs.ts'
+import { needs, nodeClients, pythonClient } from '../support/needs.ts'
 import { tempDir } from '../support/temp.ts'
 
 const KEY = 'not-checked-at-a-link'
@@ -81,15 +82,29 @@ const CLIENTS: Readonly<Record<string, (baseURL: string) => ClientUnderTest>> = 
       },
     }
   },
-  '@langchain/openai': (baseURL) => {
-    const model = new ChatOpenAI({ apiKey: KEY, model: 'main', configuration: { baseURL } })
-    const pairs = (messages: Said[]) => messages.map(({ role, content }): [string, string] => [role, content])
-    return {
-      complete: async (messages) => (await model.invoke(pairs(messages))).text,
-      stream: async (messages) =>
-        (await collect(await model.stream(pairs(messages)))).flatMap(({ text }) => text || []),
-    }
-  },
+}
+
+/** What the test uses of LangChain. */
+interface LangChain {
+  readonly ChatOpenAI: new (options: {
+    readonly apiKey: string
+    readonly model: string
+    readonly configuration: { readonly baseURL: string }
+  }) => {
+    invoke(pairs: readonly (readonly [string, string])[]): Promise<{ readonly text: string }>
+    stream(pairs: readonly (readonly [string, string])[]): Promise<AsyncIterable<{ readonly text: string }>>
+  }
+}
+
+async function openLangChain(baseURL: string): Promise<ClientUnderTest> {
+  const path = createRequire(nodeClients()).resolve('@langchain/openai')
+  const { ChatOpenAI }: LangChain = await import(pathToFileURL(path).href)
+  const model = new ChatOpenAI({ apiKey: KEY, model: 'main', configuration: { baseURL } })
+  const pairs = (messages: Said[]) => messages.map(({ role, content }) => [role, content] as const)
+  return {
+    complete: async (messages) => (await model.invoke(pairs(messages))).text,
+    stream: async (messages) => (await collect(await model.stream(pairs(messages)))).flatMap(({ text }) => text || []),
+  }
 }
 
 async function openAgent(t: TestContext) {
@@ -106,24 +121,30 @@ const user = (content: string): Said => ({ role: 'user', content })
 
 test('real clients get whole and streamed answers, and their conversations stay in one topic', async (t) => {
   const { baseURL, topics } = await openAgent(t)
-  for (const [name, open] of Object.entries(CLIENTS)) {
-    const client = open(baseURL)
-    const before = (await topics()).length
-    const first = [{ role: 'system', content: 'Be brief.' } as const, user(`hello from ${name}`)]
-    const answer = await client.complete(first)
-    assert.equal(answer, answerTo(`hello from ${name}`), name)
-    const second = [...first, { role: 'assistant', content: answer } as const, user('and now?')]
-    const pieces = await client.stream(second)
-    assert.ok(pieces.length >= 2, `${name}: ${JSON.stringify(pieces)}`)
-    assert.equal(pieces.join(''), answerTo('and now?'), name)
-    const third = [...second, { role: 'assistant', content: pieces.join('') } as const, user('more')]
-    const [one, other] = await Promise.all([client.complete(third), client.complete(third)])
-    assert.deepEqual([one, other], [answerTo('more'), answerTo('more')], name)
-    const mine = (await topics()).slice(before)
-    assert.equal(mine.length, 3, `${name}: equal requests are one message`)
-    assert.equal(new Set(mine).size, 1, `${name}: ${JSON.stringify(mine)}`)
-  }
+  for (const [name, open] of Object.entries(CLIENTS)) await converse(name, open(baseURL), topics)
 })
+
+test('LangChain gets the same', needs('langchain'), async (t) => {
+  const { baseURL, topics } = await openAgent(t)
+  await converse('LangChain', await openLangChain(baseURL), topics)
+})
+
+async function converse(name: string, client: ClientUnderTest, topics: () => Promise<unknown[]>): Promise<void> {
+  const before = (await topics()).length
+  const first = [{ role: 'system', content: 'Be brief.' } as const, user(`hello from ${name}`)]
+  const answer = await client.complete(first)
+  assert.equal(answer, answerTo(`hello from ${name}`), name)
+  const second = [...first, { role: 'assistant', content: answer } as const, user('and now?')]
+  const pieces = await client.stream(second)
+  assert.ok(pieces.length >= 2, `${name}: ${JSON.stringify(pieces)}`)
+  assert.equal(pieces.join(''), answerTo('and now?'), name)
+  const third = [...second, { role: 'assistant', content: pieces.join('') } as const, user('more')]
+  const [one, other] = await Promise.all([client.complete(third), client.complete(third)])
+  assert.deepEqual([one, other], [answerTo('more'), answerTo('more')], name)
+  const mine = (await topics()).slice(before)
+  assert.equal(mine.length, 3, `${name}: equal requests are one message`)
+  assert.equal(new Set(mine).size, 1, `${name}: ${JSON.stringify(mine)}`)
+}
 
 test('real clients list the model, and report refusals by their sentence', async (t) => {
   const { baseURL, on, link } = await openAgent(t)

@@ -55,7 +55,11 @@ const PARTS = {
   zsh: { missing: () => commandMissing('zsh'), remedy: 'apt-get install zsh' },
   fish: { missing: () => commandMissing('fish'), remedy: 'apt-get install fish' },
   'python clients': {
-    missing: () => (existsSync(pythonClient('llm')) ? undefined : 'SVC_PYTHON_CLIENTS names no environment with them'),
+    missing: () => (existsSync(pythonClient('llm')) ? undefined : 'SVC_OPENAI_CLIENTS names no environment with them'),
+    remedy: 'as in .ci/run',
+  },
+  langchain: {
+    missing: () => (existsSync(nodeClients()) ? undefined : 'SVC_OPENAI_CLIENTS names no environment with it'),
     remedy: 'as in .ci/run',
   },
   'old node': {
@@ -96,7 +100,12 @@ export function needs(...names: PartName[]): { skip?: string } {
 
 /** A program of the environment with OpenAI clients. */
 export function pythonClient(program: string): string {
-  return join(process.env.SVC_PYTHON_CLIENTS ?? '', 'bin', program)
+  return join(process.env.SVC_OPENAI_CLIENTS ?? '', 'bin', program)
+}
+
+/** A module of that environment, whose packages are too large for this project. */
+export function nodeClients(): string {
+  return join(process.env.SVC_OPENAI_CLIENTS ?? '', 'node_modules/@langchain/openai/package.json')
 }
 
 function commandMissing(command: string): string | undefined {
