@@ -46,7 +46,7 @@ const perDaemon = envOnly(
 )
 
 export const INSTANCE_SETTINGS = {
-  ASSISTANT_NAME: setting(TextSetting, 'svc', 'display name of the agents'),
+  ASSISTANT_NAME: setting(TextSetting, 'svc', 'name of the agent of main, until it is given one'),
   ...envOnly({
     WEB_LISTEN: setting(
       ListenSetting,

@@ -125,7 +125,8 @@ export const DAEMON_NEEDS: Readonly<Record<DaemonName, DaemonNeeds>> = {
   },
   webd: {
     settings: keysOf({ ASSISTANT_NAME, SECRETS_KEY }, LINK_SETTINGS, AGENT_LIMIT_SETTINGS, TRACE_SETTINGS),
-    directories: { ...STORE, files: 'rw' },
+    // It shows the personas and the pictures of agents.
+    directories: { ...STORE, groups: 'ro', files: 'rw' },
     peers: ['proxyd'],
     isOutbound: false,
     hasPackages: false,
