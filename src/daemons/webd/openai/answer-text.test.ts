@@ -116,3 +116,17 @@ test('however a draft is cut into pieces, the answer is the trimmed message', ()
     }),
   )
 })
+
+test('an answer keeps its first 4 MiB, in whole characters', () => {
+  const max = 4 * 1024 * 1024
+  const text = new AnswerText((id) => id)
+  const message = (content: string): string => text.takeFrame({ kind: 'message', content })
+  assert.equal(message('x'.repeat(max - 5)).length, max - 5)
+  assert.equal(message('abc'), '\n\nabc')
+  assert.deepEqual([text.sent.length, text.isCut], [max, false])
+  assert.deepEqual([message('more'), text.sent.length, text.isCut], ['', max, true])
+  const cut = new AnswerText((id) => id)
+  const shown = cut.takeFrame({ kind: 'message', content: `${'x'.repeat(max - 1)}😀 and more` })
+  assert.deepEqual([shown.length, cut.isCut], [max - 1, true])
+  assert.equal(cut.takeDraft({ text: 'later', from: 0 }), '')
+})

@@ -1,7 +1,7 @@
 // Puts the text of an answer together from drafts and messages. A stream of this protocol cannot take text back: a draft that is
 // replaced stays, and what follows comes after a blank line.
 import { z } from 'zod'
-import { countCodePoints } from '../../../core/turns/drafts.ts'
+import { boundaryBefore, countCodePoints } from '../../../core/turns/drafts.ts'
 
 /** The event `delta`. */
 export const DraftEvent = z.object({ text: z.string(), from: z.int(), done: z.boolean().optional() })
@@ -15,6 +15,8 @@ export const FrameEvent = z.object({
 })
 type FrameEvent = z.output<typeof FrameEvent>
 
+/** Characters of one answer, which is kept until its end. What an agent writes beyond them is only in the chat. */
+const ANSWER_MAX = 4 * 1024 * 1024
 /** Texts of drafts whose message has not come yet. */
 const UNCLAIMED_MAX = 8
 
@@ -32,6 +34,9 @@ export class AnswerText {
   constructor(urlOf: (file: string) => string) {
     this.#urlOf = urlOf
   }
+
+  /** Whether the end of the answer is missing. */
+  isCut = false
 
   /** All text so far. */
   get sent(): string {
@@ -96,7 +101,11 @@ export class AnswerText {
   }
 
   #append(text: string): string {
-    this.#sent += text
-    return text
+    if (this.isCut) return ''
+    const room = ANSWER_MAX - this.#sent.length
+    this.isCut = text.length > room
+    const added = this.isCut ? text.slice(0, boundaryBefore(text, room)) : text
+    this.#sent += added
+    return added
   }
 }

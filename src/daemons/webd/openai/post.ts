@@ -134,18 +134,19 @@ async function readAnswer(
   await streams.subscribe(roundFeed(round), subscriber).catch(host.faults.handler('stream'))
   const result = await outcome
   response.off('close', stop)
-  return endAnswer(context, accepted, { text: text.sent, outcome: result })
+  return endAnswer(context, accepted, { text: text.sent, isCut: text.isCut, outcome: result })
 }
 
 interface ReadAnswer {
   readonly text: string
+  readonly isCut: boolean
   readonly outcome: AnswerOutcome | undefined
 }
 
 async function endAnswer(
   { host }: OpenaiContext,
   { head: { round, topic }, digestWith }: AcceptedRequest,
-  { text, outcome }: ReadAnswer,
+  { text, isCut, outcome }: ReadAnswer,
 ): Promise<AnswerResult> {
   const isStopped = outcome?.error === 'stopped'
   if (!outcome) {
@@ -157,13 +158,14 @@ async function endAnswer(
     return { status: 500, text, error: { message, type: 'server_error', param: null, code: 'turn_failed' } }
   }
   const { engine } = host
+  const isPartial = isStopped || isCut
   try {
     if (topic !== null && text !== '') await engine.transaction((tx) => keepResendDigest(tx, round, digestWith(text)))
     const tokens = await engine.read((tx) => readTokensOfRound(tx, round))
-    return { end: { text, isPartial: isStopped, tokens } }
+    return { end: { text, isPartial, tokens } }
   } catch (error) {
     // The answer is complete; the next request starts a topic with the history as data.
     host.faults.report('stream', error)
-    return { end: { text, isPartial: isStopped, tokens: { input: 0, output: 0 } } }
+    return { end: { text, isPartial, tokens: { input: 0, output: 0 } } }
   }
 }
