@@ -83,12 +83,14 @@ test('sends a file unchanged, with its name, type and key', async (t) => {
   const { adapter, channel } = await openAdapter(t)
   const path = join(tempDir(t), 'x')
   writeFileSync(path, `start\r\n--svc-boundary\r\n${'é'.repeat(200_000)}`)
-  await channel.actions.send_file?.({ jid, key: 'k', path, filename: 'ä "b".txt', mime: 'text/plain', caption: 'look' })
+  const named = { filename: 'ä "b".txt', agentName: 'Ada' }
+  await channel.actions.send_file?.({ jid, key: 'k', path, ...named, mime: 'text/plain', caption: 'look' })
   await channel.actions.send_voice?.({ jid, key: 'v', path: '/dev/null', filename: 'v.ogg' }).catch(() => {})
   const [request] = adapter.requests
   assert.equal(request?.file?.text, `start\r\n--svc-boundary\r\n${'é'.repeat(200_000)}`)
   assert.deepEqual([request?.file?.name, request?.file?.type], ['ä "b".txt', 'text/plain'])
-  assert.deepEqual(request?.body, { chat_jid: jid, key: 'k', filename: 'ä "b".txt', caption: 'look' })
+  const { filename } = named
+  assert.deepEqual(request?.body, { chat_jid: jid, key: 'k', filename, caption: 'look', agent_name: 'Ada' })
   assert.equal(request?.headers['idempotency-key'], 'k')
 })
 

@@ -96,29 +96,21 @@ function createActions(adapter: Adapter): ChannelActions {
     id: (await response).id,
   })
   const file = (tool: 'send_file' | 'send_voice', path: string) => async (out: OutgoingFile) => {
-    const { jid, key, filename, caption, replyTo, threadId, turnId } = out
-    const fields = { chat_jid: jid, key, filename, caption, reply_to: replyTo, thread_id: threadId, turn_id: turnId }
+    const { jid, key, filename, caption } = out
+    const fields = { chat_jid: jid, key, filename, caption, ...placeMembers(out) }
     const { headers, body } = await buildMultipartForm(fields, out, `svc-${randomBytes(16).toString('hex')}`)
     const keyed = { ...headers, ...keyHeader(key) }
     return delivered(send(tool, path, { method: 'POST', headers: keyed, body }, FILE_TIMEOUT_MS))
   }
   return {
-    send: ({ jid, key, content, replyTo, threadId, turnId }) =>
-      delivered(
-        post('send', '/send', {
-          chat_jid: jid,
-          key,
-          content,
-          reply_to: replyTo,
-          thread_id: threadId,
-          turn_id: turnId,
-        }),
-      ),
+    send: ({ jid, key, content, ...out }) =>
+      delivered(post('send', '/send', { chat_jid: jid, key, content, ...placeMembers(out) })),
     send_file: file('send_file', '/send-file'),
     send_voice: file('send_voice', '/send-voice'),
-    post: ({ jid, key, content, media, mediaNames, turnId }) => {
+    post: ({ jid, key, content, media, mediaNames, turnId, agentName }) => {
       const files = { media_paths: media, media_names: mediaNames }
-      return delivered(post('post', '/post', { chat_jid: jid, key, content, ...files, turn_id: turnId }))
+      const about = { turn_id: turnId, agent_name: agentName }
+      return delivered(post('post', '/post', { chat_jid: jid, key, content, ...files, ...about }))
     },
     forward: ({ jid, key, sourceMsgId, sourceJid, comment }) =>
       delivered(
@@ -151,6 +143,16 @@ function createActions(adapter: Adapter): ChannelActions {
       return parseAdapterHistory(body) ?? throwInvalidHistory(name)
     },
   }
+}
+
+/** Where a message belongs, and who writes it. */
+function placeMembers({
+  replyTo,
+  threadId,
+  turnId,
+  agentName,
+}: Pick<OutgoingFile, 'replyTo' | 'threadId' | 'turnId' | 'agentName'>) {
+  return { reply_to: replyTo, thread_id: threadId, turn_id: turnId, agent_name: agentName }
 }
 
 type JsonMembers = Readonly<Record<string, unknown>>

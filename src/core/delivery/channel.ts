@@ -34,6 +34,8 @@ interface Outgoing {
   /** Idempotency key: the same for every attempt. */
   readonly key: string
   readonly turnId?: string | undefined
+  /** The agent that writes, as people see it; a platform may show it in place of the name of the account. */
+  readonly agentName?: string | undefined
   /** Platform ids of the message being answered and of the thread. */
   readonly replyTo?: string | undefined
   readonly threadId?: string | undefined

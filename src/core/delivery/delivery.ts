@@ -5,6 +5,8 @@ import { timestamp } from '../../lib/clock.ts'
 import type { FaultBoundary } from '../../lib/fault-boundary.ts'
 import { defineCounter, knownLabel, type MetricRegistry } from '../../lib/log/metric-registry.ts'
 import { Refusal } from '../../lib/refusal.ts'
+import { groups } from '../groups/groups.ts'
+import { readIdentity } from '../groups/identity-files.ts'
 import type { Layout } from '../layout.ts'
 import type { MessageTracer } from '../messages/message-tracer.ts'
 import { decodeContent, messages } from '../messages/messages.ts'
@@ -66,6 +68,7 @@ export interface DeliveryHost extends ChannelContext {
   readonly channels: ChannelResolver
   readonly rules: Pick<TurnRules, 'engagementMs'>
   readonly layout?: Layout
+  readonly assistantName: string
   readonly metrics?: MetricRegistry
   readonly tracer?: MessageTracer
   readonly faults: FaultBoundary
@@ -89,14 +92,16 @@ export async function deliver(host: DeliveryHost, claimed: RecordedOutbound | Cl
   const found = await host.engine.read(async (tx) => {
     const row = await outbox.find(tx, { message_seq: seq })
     const message = row && (await messages.find(tx, { seq }))
-    return row && message && { row, content: decodeContent(message.content) }
+    const group = message && (await groups.find(tx, { folder: message.target_folder ?? '' }))
+    return row && message && { row, content: decodeContent(message.content), group }
   })
   if (!found) return { state: 'failed', error: 'the message no longer exists' }
-  const { row, content } = found
+  const { row, content, group } = found
   if (row.state !== 'sending' || row.fence !== claimed.fence)
     return { state: row.state, platform_id: row.platform_id, error: row.error }
   const startMs = host.clock.now()
-  const attempt = await attemptDelivery(host, row, content, isUnclear)
+  const agentName = group && readIdentity(host.layout, group, host.assistantName).name
+  const attempt = await attemptDelivery(host, row, { content, agentName }, isUnclear)
   const result = await recordAttempt(host, row, attempt)
   host.tracer?.delivered({
     ...row,
@@ -106,6 +111,11 @@ export async function deliver(host: DeliveryHost, claimed: RecordedOutbound | Cl
     error: attempt.state === 'sent' ? undefined : attempt.state,
   })
   return result
+}
+
+interface ShownMessage {
+  readonly content: string
+  readonly agentName: string | undefined
 }
 
 /** `retry-unclear` is retried like `retry`, but the next attempt knows that the message may have arrived. */
@@ -118,7 +128,7 @@ type AttemptResult = (
 async function attemptDelivery(
   host: DeliveryHost,
   row: OutboxRow,
-  content: string,
+  shown: ShownMessage,
   isUnclear: boolean,
 ): Promise<AttemptResult> {
   const retry = (error: string, mayHaveArrived: boolean, retryAfterMs?: number): AttemptResult => {
@@ -144,7 +154,7 @@ async function attemptDelivery(
       return fail(`unsupported: ${action} on ${channel.platform}`, { hint: channel.hint(action), isUnsupported: true })
     const payload = OutboxPayload.safeParse(JSON.parse(row.payload)).data
     if (!payload) return fail('the payload of its outbox row is invalid')
-    const { id } = await actions[action](outgoing(row, content, withStagedPaths(host, payload)))
+    const { id } = await actions[action](outgoing(row, shown, withStagedPaths(host, payload)))
     return { state: 'sent', platform_id: id }
   } catch (error) {
     const message = error instanceof Error ? error.message.slice(0, ERROR_MAX) : 'unknown error'
@@ -219,10 +229,10 @@ function withStagedPaths({ layout }: DeliveryHost, payload: OutboxPayload): Outb
 }
 
 /** The parameters of every sending action together. */
-function outgoing(row: OutboxRow, content: string, payload: OutboxPayload) {
+function outgoing(row: OutboxRow, shown: ShownMessage, payload: OutboxPayload) {
   const { path = '', filename = '', media = [], sourceMsgId = '', sourceJid = row.jid } = payload
   const topic = row.topic === '' ? undefined : row.topic
   const threadId = payload.threadId === undefined ? topic : (payload.threadId ?? undefined)
   const { jid, id: key, turn_id: turnId } = row
-  return { ...payload, jid, key, turnId, content, path, filename, media, sourceMsgId, sourceJid, threadId }
+  return { ...payload, ...shown, jid, key, turnId, path, filename, media, sourceMsgId, sourceJid, threadId }
 }

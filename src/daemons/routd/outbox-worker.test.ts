@@ -25,6 +25,7 @@ import { chatFiles } from '../../core/files/chat-files.ts'
 import { findLastReplyId, findLiveEngagement } from '../../core/routing/engagements.ts'
 import { DEFAULT_TURN_RULES } from '../../core/turns/turn-rules.ts'
 import { turns } from '../../core/turns/turns.ts'
+import { groupsResource } from '../../resources/groups.ts'
 import { routeTokensResource } from '../../resources/route-tokens.ts'
 import { fileTools } from '../../tools/file.ts'
 import { sendTools } from '../../tools/send.ts'
@@ -100,6 +101,21 @@ onEveryEngine('the outbox', (engine) => {
         contents.filter((_, at) => at % 2 === chat),
       )
     }
+  })
+
+  test('a message names the agent that writes it', async (t) => {
+    const on = await testHost(t, engine)
+    await on.groups('main', 'team')
+    const { record, adapter, worker, settled } = await openRoom(t, { on })
+    worker()
+    await record('as in its folder')
+    await record('of a folder that is gone', { folder: 'gone' })
+    await settled()
+    await on.cli.call(groupsResource.verbs.set, { folder: 'team', key: 'name', to: 'The Desk' })
+    await record('with a name')
+    await settled()
+    const names = adapter.requests.map(({ body }) => body.agent_name)
+    assert.deepEqual(names, ['team', undefined, 'The Desk'])
   })
 
   test('a platform that does not answer has 16 slots, and delays no other', async (t) => {
