@@ -257,7 +257,7 @@ suite('the manifest', () => {
     ])
     assert.deepEqual(Object.fromEntries(mounted), {
       proxyd: ['web:ro'],
-      webd: ['files'],
+      webd: ['groups:ro', 'files'],
       routd: ['outbox'],
       gated: ['store', 'groups', 'skills:ro', 'chats:ro', 'files', 'ipc', 'web', 'outbox', 'speech'],
       runed: ['store', 'groups', 'skills:ro', 'chats', 'files', 'logs', 'cells', 'web', 'outbox', 'speech'],
