@@ -8,6 +8,8 @@ const ROOT = dirname(import.meta.dirname)
 
 /** A file name with one of our extensions. URLs and longer paths are matched as a whole. */
 const FILE_NAME = /(?<![\w./:@<>*$-])[\w.-]*[\w-](?:\/[\w.-]+)*\.(?:ts|js|md)\b(#[\w-]+)?/g
+/** Files of the instance that `npm start` creates. */
+const INSTANCE_FILE = /^\.svc\//
 /** Files that users or agents write or that exist only as a URL, and a library whose name ends in `.js`. */
 const FOREIGN = new Set([
   'AGENTS.md',
@@ -66,7 +68,8 @@ function deadNames(files: Files): string[] {
     namesIn(path, text).flatMap((found) => {
       const [name = '', anchor] = found.split('#')
       const to = files.has(name) ? name : [...files.keys()].find((other) => other.endsWith(`/${name}`))
-      const isThere = ends.has(name) || files.has(posix.join(posix.dirname(path), name)) || FOREIGN.has(name)
+      const isForeign = FOREIGN.has(name) || INSTANCE_FILE.test(name)
+      const isThere = isForeign || ends.has(name) || files.has(posix.join(posix.dirname(path), name))
       if (isThere && (anchor === undefined || (to !== undefined && hasAnchor(files, to, anchor)))) return []
       return [`${path} names ${found}`]
     }),
