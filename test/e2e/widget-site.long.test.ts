@@ -172,6 +172,30 @@ suite('the widget', needs('browser'), () => {
     assert.deepEqual(await heard(), [], 'messages from before are not reported')
   })
 
+  test('is ready for scripts anywhere in the page, and again after the site has removed it', async (t) => {
+    const { url, who } = await serve(t)
+    const script = `<script src="${url}widget.js"></script>`
+    const listen =
+      "window.ready = []; document.addEventListener('svc-chat-ready', ({ detail }) => ready.push(detail)); window.isFirst = () => svcChat === ready.at(-1)"
+    const page = await who.open(await serveSitePage(t, { head: '', body: `${script}<script>${listen}</script>` }))
+    await page.locator('.launcher').waitFor()
+    const ready = () => page.evaluate('[ready.length, isFirst()]')
+    assert.deepEqual(await ready(), [1, true])
+    await page.evaluate('svcChat.open()')
+    await page.locator('.composer textarea:focus').waitFor()
+    await page.evaluate(() => {
+      document.querySelector('svc-chat')?.remove()
+      const again = document.createElement('script')
+      again.src = document.querySelector('script')?.src ?? ''
+      document.body.append(again)
+    })
+    await page.locator('.launcher').waitFor()
+    assert.deepEqual(await ready(), [2, true])
+    await page.evaluate('window.closes = 0; ready[0].on("close", () => { closes++ }); svcChat.open()')
+    await page.locator('.composer textarea:focus').waitFor()
+    assert.equal(await page.evaluate('closes'), 1, 'the panel that is gone is closed')
+  })
+
   test('refuses wrong calls with a sentence, and survives faults of the site', async (t) => {
     const page = await openSite(t, await serve(t))
     const fault = (call: string): Promise<string> =>

@@ -48,8 +48,9 @@ const BUBBLE = [
 const SITE_EVENTS = ['open', 'close', 'message'] as const
 type SiteEvent = (typeof SITE_EVENTS)[number]
 
+/** After the scripts in the page, which may wait for `svc-chat-ready`. */
 function whenReady(start: () => void): void {
-  if (document.body) start()
+  if (document.readyState !== 'loading') start()
   else document.addEventListener('DOMContentLoaded', start, { once: true })
 }
 
@@ -61,7 +62,10 @@ function startEmbed(element: HTMLScriptElement): void {
   const widget = new Widget(base, element, others)
   document.body.append(widget.host)
   const { chat } = widget
-  if (!('svcChat' in window)) Reflect.set(window, 'svcChat', chat)
+  Reflect.set(widget.host, 'chat', chat)
+  const first: unknown = Reflect.get(window, 'svcChat')
+  // Sites that load pages by script remove the widget, and add it again.
+  if (!others.some((other) => Reflect.get(other, 'chat') === first)) Reflect.set(window, 'svcChat', chat)
   document.dispatchEvent(new CustomEvent('svc-chat-ready', { detail: chat }))
 }
 
@@ -137,7 +141,9 @@ class Widget {
       event.stopPropagation()
     })
     document.addEventListener('svc-chat-open', (event) => {
-      if (event instanceof CustomEvent && event.detail !== this.#base) this.#show(false, false)
+      const isOther = event instanceof CustomEvent && event.detail !== this.#base
+      // A panel that the site has removed would keep its connection.
+      if (isOther || !this.host.isConnected) this.#show(false, false)
     })
   }
 
