@@ -3,6 +3,7 @@
 // and adopted style sheets need no permission in the site's content security policy.
 import type { AgentProfile } from '../text/agent-profile.ts'
 import type { AttachmentLimits } from '../text/file-names.ts'
+import { readMetadata } from '../text/metadata.ts'
 import { chatFileOf, chooseLanguage } from '../texts/language.ts'
 import type { LoaderTexts } from '../texts/texts.ts'
 import type { ChatApp, SiteMessage } from './chat.ts'
@@ -126,7 +127,12 @@ class Widget {
     this.#root.append(frame)
     this.#addListeners()
     this.chat = this.#createSiteChat()
-    this.#metadata = metadataOf(attributes)
+    try {
+      this.#metadata = checkedMetadata(metadataOf(attributes))
+    } catch (error) {
+      // A fault of the site must not stop the chat.
+      reportError(error)
+    }
   }
 
   #addListeners(): void {
@@ -184,7 +190,7 @@ class Widget {
   }
 
   #setMetadata(metadata: unknown): void {
-    this.#metadata = metadata === undefined || metadata === null ? undefined : checkedMetadata(metadata)
+    this.#metadata = checkedMetadata(metadata)
     void this.#loading?.then((chat) => chat.setMetadata(this.#metadata)).catch(() => {})
   }
 
@@ -274,12 +280,12 @@ function metadataOf(attributes: NamedNodeMap): unknown {
   return Object.fromEntries(given.map(({ name, value }) => [name.slice(prefix.length), value]))
 }
 
-/** The server has the same rule. */
+/** The server would refuse the message of the visitor. */
 function checkedMetadata(metadata: unknown): unknown {
-  const isObject = typeof metadata === 'object' && metadata !== null && !Array.isArray(metadata)
-  const isFlat = isObject && Object.values(metadata).every((value) => /^(string|number|boolean)$/.test(typeof value))
-  if (!isFlat) throw new TypeError('metadata must be an object whose values are texts, numbers or booleans')
-  return { ...metadata }
+  if (metadata === undefined || metadata === null) return undefined
+  const read = readMetadata(metadata)
+  if ('fault' in read) throw new TypeError(read.fault)
+  return read.metadata
 }
 
 /** Makes Tab cycle through the controls of the panel. */
