@@ -18,6 +18,7 @@ export function readMetadata(value: unknown): ReadMetadata {
       return { fault: `metadata.${name} must be a text, a number or a boolean` }
   }
   const bytes = new TextEncoder().encode(JSON.stringify(metadata)).byteLength
-  if (bytes > METADATA_BYTES_MAX) return { fault: `metadata has more than ${METADATA_BYTES_MAX} bytes`, isTooLarge: true }
+  if (bytes > METADATA_BYTES_MAX)
+    return { fault: `metadata has more than ${METADATA_BYTES_MAX} bytes`, isTooLarge: true }
   return { metadata }
 }
