@@ -225,7 +225,7 @@ class Widget {
   }
 
   #showNote(...note: readonly (Node | string)[]): void {
-    this.#panel.replaceChildren(this.#close, element('p', { class: 'note', role: 'status' }, ...note))
+    this.#panel.replaceChildren(this.#close, element('p', { class: 'note', role: 'status', dir: 'auto' }, ...note))
   }
 
   /** Connects only when the chat is needed, so that visitors who never open it cost nothing. */
