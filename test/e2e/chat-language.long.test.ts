@@ -210,7 +210,9 @@ suite('the language of the widget', needs('browser'), () => {
     }
     assert.ok((await centreOf('.head .toggle')) > (await centreOf('.head .close')), 'the head begins at the right')
     assert.ok((await centreOf('.composer .clip')) > (await centreOf('.composer .send')))
-    await page.locator('.welcome p:dir(ltr)', { hasText: 'Your messages and the answers stay in this topic.' }).waitFor()
+    await page
+      .locator('.welcome p:dir(ltr)', { hasText: 'Your messages and the answers stay in this topic.' })
+      .waitFor()
     await say(page, '/say Good morning.\n/wait 3s\n/say Bye.')
     await page.locator('.doing:dir(ltr)', { hasText: 'Sending a message …' }).waitFor()
     await page.locator('.message.agent', { hasText: 'Good morning.' }).waitFor()

@@ -87,8 +87,13 @@ suite('views of a folder', () => {
     assert.equal(photo.status, 400)
     const refused = await photo.text()
     assert.ok(refused.includes('New picture is larger than 256 KiB.'), refused)
-    const places = ['form-set-picture', 'form-upload_picture', 'form-set-colour'].map((id) => refused.indexOf(`id="${id}"`))
-    assert.deepEqual(places.toSorted((a, b) => a - b), places)
+    const places = ['form-set-picture', 'form-upload_picture', 'form-set-colour'].map((id) =>
+      refused.indexOf(`id="${id}"`),
+    )
+    assert.deepEqual(
+      places.toSorted((a, b) => a - b),
+      places,
+    )
     assert.ok((await upload(dash.stranger, new Uint8Array(png))).status === 404)
     assert.equal((await dash.stranger.get(picture)).status, 404)
     assert.equal((await fetch(dash.base + picture)).status, 404)
