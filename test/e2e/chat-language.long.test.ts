@@ -80,7 +80,7 @@ suite('the language of the chat page', needs('browser'), () => {
     const { who, url, revoke } = await openLink(t, { locale: 'de-AT' })
     const page = await who.open(url)
     assert.equal(await page.locator('html').getAttribute('lang'), 'de')
-    assert.equal(await placeholderOf(page), 'Nachricht schreiben')
+    assert.equal(await placeholderOf(page), 'Nachricht …')
     await page.getByText('Nachrichten und Antworten bleiben in diesem Thema erhalten').waitFor()
     await say(page, '/say eins\n/wait 3s\n/say zwei')
     await page.locator('.doing', { hasText: 'Eine Nachricht wird gesendet …' }).waitFor()
@@ -107,7 +107,7 @@ suite('the language of the chat page', needs('browser'), () => {
   test('is that of the URL, whatever the browser prefers', async (t) => {
     const { who, url } = await openLink(t, { locale: 'en-US' })
     const page = await who.open(`${url}?lang=de`)
-    assert.equal(await placeholderOf(page), 'Nachricht schreiben')
+    assert.equal(await placeholderOf(page), 'Nachricht …')
     await say(page, '/say eins')
     await page.locator('.message.agent time', { hasText: /\d{2}:\d{2}$/ }).waitFor()
     await page.goto(`${url}?lang=xx`)
@@ -127,6 +127,8 @@ suite('the language of the chat page', needs('browser'), () => {
   test('cuts nothing in German on a narrow phone', async (t) => {
     const { who, url } = await openLink(t, { locale: 'de-DE', ...PHONE })
     const page = await who.open(url)
+    const { height = 0 } = (await page.locator('.composer textarea').boundingBox()) ?? {}
+    assert.ok(height < 45, `an empty input has one line, not ${height} px`)
     assert.deepEqual(await findCut(page), [])
     await page.getByRole('button', { name: 'Themen', exact: true }).tap()
     await page.locator('.with-topics').waitFor()
@@ -153,7 +155,7 @@ suite('the language of the widget', needs('browser'), () => {
     const { who, url, page } = await openSite(t, 'lang="de-AT"')
     const panel = await openPanel(page)
     assert.equal(await panel.getAttribute('lang'), 'de')
-    assert.equal(await placeholderOf(page), 'Nachricht schreiben')
+    assert.equal(await placeholderOf(page), 'Nachricht …')
     await page.getByRole('button', { name: 'Schließen' }).waitFor()
     assert.deepEqual(
       who.asked.filter((address) => /chat\.\S*js/.test(address)),
@@ -180,7 +182,7 @@ suite('the language of the widget', needs('browser'), () => {
     await page.unroute(/chat\.de\.js/)
     await page.getByRole('button', { name: 'Erneut versuchen' }).click()
     await page.locator('.composer textarea:focus').waitFor()
-    assert.equal(await placeholderOf(page), 'Nachricht schreiben')
+    assert.equal(await placeholderOf(page), 'Nachricht …')
   })
 
   test('is that of the script before that of the site', async (t) => {
@@ -194,7 +196,7 @@ suite('the language of the widget', needs('browser'), () => {
   test('is that of the visitor on a site that names none', async (t) => {
     const { page } = await openSite(t, '', '', { locale: 'de-CH' })
     await openPanel(page)
-    assert.equal(await placeholderOf(page), 'Nachricht schreiben')
+    assert.equal(await placeholderOf(page), 'Nachricht …')
   })
 
   test('is English on a site in another language, laid out in the direction of the site', async (t) => {
@@ -208,7 +210,11 @@ suite('the language of the widget', needs('browser'), () => {
     }
     assert.ok((await centreOf('.head .toggle')) > (await centreOf('.head .close')), 'the head begins at the right')
     assert.ok((await centreOf('.composer .clip')) > (await centreOf('.composer .send')))
-    await say(page, '/say Good morning.')
+    await page
+      .locator('.welcome p:dir(ltr)', { hasText: 'Your messages and the answers stay in this topic.' })
+      .waitFor()
+    await say(page, '/say Good morning.\n/wait 3s\n/say Bye.')
+    await page.locator('.doing:dir(ltr)', { hasText: 'Sending a message …' }).waitFor()
     await page.locator('.message.agent', { hasText: 'Good morning.' }).waitFor()
     await page.locator('.prose p:dir(ltr)').waitFor()
     await page.locator('.panel:dir(rtl)').waitFor()

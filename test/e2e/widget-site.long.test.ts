@@ -172,6 +172,48 @@ suite('the widget', needs('browser'), () => {
     assert.deepEqual(await heard(), [], 'messages from before are not reported')
   })
 
+  test('ignores and reports metadata of its script that the server would refuse', async (t) => {
+    const { at, url, who } = await serve(t)
+    const listen =
+      "window.faults = 0; window.addEventListener('error', (event) => { faults++; event.preventDefault() })"
+    const head = `<script>${listen}</script><script src="${url}widget.js" data-metadata-größe="5"></script>`
+    const page = await who.open(await serveSitePage(t, { head }))
+    await page.locator('.launcher').click()
+    await page.locator('.composer textarea').fill('/say arrived')
+    await page.locator('.composer textarea').press('Enter')
+    await page.locator('.message.agent .prose', { hasText: 'arrived' }).waitFor()
+    assert.equal(await page.evaluate('faults'), 1)
+    const stored = await at.host.engine.read((tx) => messages.list(tx, { direction: 'in' }))
+    assert.deepEqual(
+      stored.map(({ client_context }) => client_context),
+      [undefined],
+    )
+  })
+
+  test('is ready for scripts anywhere in the page, and again after the site has removed it', async (t) => {
+    const { url, who } = await serve(t)
+    const script = `<script src="${url}widget.js"></script>`
+    const listen =
+      "window.ready = []; document.addEventListener('svc-chat-ready', ({ detail }) => ready.push(detail)); window.isFirst = () => svcChat === ready.at(-1)"
+    const page = await who.open(await serveSitePage(t, { head: '', body: `${script}<script>${listen}</script>` }))
+    await page.locator('.launcher').waitFor()
+    const ready = () => page.evaluate('[ready.length, isFirst()]')
+    assert.deepEqual(await ready(), [1, true])
+    await page.evaluate('svcChat.open()')
+    await page.locator('.composer textarea:focus').waitFor()
+    await page.evaluate(() => {
+      document.querySelector('svc-chat')?.remove()
+      const again = document.createElement('script')
+      again.src = document.querySelector('script')?.src ?? ''
+      document.body.append(again)
+    })
+    await page.locator('.launcher').waitFor()
+    assert.deepEqual(await ready(), [2, true])
+    await page.evaluate('window.closes = 0; ready[0].on("close", () => { closes++ }); svcChat.open()')
+    await page.locator('.composer textarea:focus').waitFor()
+    assert.equal(await page.evaluate('closes'), 1, 'the panel that is gone is closed')
+  })
+
   test('refuses wrong calls with a sentence, and survives faults of the site', async (t) => {
     const page = await openSite(t, await serve(t))
     const fault = (call: string): Promise<string> =>
@@ -184,6 +226,9 @@ suite('the widget', needs('browser'), () => {
           'no function': () => chat.on('open', 'x'),
           'nested metadata': () => chat.setMetadata({ a: {} }),
           'a list as metadata': () => chat.setMetadata(['a']),
+          'no number': () => chat.setMetadata({ a: Number.NaN }),
+          'a name with a blank': () => chat.setMetadata({ 'a b': 1 }),
+          'long metadata': () => chat.setMetadata({ a: 'x'.repeat(4096) }),
         }
         try {
           await calls[text]?.()
@@ -196,9 +241,12 @@ suite('the widget', needs('browser'), () => {
     assert.equal(await fault('no text'), 'TypeError: send needs a text that is not empty')
     assert.equal(await fault('an unknown event'), 'TypeError: on knows the events open, close, message')
     assert.equal(await fault('no function'), 'TypeError: on needs a function')
-    const flat = 'TypeError: metadata must be an object whose values are texts, numbers or booleans'
+    const flat = 'TypeError: metadata.a must be a text, a number or a boolean'
     assert.equal(await fault('nested metadata'), flat)
-    assert.equal(await fault('a list as metadata'), flat)
+    assert.equal(await fault('no number'), flat)
+    assert.equal(await fault('a list as metadata'), 'TypeError: metadata must be a JSON object')
+    assert.match(await fault('a name with a blank'), /^TypeError: names in metadata must be /)
+    assert.equal(await fault('long metadata'), 'TypeError: metadata has more than 4096 bytes')
     const reported = await page.evaluate(() => {
       const errors: string[] = []
       window.addEventListener('error', (event) => {

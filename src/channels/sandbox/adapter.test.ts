@@ -37,6 +37,21 @@ onEveryEngine('the sandbox', (engine) => {
     assert.equal((await entries()).at(-1)?.content, 'about that')
   })
 
+  test('shows the name of the agent that writes', async (t) => {
+    const { channel, entries } = await openSandbox(t, engine)
+    const [agentName, path] = ['Ada Bright', join(tempDir(t), 'x')]
+    writeFileSync(path, 'x')
+    const { id = '' } = (await channel.actions.send?.({ jid, key: 'k1', content: 'hello', agentName })) ?? {}
+    await channel.actions.send_file?.({ jid, key: 'k2', path, filename: 'x', agentName })
+    await channel.actions.post?.({ jid, key: 'k3', content: 'look', media: [path], agentName })
+    await channel.actions.quote?.({ jid, key: 'k4', sourceMsgId: id, sourceJid: jid, agentName })
+    await channel.actions.send?.({ jid, key: 'k5', content: 'of no agent' })
+    const authors = (await entries()).map(({ author }) => author)
+    assert.deepEqual(authors, [agentName, agentName, agentName, agentName, 'svc'])
+    const [message] = (await channel.actions.fetch_history?.({ jid, limit: 1 }))?.messages ?? []
+    assert.deepEqual([message?.sender, message?.isFromMe], ['svc', true])
+  })
+
   test('keeps the file names of a post', async (t) => {
     const { channel, entries } = await openSandbox(t, engine)
     const path = join(tempDir(t), '0199.png')

@@ -36,19 +36,19 @@ export function openChannel({ engine, clock, random, signals }: ChannelContext):
     signals.emit()
     return result
   }
-  const add = async (entry: Omit<NewEntry, 'author'>) => {
-    const added = await change((tx) => addEntry(tx, context, { ...entry, author: INSTANCE_SENDER, is_from_me: true }))
+  const add = async (entry: Omit<NewEntry, 'author'>, author = INSTANCE_SENDER) => {
+    const added = await change((tx) => addEntry(tx, context, { ...entry, author, is_from_me: true }))
     return { id: entryId(added) }
   }
   const file = (kind: 'send_file' | 'send_voice') => async (out: OutgoingFile) => {
-    const { jid, key, filename, mime, caption = '', threadId: topic, replyTo: reply_to } = out
+    const { jid, key, filename, mime, caption = '', threadId: topic, replyTo: reply_to, agentName } = out
     const files = [{ ...(await requireFile(out.path)), filename, ...(mime === undefined ? {} : { mime }) }]
-    return add({ jid, key, kind, content: caption, files, topic, reply_to })
+    return add({ jid, key, kind, content: caption, files, topic, reply_to }, agentName)
   }
   const relay = (kind: 'forward' | 'quote' | 'repost') => async (out: OutgoingForward) => {
-    const { jid, key, comment = '', sourceMsgId: source_id, sourceJid: source_jid, threadId: topic } = out
+    const { jid, key, comment = '', sourceMsgId: source_id, sourceJid: source_jid, threadId: topic, agentName } = out
     await engine.read((tx) => requireSandboxEntry(tx, source_jid, source_id)).catch(throwChannelError)
-    return add({ jid, key, kind, content: comment, source_id, source_jid, topic })
+    return add({ jid, key, kind, content: comment, source_id, source_jid, topic }, agentName)
   }
   const patchEntry = async (jid: string, id: string, patch: (now: string) => Partial<NewEntry>): Promise<void> => {
     await change(async (tx) => {
@@ -57,22 +57,22 @@ export function openChannel({ engine, clock, random, signals }: ChannelContext):
     })
   }
   const actions: ChannelActions = {
-    send: async ({ jid, key, content, threadId: topic, replyTo: reply_to }) => {
+    send: async ({ jid, key, content, threadId: topic, replyTo: reply_to, agentName }) => {
       // The store has all messages of the sandbox, unlike those of other platforms.
       const isKnown = reply_to === undefined || (await engine.read((tx) => findEntry(tx, jid, reply_to))) !== undefined
       if (!isKnown) throw new ChannelError('permanent', `there is no message ${reply_to} in ${jid}`)
-      return add({ jid, key, content, topic, reply_to })
+      return add({ jid, key, content, topic, reply_to }, agentName)
     },
     send_file: file('send_file'),
     send_voice: file('send_voice'),
-    post: async ({ jid, key, content, media, mediaNames = [] }) => {
+    post: async ({ jid, key, content, media, mediaNames = [], agentName }) => {
       const files = await Promise.all(
         media.map(async (path, at) => {
           const file = await requireFile(path)
           return { ...file, filename: mediaNames[at] ?? file.filename }
         }),
       )
-      return add({ jid, key, kind: 'post', content, files })
+      return add({ jid, key, kind: 'post', content, files }, agentName)
     },
     forward: relay('forward'),
     quote: relay('quote'),

@@ -29,6 +29,14 @@ test('the name is that of the group, else that of its persona, else that of its 
   assert.equal(identityOf({ folder: 'main', name: 'main' }, { text, assistantName: 'demo' }).name, 'Ada')
 })
 
+test('a name is shown without characters that are invisible or turn it around', () => {
+  assert.equal(identityOf({ name: 'Ada\u202egnp' }).name, 'Adagnp')
+  assert.equal(identityOf({ name: 'support' }, { text: persona('name: \u2066Ada\u0085 \u2069') }).name, 'Ada')
+  assert.equal(identityOf({ name: 'support' }, { text: persona('name: \u200b \u202e') }).name, 'support')
+  assert.equal(identityOf({ name: ' ' }, { text: persona('name: Ada') }).name, 'Ada')
+  assert.equal(identityOf({ name: '\u0646\u200c\u0645 👩🏽‍🔬' }).name, '\u0646\u200c\u0645 👩🏽‍🔬')
+})
+
 test('settings take precedence over the front matter, each for itself', () => {
   const text = persona(
     'picture: me.png\ncolour: "#00ff00"\ngreeting: Hello: you\nstarters:\n  - What is new?\n- \'Plan "my" week\'\nnext: 1\n- no',
@@ -58,6 +66,8 @@ test('front matter that is no good counts as missing, and five starters as four'
     'starters: one',
     'starters:\n- \n',
     `starters:\n- ${'x'.repeat(201)}`,
+    'starters:\n- \u200b',
+    'greeting: |',
   ])
     assert.deepEqual(identityOf({}, { text: persona(matter) }), nothing, matter)
   const five = persona(`starters:\n${'- a\n'.repeat(5)}`)
@@ -97,6 +107,8 @@ test('a fault of a setting says what it must be', () => {
     ['starters', ['a', 'b', 'c', 'd', 'e'], 'has more than 4 entries'],
     ['starters', [`${limits.starters[3]}x`], 'has a message that is longer than 200 characters'],
     ['starters', [''], 'has a message that must not be empty'],
+    ['starters', ['a', ' \u200b'], 'has a message that must not be empty'],
+    ['greeting', '\u200b', 'must not be empty'],
   ]
   for (const [key, value, fault] of all) assert.deepEqual(faultsOf({ [key]: value }), { [key]: fault })
 })

@@ -1,4 +1,5 @@
 // What of an agent's identity is in the workspace of its folder: PERSONA.md and the picture.
+import { readUpTo } from '../../lib/files/atomic-file.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { FileTypeDetector } from '../files/file-type.ts'
 import type { Layout } from '../layout.ts'
@@ -27,8 +28,8 @@ export function readIdentity(layout: Layout | undefined, group: AgentGroup, assi
 export async function readPicture(layout: Layout, folder: string, path: string): Promise<AgentPicture | undefined> {
   try {
     await using file = await openWorkspaceFile(layout, folder, `${AGENT_HOME}/${path}`, PICTURE_BYTES_MAX)
-    const bytes = await file.readFile()
     // It may have grown since it was opened.
+    const bytes = await readUpTo(file, PICTURE_BYTES_MAX + 1)
     if (bytes.byteLength > PICTURE_BYTES_MAX) return undefined
     const type = imageTypeOf(bytes)
     return type && { type: type.type, bytes }

@@ -318,6 +318,8 @@ suite('metadata of a message', () => {
         isRefusal(code, sentence),
         JSON.stringify(metadata).slice(0, 40),
       )
+    const huge = '{"content":"hi","metadata":{"a":1e999}}'
+    assert.throws(() => contextOf(huge), isRefusal('invalid', 'metadata.a must be a text, a number or a boolean'))
   })
 })
 

@@ -7,6 +7,7 @@ import { contentType, utf8 } from '../../lib/http/http.ts'
 import { type FormPart, parseMultipart } from '../../lib/http/multipart.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { parse } from '../../lib/text/schema-parser.ts'
+import { readMetadata } from '../../web/text/metadata.ts'
 import { LINK_JSON_VALUES_MAX, parseLinkJson } from './request-body.ts'
 
 export interface MessageInput {
@@ -145,23 +146,12 @@ function readChatMessage({ branch_of, metadata, ...fields }: MessageFields): Mes
   return { ...message, ...contextMember(metadata) }
 }
 
-const METADATA_BYTES_MAX = 4096
-const METADATA_NAME = /^[A-Za-z0-9_.-]{1,64}$/
-
 function contextMember(given: unknown): Pick<MessageInput, 'client_context'> {
   if (given === undefined || given === null || given === '') return {}
   const value = typeof given === 'string' ? parseLinkJson(Buffer.from(given)) : given
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    refuse('invalid', 'metadata must be a JSON object')
-  if (Buffer.byteLength(JSON.stringify(value)) > METADATA_BYTES_MAX)
-    refuse('too_large', `metadata has more than ${METADATA_BYTES_MAX} bytes`)
-  for (const [name, member] of Object.entries(value)) {
-    if (!METADATA_NAME.test(name))
-      refuse('invalid', 'names in metadata must be 1 to 64 letters, digits, "_", "." and "-"')
-    if (!['string', 'number', 'boolean'].includes(typeof member))
-      refuse('invalid', `metadata.${name} must be a text, a number or a boolean`)
-  }
-  return { client_context: fitClientContext({ metadata: { ...value } }) }
+  const read = readMetadata(value)
+  if ('fault' in read) return refuse(read.isTooLarge ? 'too_large' : 'invalid', read.fault)
+  return { client_context: fitClientContext(read) }
 }
 
 function textOfField({ name, content, headers }: FormPart): string {

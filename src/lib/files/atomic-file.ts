@@ -100,7 +100,8 @@ async function openRegular(path: string): Promise<FileHandle> {
   return refuse('invalid', `cannot read ${path}: ${fault}`)
 }
 
-async function readUpTo(file: FileHandle, limit: number): Promise<Buffer> {
+/** At most `limit` bytes, however much the file grows meanwhile. */
+export async function readUpTo(file: FileHandle, limit: number): Promise<Buffer> {
   const chunks: Buffer[] = []
   for (let length = 0; length < limit; ) {
     const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(Math.min(65_536, limit - length)))

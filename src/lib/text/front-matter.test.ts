@@ -28,6 +28,15 @@ test('reads the first line of a key, without blanks around it and without quotes
   assert.deepEqual(frontMatterValue('key: a', 'key'), { text: '', isQuoted: false })
 })
 
+test('reads the block below a key, which ends where the indentation does', () => {
+  const value = (matter: string) => frontMatterValue(`---\n${matter}\n---\n  body\n`, 'key').text
+  assert.equal(value('key: |\n  a \r\n\n    b: "c"\nnext: 1\n  no'), 'a\n\n  b: "c"')
+  assert.equal(value('key: >-\n  a\n  b\n\n  c'), 'a b\nc')
+  for (const matter of ['key: |', 'key: |\nnext: 1', 'key: >\n\n']) assert.equal(value(matter), '', matter)
+  assert.equal(value('key: "|"\n  a'), '|')
+  assert.equal(value('key: | a\n  b'), '| a')
+})
+
 test('reads back any value in quotes', () => {
   const line = fc.string({ unit: 'binary' }).filter((text) => !text.includes('\n'))
   fc.assert(
@@ -44,4 +53,6 @@ test('reads the items below a key, until a line that is none', () => {
   for (const matter of ['key:', 'key: a\n- b', 'key:\n\n- a', ' key:\n- a', 'key:\n-a', ''])
     assert.deepEqual(items(matter), [], matter)
   assert.deepEqual(frontMatterItems('key:\n- a', 'key'), [])
+  assert.deepEqual(items('key: ["a", 1, "b: c"]\n- no'), ['a', 'b: c'])
+  assert.deepEqual(items('key: [a, b]'), [])
 })

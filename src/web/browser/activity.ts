@@ -26,7 +26,7 @@ const SPOKEN_EVERY_MS = 5000
 export class ActivityText {
   readonly nodes: readonly HTMLElement[]
   readonly #name: string
-  readonly #seen = element('span', { class: 'doing', 'aria-hidden': 'true' })
+  readonly #seen = element('span', { class: 'doing', dir: 'auto', 'aria-hidden': 'true' })
   readonly #spoken = element('span', { class: 'hidden' })
   #spokenAt = Number.NEGATIVE_INFINITY
   #timer: ReturnType<typeof setTimeout> | undefined

@@ -206,7 +206,7 @@ export class ConversationView {
     const fileNodes = isLost ? [] : this.#handlers.files.nodes(files)
     const node = messageNode({ role: 'user', who: uiText('you'), content, createdAt: '', files: fileNodes })
     node.classList.add('unsent')
-    node.append(element('p', { class: 'delivery' }, ...state))
+    node.append(element('p', { class: 'delivery', dir: 'auto' }, ...state))
     this.#unsent.set(key, { message, node, isReceived: false })
     if (!isLost) this.#list.append(node)
     if (!branch) return

@@ -3,6 +3,7 @@
 // and adopted style sheets need no permission in the site's content security policy.
 import type { AgentProfile } from '../text/agent-profile.ts'
 import type { AttachmentLimits } from '../text/file-names.ts'
+import { readMetadata } from '../text/metadata.ts'
 import { chatFileOf, chooseLanguage } from '../texts/language.ts'
 import type { LoaderTexts } from '../texts/texts.ts'
 import type { ChatApp, SiteMessage } from './chat.ts'
@@ -48,8 +49,9 @@ const BUBBLE = [
 const SITE_EVENTS = ['open', 'close', 'message'] as const
 type SiteEvent = (typeof SITE_EVENTS)[number]
 
+/** After the scripts in the page, which may wait for `svc-chat-ready`. */
 function whenReady(start: () => void): void {
-  if (document.body) start()
+  if (document.readyState !== 'loading') start()
   else document.addEventListener('DOMContentLoaded', start, { once: true })
 }
 
@@ -61,7 +63,10 @@ function startEmbed(element: HTMLScriptElement): void {
   const widget = new Widget(base, element, others)
   document.body.append(widget.host)
   const { chat } = widget
-  if (!('svcChat' in window)) Reflect.set(window, 'svcChat', chat)
+  Reflect.set(widget.host, 'chat', chat)
+  const first: unknown = Reflect.get(window, 'svcChat')
+  // Sites that load pages by script remove the widget, and add it again.
+  if (!others.some((other) => Reflect.get(other, 'chat') === first)) Reflect.set(window, 'svcChat', chat)
   document.dispatchEvent(new CustomEvent('svc-chat-ready', { detail: chat }))
 }
 
@@ -122,7 +127,12 @@ class Widget {
     this.#root.append(frame)
     this.#addListeners()
     this.chat = this.#createSiteChat()
-    this.#metadata = metadataOf(attributes)
+    try {
+      this.#metadata = checkedMetadata(metadataOf(attributes))
+    } catch (error) {
+      // A fault of the site must not stop the chat.
+      reportError(error)
+    }
   }
 
   #addListeners(): void {
@@ -137,7 +147,9 @@ class Widget {
       event.stopPropagation()
     })
     document.addEventListener('svc-chat-open', (event) => {
-      if (event instanceof CustomEvent && event.detail !== this.#base) this.#show(false, false)
+      const isOther = event instanceof CustomEvent && event.detail !== this.#base
+      // A panel that the site has removed would keep its connection.
+      if (isOther || !this.host.isConnected) this.#show(false, false)
     })
   }
 
@@ -178,7 +190,7 @@ class Widget {
   }
 
   #setMetadata(metadata: unknown): void {
-    this.#metadata = metadata === undefined || metadata === null ? undefined : checkedMetadata(metadata)
+    this.#metadata = checkedMetadata(metadata)
     void this.#loading?.then((chat) => chat.setMetadata(this.#metadata)).catch(() => {})
   }
 
@@ -213,7 +225,7 @@ class Widget {
   }
 
   #showNote(...note: readonly (Node | string)[]): void {
-    this.#panel.replaceChildren(this.#close, element('p', { class: 'note', role: 'status' }, ...note))
+    this.#panel.replaceChildren(this.#close, element('p', { class: 'note', role: 'status', dir: 'auto' }, ...note))
   }
 
   /** Connects only when the chat is needed, so that visitors who never open it cost nothing. */
@@ -268,12 +280,12 @@ function metadataOf(attributes: NamedNodeMap): unknown {
   return Object.fromEntries(given.map(({ name, value }) => [name.slice(prefix.length), value]))
 }
 
-/** The server has the same rule. */
+/** The server would refuse the message of the visitor. */
 function checkedMetadata(metadata: unknown): unknown {
-  const isObject = typeof metadata === 'object' && metadata !== null && !Array.isArray(metadata)
-  const isFlat = isObject && Object.values(metadata).every((value) => /^(string|number|boolean)$/.test(typeof value))
-  if (!isFlat) throw new TypeError('metadata must be an object whose values are texts, numbers or booleans')
-  return { ...metadata }
+  if (metadata === undefined || metadata === null) return undefined
+  const read = readMetadata(metadata)
+  if ('fault' in read) throw new TypeError(read.fault)
+  return read.metadata
 }
 
 /** Makes Tab cycle through the controls of the panel. */

@@ -61,7 +61,8 @@ export function createChatView({ agent, base, folder, id }: ChatViewOptions): Ch
   const starterItems = starterButtons.map((button) => element('li', {}, button))
   if (starterItems.length > 0)
     welcome.append(element('ul', { class: 'starters', 'aria-label': uiText('suggestions') }, ...starterItems))
-  welcome.append(element('p', {}, uiText('welcome')))
+  // The site of a widget may have the other direction.
+  welcome.append(element('p', { dir: 'auto' }, uiText('welcome')))
   const log = element('div', {
     class: 'log',
     role: 'log',
@@ -94,7 +95,7 @@ export function createChatView({ agent, base, folder, id }: ChatViewOptions): Ch
   )
   const box = element('div', { class: 'box' }, input, send)
   const label = element('label', { class: 'hidden', for: input.id }, uiText('messageTo', { name }))
-  const keys = element('span', { class: 'keys', id: `${id}-keys` }, uiText('keys'))
+  const keys = element('span', { class: 'keys', id: `${id}-keys`, dir: 'auto' }, uiText('keys'))
   const form = element('form', { class: 'composer' }, label, box, keys)
 
   const main = element(

@@ -42,7 +42,10 @@ const CHAT = [
 const ENTRIES = {
   page: [...CHAT, 'browser/theme', 'browser/colour', 'browser/page'],
   panel: [...CHAT, 'browser/panel'],
-  embed: ['texts/language', 'text/agent-profile', 'browser/nodes', 'browser/colour', 'browser/embed'],
+  embed: [
+    ...['texts/language', 'text/agent-profile', 'text/metadata'],
+    ...['browser/nodes', 'browser/colour', 'browser/embed'],
+  ],
   highlighter: ['browser/highlighter'],
   offline: ['browser/stored', 'browser/offline'],
   passkey: ['browser/passkey'],

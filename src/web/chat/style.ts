@@ -113,7 +113,7 @@ li:hover .change, li:focus-within .change { opacity: 1 }
 .welcome p { margin: 6px auto; max-width: 34em; font-size: 15px }
 .greeting { white-space: pre-line; overflow-wrap: anywhere }
 .welcome .greeting { color: var(--text); font-size: 16px }
-.starters { display: flex; flex-wrap: wrap; justify-content: center; gap: 8px; margin: 18px 0 6px; padding: 0; list-style: none }
+.starters { display: flex; flex-wrap: wrap; justify-content: center; gap: 8px; margin: 18px 0 14px; padding: 0; list-style: none }
 .starters button {
   padding: 9px 14px; border: 1px solid var(--line); border-radius: 14px; background: var(--raised); color: var(--text);
   font-size: 15px; text-align: start; overflow-wrap: anywhere;
@@ -223,7 +223,7 @@ li:hover .change, li:focus-within .change { opacity: 1 }
   flex: 1; min-width: 0; max-height: 38dvh; margin: 0; padding: 7px 4px; border: 0; outline: 0; resize: none;
   background: none; font-size: 16px; line-height: 1.45; overflow-y: auto;
 }
-.box textarea::placeholder { color: var(--muted); opacity: 1 }
+.box textarea::placeholder { color: var(--muted); opacity: 1; white-space: nowrap }
 .box textarea:is(:disabled, :read-only) { color: var(--muted); cursor: not-allowed }
 .send, .finish {
   display: grid; place-items: center; flex: none; width: 38px; height: 38px; padding: 0; border: 0; border-radius: 50%;

@@ -31,7 +31,7 @@ export const de: Translation = {
   themeDark: 'Darstellung: dunkel',
 
   messageTo: 'Nachricht an {name}',
-  writeMessage: 'Nachricht schreiben',
+  writeMessage: 'Nachricht …',
   keys: 'Eingabetaste sendet, Umschalt+Eingabetaste beginnt eine neue Zeile',
   send: 'Senden',
   addFiles: 'Dateien hinzufügen',

@@ -18,6 +18,10 @@ import { picturePath } from '../pictures.ts'
 import { defineFolderView } from './view.ts'
 
 const groups = groupsResource.verbs
+const PICTURE_MAX = `${PICTURE_BYTES_MAX / 1024} KiB`
+/** Of an upload: a photo of a phone is refused beside the field, with what was typed. */
+const PHOTO_BYTES_MAX = 16 * 1024 * 1024
+
 type GroupRow = Awaited<ReturnType<typeof groups.show.run>>
 
 /** The model and the programs are set in the view of the agent. */
@@ -68,9 +72,10 @@ export const overviewView = defineFolderView({
       },
     },
     upload_picture: {
-      maxBytes: 2 * PICTURE_BYTES_MAX,
+      maxBytes: PHOTO_BYTES_MAX,
       run: async (view, _, files) => {
         const { bytes } = files.get('file') ?? refuse('invalid', 'choose a file')
+        if (bytes.byteLength > PICTURE_BYTES_MAX) refuse('invalid', `content is larger than ${PICTURE_MAX}`)
         const content = Buffer.from(bytes).toString('base64')
         const { picture } = await view.call(groups.upload_picture, { folder: view.params.folder ?? '', content })
         return { done: `Picture saved as ${picture} in the workspace.` }
@@ -140,18 +145,18 @@ async function settings(view: PageView, group: GroupRow): Promise<Html> {
         value: settingOf(group, key) ?? '',
         isRequired: key === 'name',
       }
-      return view.form({ action: 'set', id: `set-${key}`, fields: [field], submit: 'Save', fixed: { key } })
+      const form = view.form({ action: 'set', id: `set-${key}`, fields: [field], submit: 'Save', fixed: { key } })
+      return key === 'picture' ? html`${form}${uploadForm(view)}` : form
     })
   if (forms.length === 0) return EMPTY_HTML
   const command = view.inTerminal(`svc group ${view.host.instance} set ${folder} name ${shellQuote(group.name)}`)
-  const upload = may[keys.indexOf('picture')] ? uploadForm(view) : EMPTY_HTML
-  return section('settings', 'Settings', html`${forms}${upload}${command}`)
+  return section('settings', 'Settings', html`${forms}${command}`)
 }
 
 function uploadForm(view: PageView): Html {
   const field: FormField = {
     ...{ name: 'file', label: 'New picture', kind: 'file', inputNames: ['content'] },
-    hint: `PNG, JPEG, GIF, WebP or AVIF of at most ${PICTURE_BYTES_MAX / 1024} KiB.`,
+    hint: `PNG, JPEG, GIF, WebP or AVIF of at most ${PICTURE_MAX}.`,
   }
   return view.form({ action: 'upload_picture', fields: [field], submit: 'Upload' })
 }

@@ -83,6 +83,17 @@ suite('views of a folder', () => {
     assert.deepEqual(Buffer.from(await served.arrayBuffer()), png)
     for (const bytes of [new TextEncoder().encode('<svg xmlns="http://www.w3.org/2000/svg"/>'), new Uint8Array()])
       assert.equal((await upload(dash.admin, bytes)).status, 400)
+    const photo = await upload(dash.admin, new Uint8Array(5 * 1024 * 1024))
+    assert.equal(photo.status, 400)
+    const refused = await photo.text()
+    assert.ok(refused.includes('New picture is larger than 256 KiB.'), refused)
+    const places = ['form-set-picture', 'form-upload_picture', 'form-set-colour'].map((id) =>
+      refused.indexOf(`id="${id}"`),
+    )
+    assert.deepEqual(
+      places.toSorted((a, b) => a - b),
+      places,
+    )
     assert.ok((await upload(dash.stranger, new Uint8Array(png))).status === 404)
     assert.equal((await dash.stranger.get(picture)).status, 404)
     assert.equal((await fetch(dash.base + picture)).status, 404)
