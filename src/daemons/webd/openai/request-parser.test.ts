@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { processorTime } from '../../../../test/support/growth.ts'
 import { Refusal } from '../../../lib/refusal.ts'
 import { decodeFile, parseContent } from './content-parts.ts'
 import { ParamRefusal } from './errors.ts'
@@ -176,7 +177,35 @@ test('a file that is not sent along is refused with what to do', () => {
   refused(decode('https://example.org/a.png'), 'content[0].image_url', url)
   refused(decode('HTTP://127.0.0.1/'), 'content[0].image_url', url)
   refused(decode('data:text/plain,hello'), 'content[0].image_url', 'a data URL must be base64')
-  refused(decode('data:image/png;base64,!'), 'content[0].image_url', 'the content is not base64')
+  for (const content of ['!', 'AAA=A', '='.repeat(4).concat('A')])
+    refused(decode(`data:image/png;base64,${content}`), 'content[0].image_url', 'the content is not base64')
+})
+
+/** The least of three runs. */
+function timeOf(work: () => void): number {
+  const times = [1, 2, 3].map(() => {
+    const start = processorTime()
+    work()
+    return processorTime() - start
+  })
+  return Math.min(...times)
+}
+
+test('no file takes much longer than base64 of its length', () => {
+  const SIZE = 4 * 1024 * 1024
+  const decode = (data: string): void => {
+    try {
+      decodeFile({ param: 'file', name: undefined, type: undefined, data })
+    } catch (error) {
+      assert.ok(error instanceof ParamRefusal, String(error))
+    }
+  }
+  const usual = timeOf(() => decode('A'.repeat(SIZE)))
+  const slow = ['A ', '\n', '=', 'A=', ' ='].map((unit) => unit.repeat(SIZE / unit.length))
+  for (const data of [...slow, `data:${';'.repeat(SIZE)},`, `data:image/png;base64${','.repeat(SIZE)}`]) {
+    const factor = timeOf(() => decode(data)) / usual
+    assert.ok(factor < 8, `${JSON.stringify(data.slice(0, 30))}: ${factor}`)
+  }
 })
 
 test('whatever a client sends, it is a request or a refusal', () => {
