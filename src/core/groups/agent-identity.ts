@@ -2,6 +2,7 @@
 // from the front matter of its PERSONA.md. Agents may write that file, so a value that is no good there counts as missing.
 import type { z } from 'zod'
 import { frontMatterItems, frontMatterValue } from '../../lib/text/front-matter.ts'
+import { replaceHidden } from '../../lib/text/hidden-characters.ts'
 import { folderBaseName, ROOT_FOLDER } from '../access/tiers.ts'
 import { line } from '../values.ts'
 import { IDENTITY_SCHEMAS, readObject, STARTERS_MAX } from './group-config.ts'
@@ -43,11 +44,13 @@ export function agentIdentity(
   }
 }
 
-/** A group that was given no name has that of its folder. */
+/** A group that was given no name has that of its folder. Without characters that would make it look like another name. */
 export function agentName({ folder, name }: AgentGroup, personaName: string, assistantName: string): string {
-  if (name !== folderBaseName(folder)) return name
-  if (line(128).safeParse(personaName).success) return personaName
-  return folder === ROOT_FOLDER ? assistantName : name
+  const base = folderBaseName(folder)
+  const persona = line(128).safeParse(personaName).success ? personaName : ''
+  const others = [persona, folder === ROOT_FOLDER ? assistantName : '']
+  const shown = (name === base ? others : [name, ...others]).map((each) => replaceHidden(each, '').trim())
+  return shown.find(Boolean) ?? base
 }
 
 function firstValid<T>(schema: z.ZodType<T>, ...values: readonly unknown[]): T | undefined {

@@ -1,6 +1,7 @@
 // The `config` column of a group: settings of its runtime as JSON text.
 import { z } from 'zod'
 import { compileText } from '../../lib/text/glob.ts'
+import { replaceHidden } from '../../lib/text/hidden-characters.ts'
 import { findJsonError, tryParseJson } from '../../lib/text/json.ts'
 import { checkedText, codePoints, isPlainValue, line, PLAIN_VALUE_RULE } from '../values.ts'
 
@@ -91,6 +92,11 @@ export const STARTERS_MAX = 4
 const STARTER_LENGTH = 200
 const GREETING_LENGTH = 1000
 
+/** People would see nothing. */
+function isBlank(text: string): boolean {
+  return replaceHidden(text, '').trim() === ''
+}
+
 const Picture = checkedText((value) => {
   const isPath = value.split('/').every((part) => part !== '' && part !== '.' && part !== '..')
   if (!isPath || value.length > 255) return 'must be the path of an image in the workspace, such as me.png'
@@ -102,13 +108,16 @@ const Colour = checkedText((value) =>
 )
 
 const Greeting = checkedText((value) => {
-  if (value.trim() === '') return 'must not be empty'
+  if (isBlank(value)) return 'must not be empty'
   if (codePoints(value) > GREETING_LENGTH) return `is longer than ${GREETING_LENGTH} characters`
   return isPlainValue(value) ? undefined : PLAIN_VALUE_RULE
 })
 
 const Starters = z
-  .array(line(STARTER_LENGTH), 'must be messages, each in a line, or a JSON array of them')
+  .array(
+    line(STARTER_LENGTH).refine((value) => !isBlank(value), 'must not be empty'),
+    'must be messages, each in a line, or a JSON array of them',
+  )
   .min(1, 'must not be empty')
   .max(STARTERS_MAX, `has more than ${STARTERS_MAX} entries`)
 

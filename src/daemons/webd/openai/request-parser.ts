@@ -22,6 +22,7 @@ export interface OpenaiRequest {
   readonly hasUsage: boolean
   readonly user: string
   readonly choice: TopicChoice
+  /** Set if it names the topic. */
   readonly previousId: string | undefined
   readonly system: string
   /** Before the message that the agent answers. */
@@ -103,13 +104,14 @@ function commonMembers(body: Body, header: string | undefined, { system, message
   const last = messages[at]
   if (!last) return refuseParam('messages', 'there is no message of the user')
   if (!/\S/.test(last.text) && last.files.length === 0) refuseParam('messages', 'the last message of the user is empty')
-  const previousId = typeof previous === 'string' ? previous : undefined
+  const given = typeof previous === 'string' ? previous : undefined
+  const choice = topicChoice(header, conversation, given)
   return {
     model: typeof model === 'string' ? model : undefined,
     isStream: stream === true,
     user: typeof user === 'string' ? user : '',
-    choice: topicChoice(header, conversation, previousId),
-    previousId,
+    choice,
+    previousId: choice.kind === 'previous' ? given : undefined,
     system: system.filter((each) => /\S/.test(each)).join('\n\n'),
     history: messages.slice(0, at),
     last,

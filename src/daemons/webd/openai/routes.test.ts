@@ -1,6 +1,8 @@
 // The interface for OpenAI clients at a link, over HTTP with the demo agent.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { onEveryEngine } from '../../../../test/support/host.ts'
 import {
   type HttpAnswer,
@@ -352,6 +354,48 @@ test('bodies have at most 8 MiB and 50,000 values', async (t) => {
   assert.deepEqual([many.status, errorOf(many).message], [400, 'the body has more than 50000 values'])
   const long = await s.post('chat/completions', { messages: [user('x'.repeat(1024 * 1024 + 1))] })
   assert.deepEqual([long.status, errorOf(long).message], [413, 'the body is larger than 1048576 bytes'])
+})
+
+setFlagsFromString('--expose-gc')
+const collectGarbage: () => void = runInNewContext('gc')
+
+test('keeps nothing of the bodies in memory while the agent works', async (t) => {
+  const s = await open(t)
+  await s.grant('local:ada', 'interact', 'main')
+  const bearer = await s.bearer({ sub: 'local:ada' })
+  const lost = new AbortController()
+  t.after(() => lost.abort())
+  const MIB = 1024 * 1024
+  const used = (): number => {
+    collectGarbage()
+    return process.memoryUsage().heapUsed
+  }
+  const before = used()
+  const long = 'x'.repeat(7 * MIB)
+  const COUNT = 4
+  for (let at = 0; at < COUNT; at++) {
+    const input = `/wait 60s ${at}`
+    const history = { model: 'main', input: [assistant(long), user(input)] }
+    const requests: [string, object][] = [
+      ['/openai/v1/responses', history],
+      [`${s.link.chat}v1/responses`, history],
+      [`${s.link.chat}v1/responses`, { input, previous_response_id: long, conversation: 'a' }],
+    ]
+    for (const [path, body] of requests) {
+      const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${bearer}` }
+      const init = { method: 'POST', headers, body: Buffer.from(JSON.stringify(body)), signal: lost.signal }
+      fetch(s.url('webd') + path, init).catch(() => {})
+    }
+  }
+  await until(async () => (await s.rounds()).length === COUNT * 3)
+  // The text itself, and what else the process has loaded. Bodies on their way may take some collections.
+  let kept = Number.POSITIVE_INFINITY
+  let looks = 0
+  await until(() => {
+    kept = used() - before
+    return kept < 20 * MIB || ++looks === 20
+  })
+  assert.ok(kept < 20 * MIB, `${kept} bytes`)
 })
 
 test('any page may use a link, with all headers of the official client', async (t) => {

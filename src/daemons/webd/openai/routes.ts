@@ -19,7 +19,7 @@ import { type LinkVisitor, NO_LINK } from '../link-visitor.ts'
 import { readRequest } from './accept.ts'
 import { CHAT_COMPLETIONS } from './chat-completions.ts'
 import { openaiErrorOf, ParamRefusal } from './errors.ts'
-import { type AnswerEndpoint, answerPost, type OpenaiContext } from './post.ts'
+import { type AnswerEndpoint, acceptPost, type Exchange, type OpenaiContext, sendAnswer } from './post.ts'
 import { parseChatRequest, parseResponseRequest } from './request-parser.ts'
 import { RESPONSES } from './responses.ts'
 
@@ -53,7 +53,7 @@ export function openOpenaiRoutes(options: OpenaiContext): OpenaiHandler {
     if (!allow.split(', ').includes(method))
       return request.refuse(new Refusal('not_allowed', `this path allows only ${allow}`), { Allow: allow })
     calls.take(caller.kind === 'link' ? caller.link.key : caller.person.caller.sub, 'requests')
-    if (endpoint) return post(options, request, endpoint, caller)
+    if (endpoint) return sendAnswer(await accept(options, request, endpoint, caller))
     await sendModels(options, request, caller, models?.[1])
   }
 }
@@ -91,24 +91,24 @@ async function findPerson({ host }: OpenaiContext, request: LinkRequest): Promis
   return { kind: 'person', person: { caller, authorization } }
 }
 
-async function post(
+async function accept(
   context: OpenaiContext,
   request: LinkRequest,
   endpoint: AnswerEndpoint,
   caller: OpenaiCaller,
-): Promise<void> {
+): Promise<Exchange> {
   if (caller.kind === 'link') {
     const { link, visitor } = caller
     const guard = link.owner && visitor && { owner: link.owner, visitor }
     const filesUrl = `${context.host.webBase}/chat/${request.path.token}/files/`
-    return answerPost(context, request, endpoint, { link, guard, filesUrl })
+    return acceptPost(context, request, { endpoint, chat: { link, guard, filesUrl } })
   }
   const read = await readRequest(context, request, endpoint.parse)
   const chat = await openPersonChat(context, caller.person, read.body.model).catch((error) => {
     read.release()
     throw error
   })
-  await answerPost(context, request, endpoint, { ...chat, read })
+  return acceptPost(context, request, { endpoint, chat, read })
 }
 
 /** The person's own chat with the folder that the request names. */
