@@ -74,11 +74,18 @@ test('what cannot be answered is refused with the member and a sentence', () => 
     'background is not supported: wait for the answer, or stream it',
   )
   refused(() => responses({ input: 7 }), 'input', 'input is required, as a string or a list')
-  refused(
-    () => responses({ input: [{ type: 'function_call_output' }] }),
-    'input[0].type',
-    'items of type "function_call_output" are not supported',
-  )
+  refused(() => responses({ input: [] }), 'input', 'there is no message of the user')
+  refused(() => responses({ input: '' }), 'input', 'the last message of the user is empty')
+  for (const [type, shown] of [
+    ['function_call_output', '"function_call_output"'],
+    [{ toString: 1 }, '{"toString":1}'],
+  ])
+    refused(
+      () => responses({ input: [{ type: 'reasoning' }, { type }] }),
+      'input[1].type',
+      `items of type ${shown} are not supported`,
+    )
+  refused(() => responses({ input: [{ type: 'reasoning' }, 'hi'] }), 'input[1]', 'input[1] must be an object')
 })
 
 test('members that mean nothing here are ignored', () => {

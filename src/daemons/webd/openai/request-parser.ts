@@ -41,6 +41,8 @@ const ROLES: Readonly<Record<string, RoleOf>> = {
 const USER_MAX = 512
 
 interface ParsedMessages {
+  /** The member that they are from. */
+  readonly param: string
   readonly system: readonly string[]
   readonly messages: readonly OpenaiMessage[]
 }
@@ -50,31 +52,37 @@ export function parseChatRequest(body: Body, topic: string | undefined): OpenaiR
   const { messages, n, stream_options: options } = body
   if (n !== undefined && n !== null && n !== 1) refuseParam('n', 'n must be 1: there is one answer')
   if (!Array.isArray(messages)) return refuseParam('messages', 'messages is required, as a list')
-  const parsed = parseMessages(messages, 'messages')
+  const parsed = { param: 'messages', ...parseMessages(messages, 'messages') }
   return { ...commonMembers(body, topic, parsed), hasUsage: isObject(options) && options.include_usage === true }
 }
 
 /** Items of a model's inner work; a client may resend them. */
-const IGNORED_ITEMS = new Set(['reasoning', 'item_reference'])
+const IGNORED_ITEMS: ReadonlySet<unknown> = new Set(['reasoning', 'item_reference'])
 
 export function parseResponseRequest(body: Body, topic: string | undefined): OpenaiRequest {
   const { input, instructions, background } = body
   if (background === true) refuseParam('background', 'background is not supported: wait for the answer, or stream it')
-  const items = typeof input === 'string' ? [{ role: 'user', content: input }] : input
+  const items: unknown = typeof input === 'string' ? [{ role: 'user', content: input }] : input
   if (!Array.isArray(items)) return refuseParam('input', 'input is required, as a string or a list')
-  const said = items.filter((item) => !(isObject(item) && IGNORED_ITEMS.has(String(item.type))))
-  for (const [at, item] of said.entries())
-    if (isObject(item) && item.type !== undefined && item.type !== 'message')
+  const isIgnored = (item: unknown): boolean => isObject(item) && IGNORED_ITEMS.has(item.type)
+  for (const [at, item] of items.entries())
+    if (isObject(item) && item.type !== undefined && item.type !== 'message' && !isIgnored(item))
       refuseParam(`input[${at}].type`, `items of type ${JSON.stringify(item.type)} are not supported`)
-  const { system, messages } = parseMessages(said, 'input')
+  const { system, messages } = parseMessages(items, 'input', isIgnored)
   const first = typeof instructions === 'string' ? [instructions] : []
-  return { ...commonMembers(body, topic, { system: [...first, ...system], messages }), hasUsage: true }
+  const parsed = { param: 'input', system: [...first, ...system], messages }
+  return { ...commonMembers(body, topic, parsed), hasUsage: true }
 }
 
-function parseMessages(items: readonly unknown[], param: string): ParsedMessages {
+function parseMessages(
+  items: readonly unknown[],
+  param: string,
+  isIgnored: (item: unknown) => boolean = () => false,
+): Pick<ParsedMessages, 'system' | 'messages'> {
   const system: string[] = []
   const messages: OpenaiMessage[] = []
   for (const [at, item] of items.entries()) {
+    if (isIgnored(item)) continue
     const path = `${param}[${at}]`
     if (!isObject(item)) return refuseParam(path, `${path} must be an object`)
     const role = typeof item.role === 'string' && Object.hasOwn(ROLES, item.role) ? ROLES[item.role] : undefined
@@ -87,7 +95,7 @@ function parseMessages(items: readonly unknown[], param: string): ParsedMessages
   return { system, messages }
 }
 
-function commonMembers(body: Body, header: string | undefined, { system, messages }: ParsedMessages) {
+function commonMembers(body: Body, header: string | undefined, { param, system, messages }: ParsedMessages) {
   const { model, stream, tools, functions, user, conversation, previous_response_id: previous } = body
   for (const [name, given] of Object.entries({ tools, functions }))
     if (Array.isArray(given) && given.length > 0)
@@ -102,8 +110,8 @@ function commonMembers(body: Body, header: string | undefined, { system, message
     refuseParam('user', `user must be a string of at most ${USER_MAX} characters`)
   const at = messages.findLastIndex(({ role }) => role === 'user')
   const last = messages[at]
-  if (!last) return refuseParam('messages', 'there is no message of the user')
-  if (!/\S/.test(last.text) && last.files.length === 0) refuseParam('messages', 'the last message of the user is empty')
+  if (!last) return refuseParam(param, 'there is no message of the user')
+  if (!/\S/.test(last.text) && last.files.length === 0) refuseParam(param, 'the last message of the user is empty')
   const given = typeof previous === 'string' ? previous : undefined
   const choice = topicChoice(header, conversation, given)
   return {
