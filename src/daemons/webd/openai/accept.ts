@@ -121,10 +121,13 @@ async function findTopic(
       const { topic } = choice
       return { topic, isKnown: topic === null || (await hasTopicMessages(tx, jid, topic)) }
     }
-    case 'previous': {
+    case 'previous':
+    case 'referred': {
       const round = await findRound(tx, choice.round, jid)
       const isOwn = round && (round.target_folder === undefined || round.target_folder === link.folder)
       if (isOwn) return { topic: round.topic ?? null, isKnown: true }
+      if (choice.kind === 'referred')
+        throw new ParamRefusal('input', `there is no item msg_${choice.round} in this chat`, { code: 'not_found' })
       const codes = { code: 'not_found', openaiCode: 'previous_response_not_found' } as const
       throw new ParamRefusal('previous_response_id', 'there is no such response in this chat', codes)
     }

@@ -135,6 +135,19 @@ test('the topic comes from the header, the conversation or the earlier response'
   assert.throws(() => chat({}, 'x'.repeat(129)), /topic is longer than 128 characters/)
 })
 
+test('a reference to the answer before the message names its topic', () => {
+  const id = '01a1e3cd-522b-7bf7-a5d4-664d731e4ca5'
+  const reference = { type: 'item_reference', id: `msg_${id}` }
+  const answer = { role: 'assistant', content: 'hello' }
+  const choiceOf = (...input: object[]) => responses({ input }).choice
+  assert.deepEqual(choiceOf(HI, answer, HI, reference, { type: 'reasoning' }, HI), { kind: 'referred', round: id })
+  assert.deepEqual(choiceOf(HI, reference, HI, answer, HI), { kind: 'resent' })
+  assert.deepEqual(choiceOf(HI, reference), { kind: 'resent' }, 'of the answer that is to be continued')
+  for (const other of [7, 'rs_1', id]) assert.deepEqual(choiceOf(HI, { ...reference, id: other }, HI).kind, 'resent')
+  const named = { input: [HI, reference, HI], conversation: 'news' }
+  assert.deepEqual(responses(named).choice, { kind: 'named', topic: 'news' })
+})
+
 test('a topic comes back from its header as it was', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme', maxLength: 60 }), (topic) => {

@@ -13,6 +13,8 @@ export interface OpenaiMessage extends PartialContent {
 export type TopicChoice =
   | { readonly kind: 'named'; readonly topic: string | null }
   | { readonly kind: 'previous'; readonly round: string }
+  /** By its last answer, as an item of the input. */
+  | { readonly kind: 'referred'; readonly round: string }
   | { readonly kind: 'resent' }
 
 export interface OpenaiRequest {
@@ -45,6 +47,7 @@ interface ParsedMessages {
   readonly param: string
   readonly system: readonly string[]
   readonly messages: readonly OpenaiMessage[]
+  readonly referred?: string | undefined
 }
 
 /** `topic` is the header X-Topic. */
@@ -56,7 +59,7 @@ export function parseChatRequest(body: Body, topic: string | undefined): OpenaiR
   return { ...commonMembers(body, topic, parsed), hasUsage: isObject(options) && options.include_usage === true }
 }
 
-/** Items of a model's inner work; a client may resend them. */
+/** Items of a model's inner work, and references to items, which a client may resend. */
 const IGNORED_ITEMS: ReadonlySet<unknown> = new Set(['reasoning', 'item_reference'])
 
 export function parseResponseRequest(body: Body, topic: string | undefined): OpenaiRequest {
@@ -70,8 +73,20 @@ export function parseResponseRequest(body: Body, topic: string | undefined): Ope
       refuseParam(`input[${at}].type`, `items of type ${JSON.stringify(item.type)} are not supported`)
   const { system, messages } = parseMessages(items, 'input', isIgnored)
   const first = typeof instructions === 'string' ? [instructions] : []
-  const parsed = { param: 'input', system: [...first, ...system], messages }
+  const parsed = { param: 'input', system: [...first, ...system], messages, referred: findReferredRound(items) }
   return { ...commonMembers(body, topic, parsed), hasUsage: true }
+}
+
+const ANSWER_ID = /^msg_([0-9a-f-]{36})$/
+
+/** The round of the answer before the last message, if the client refers to it instead of resending it. */
+function findReferredRound(items: readonly unknown[]): string | undefined {
+  const at = items.findLastIndex((item) => isObject(item) && item.role === 'user')
+  const answer = items
+    .slice(0, Math.max(at, 0))
+    .findLast((item) => isObject(item) && (item.role === 'assistant' || item.type === 'item_reference'))
+  if (!isObject(answer) || answer.type !== 'item_reference' || typeof answer.id !== 'string') return undefined
+  return ANSWER_ID.exec(answer.id)?.[1]
 }
 
 function parseMessages(
@@ -95,7 +110,7 @@ function parseMessages(
   return { system, messages }
 }
 
-function commonMembers(body: Body, header: string | undefined, { param, system, messages }: ParsedMessages) {
+function commonMembers(body: Body, header: string | undefined, { param, system, messages, referred }: ParsedMessages) {
   const { model, stream, tools, functions, user, conversation, previous_response_id: previous } = body
   for (const [name, given] of Object.entries({ tools, functions }))
     if (Array.isArray(given) && given.length > 0)
@@ -113,7 +128,8 @@ function commonMembers(body: Body, header: string | undefined, { param, system, 
   if (!last) return refuseParam(param, 'there is no message of the user')
   if (!/\S/.test(last.text) && last.files.length === 0) refuseParam(param, 'the last message of the user is empty')
   const given = typeof previous === 'string' ? previous : undefined
-  const choice = topicChoice(header, conversation, given)
+  const named = topicChoice(header, conversation, given)
+  const choice = named ?? (referred === undefined ? { kind: 'resent' } : { kind: 'referred', round: referred })
   return {
     model: typeof model === 'string' ? model : undefined,
     isStream: stream === true,
@@ -129,7 +145,11 @@ function commonMembers(body: Body, header: string | undefined, { param, system, 
 
 const ROUND_ID = /^(?:resp_|chatcmpl-)?([0-9a-f-]{36})$/
 
-function topicChoice(header: string | undefined, conversation: unknown, previous: string | undefined): TopicChoice {
+function topicChoice(
+  header: string | undefined,
+  conversation: unknown,
+  previous: string | undefined,
+): TopicChoice | undefined {
   if (header !== undefined) return { kind: 'named', topic: readTopic(decodeTopic(header)) }
   const given = isObject(conversation) ? conversation.id : conversation
   if (given !== undefined && given !== null) {
@@ -139,7 +159,7 @@ function topicChoice(header: string | undefined, conversation: unknown, previous
   }
   // An id of another form is not found either.
   if (previous !== undefined) return { kind: 'previous', round: ROUND_ID.exec(previous)?.[1] ?? '' }
-  return { kind: 'resent' }
+  return undefined
 }
 
 /** A header has only ASCII, so other characters of a topic are written as in a URL. */

@@ -127,6 +127,17 @@ onEveryEngine('the interface for OpenAI clients', (engine) => {
         ['there is no such response in this chat', 'previous_response_id', 'previous_response_not_found'],
       )
     }
+    const answerId = `msg_${String(body.id).slice('resp_'.length)}`
+    const refer = (id: string, path?: string) =>
+      ask({ input: [user('/say b'), { type: 'item_reference', id }, user('/say f')] }, path)
+    const referred = await refer(answerId)
+    assert.deepEqual([referred.headers.get('x-topic'), (await s.topics()).at(-1)], ['news', 'news'])
+    const elsewhere = await refer(answerId, other.chat)
+    assert.deepEqual(
+      [elsewhere.status, errorOf(elsewhere).message, errorOf(elsewhere).param],
+      [404, `there is no item ${answerId} in this chat`, 'input'],
+    )
+    assert.notEqual((await refer('msg_of_another_provider')).headers.get('x-topic'), 'news')
     const main = await s.complete([user('/say e')], {}, { 'X-Topic': '' })
     assert.deepEqual([main.topic, (await s.topics()).at(-1)], ['', undefined])
   })
