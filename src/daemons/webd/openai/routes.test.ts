@@ -13,6 +13,7 @@ import {
   openLinkHost,
 } from '../../../../test/support/link-host.ts'
 import { until } from '../../../../test/support/until.ts'
+import { audit } from '../../../registry/audit.ts'
 
 const DAEMONS = ['webd', 'routd', 'runed']
 
@@ -463,6 +464,11 @@ test('with a bearer the models are the folders that a person may talk to, each w
   assert.match(message?.jid ?? '', /^web:team\/sales\/u-[0-9a-f]{12}$/)
   assert.equal(message?.sender, 'local:ada')
   assert.equal((await say('team/sales', '/say again')).status, 200)
+  const opened = await s.host.engine.read((tx) => audit.list(tx, { action: 'route_tokens.open_person_chat' }))
+  assert.deepEqual(
+    opened.map(({ actor, key, surface }) => [actor, key, surface]),
+    [['local:ada', message?.jid, 'rest']],
+  )
   assert.equal((await say('', 'x')).status, 404)
   const without = await ask('responses', { method: 'POST', ...json({ input: 'hi' }) })
   assert.deepEqual([without.status, errorOf(without).param], [400, 'model'])

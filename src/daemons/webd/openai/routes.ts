@@ -6,9 +6,10 @@ import { claimsOf } from '../../../core/access/caller.ts'
 import { checkAccess } from '../../../core/access/policy.ts'
 import { type Group, groups } from '../../../core/groups/groups.ts'
 import { createTokenProof } from '../../../core/links/link-token.ts'
-import { ensurePersonChat, personChatJid } from '../../../core/links/person-chats.ts'
+import { personChatJid } from '../../../core/links/person-chats.ts'
 import { routeTokens } from '../../../core/links/route-tokens.ts'
 import { Refusal, refuse } from '../../../lib/refusal.ts'
+import { openPersonChat } from '../../../resources/route-tokens.ts'
 import type { Tx } from '../../../store/engine.ts'
 import { authenticate } from '../../http/credentials.ts'
 import { type CachedLink, latin1 } from '../link-cache.ts'
@@ -104,7 +105,8 @@ async function accept(
     return acceptPost(context, request, { endpoint, chat: { link, guard, filesUrl } })
   }
   const read = await readRequest(context, request, endpoint.parse)
-  const chat = await openPersonChat(context, caller.person, read.body.model).catch((error) => {
+  const { person } = caller
+  const chat = await findChatOf(context, request, { person, model: read.body.model }).catch((error) => {
     read.release()
     throw error
   })
@@ -112,21 +114,23 @@ async function accept(
 }
 
 /** The person's own chat with the folder that the request names. */
-async function openPersonChat({ host, links }: OpenaiContext, person: LinkVisitor, model: string | undefined) {
+async function findChatOf(
+  { host, links }: OpenaiContext,
+  { id: requestId, client: sourceIp }: LinkRequest,
+  { person, model }: { readonly person: LinkVisitor; readonly model: string | undefined },
+) {
   if (model === undefined) throw new ParamRefusal('model', 'model is required: the folder to talk to')
-  const { sub } = person.caller
+  const { caller } = person
+  const { sub } = caller
   const find = async (tx: Tx) => {
     await mustFindModel(tx, { host, person }, model)
     return routeTokens.find(tx, { jid: personChatJid(model, sub) })
   }
-  const known = await host.engine.read(find)
-  const row =
-    known ??
-    (await host.engine.transaction(async (tx) => {
-      await mustFindModel(tx, { host, person }, model)
-      const { jid } = await ensurePersonChat(tx, host, model, sub)
-      return routeTokens.find(tx, { jid })
-    }))
+  let row = await host.engine.read(find)
+  if (!row) {
+    await openPersonChat({ host, caller, face: 'rest', requestId, ...(sourceIp ? { sourceIp } : {}) }, model)
+    row = await host.engine.read(find)
+  }
   const link = row && (await links.find(latin1(row.token_hash)))
   if (!link || link.owner?.sub !== sub) return refuse('conflict', `the chat with ${model} belongs to another link`)
   const filesUrl = `${host.webBase}/chat/${createTokenProof(link.hash, host.keyring)}/files/`
