@@ -1,6 +1,6 @@
 // The content of a message: a string, or parts with text, images, files and audio.
 import { isObject } from '../../../lib/text/json.ts'
-import { ParamRefusal, refuseParam } from './errors.ts'
+import { ParamRefusal, refuseParam } from '../../http/openai-errors.ts'
 
 /** Not decoded yet: histories contain files that nobody needs again. */
 export interface EncodedFile {

@@ -3,6 +3,7 @@
 import { keepResendDigest, readTokensOfRound } from '../../../core/turns/resent-conversations.ts'
 import { clientNetwork } from '../../../lib/http/client-network.ts'
 import { SSE_COMMENT, SSE_CONTENT_TYPE } from '../../../lib/http/sse-writer.ts'
+import type { OpenaiError } from '../../http/openai-errors.ts'
 import { roundFeed } from '../event-feeds.ts'
 import type { CachedLink } from '../link-cache.ts'
 import { countRefusal } from '../link-post.ts'
@@ -20,7 +21,6 @@ import {
 import type { AnswerEnd, AnswerForm } from './answer-form.ts'
 import { type AnswerOutcome, openAnswerReader } from './answer-reader.ts'
 import { AnswerText } from './answer-text.ts'
-import type { OpenaiError } from './errors.ts'
 
 export interface OpenaiContext extends AcceptContext {
   readonly streams: Streams

@@ -3,8 +3,8 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { processorTime } from '../../../../test/support/growth.ts'
 import { Refusal } from '../../../lib/refusal.ts'
+import { ParamRefusal } from '../../http/openai-errors.ts'
 import { decodeFile, parseContent } from './content-parts.ts'
-import { ParamRefusal } from './errors.ts'
 import { encodeTopic, type OpenaiRequest, parseChatRequest, parseResponseRequest } from './request-parser.ts'
 
 const HI = { role: 'user', content: 'hi' }

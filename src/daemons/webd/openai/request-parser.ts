@@ -1,9 +1,9 @@
 // Parses the bodies of both endpoints into one value. Unknown members are ignored: clients send many that mean nothing here.
 import type { EarlierMessage } from '../../../core/messages/messages.ts'
 import { isObject } from '../../../lib/text/json.ts'
+import { refuseParam } from '../../http/openai-errors.ts'
 import { readTopic } from '../chat-body.ts'
 import { type PartialContent, parseContent } from './content-parts.ts'
-import { refuseParam } from './errors.ts'
 
 export interface OpenaiMessage extends PartialContent {
   readonly role: EarlierMessage['role']
