@@ -377,4 +377,26 @@ suite('links forwarded to another process', () => {
       assert.equal(front.logged().at(-1)?.reason, reason)
     }
   })
+
+  test('errors at OpenAI paths have the shape that their clients read', async (t) => {
+    const front = await serveHost(t, { daemons: ['proxyd'], settings: { WEBD_URL: 'http://127.0.0.1:1' } })
+    const unavailable = {
+      message: 'the service is not available at the moment; try again in a moment',
+      ...{ type: 'server_error', param: null, code: 'unavailable' },
+    }
+    const nothing = {
+      message: 'there is nothing at this path',
+      ...{ type: 'invalid_request_error', param: null, code: 'not_found' },
+    }
+    const cases: [string, number, object][] = [
+      ['/openai/v1/models', 503, unavailable],
+      ['/chat/x/v1/models', 503, unavailable],
+      ['/chat/x/v1//models', 404, nothing],
+    ]
+    for (const [path, status, error] of cases) {
+      const answer = await fetch(front.url() + path, { headers: { Accept: 'text/html' } })
+      assert.deepEqual([answer.status, answer.headers.get('content-type')], [status, 'application/json'], path)
+      assert.deepEqual(JSON.parse(await answer.text()), { error })
+    }
+  })
 })

@@ -12,6 +12,7 @@ import type { InstanceHost } from '../../registry/context.ts'
 import type { DaemonContext } from '../daemon.ts'
 import { authenticate } from '../http/credentials.ts'
 import { forwardedHeaders } from '../http/forwarded-headers.ts'
+import { openaiErrorOf } from '../http/openai-errors.ts'
 import type { Peer } from '../http/peers.ts'
 import type { RawHandler } from '../http/raw-request.ts'
 import { acceptRequestId, setClientAddress } from '../http/request-middleware.ts'
@@ -141,11 +142,12 @@ const SECURITY_HEADERS = {
 function sendRefusal(request: IncomingMessage, response: ServerResponse, refusal: Refusal, id: string): number {
   const { problem, headers } = problemOf(publicRefusal(refusal))
   if (response.headersSent || response.destroyed) return problem.status
-  const page = prefersHtml(request.headers.accept) ? problemPage(problem) : undefined
-  const body = page?.body ?? JSON.stringify(problem)
+  const isOpenai = OPENAI.test(request.url ?? '')
+  const page = !isOpenai && prefersHtml(request.headers.accept) ? problemPage(problem) : undefined
+  const body = page?.body ?? JSON.stringify(isOpenai ? openaiErrorOf(problem) : problem)
   response.writeHead(problem.status, {
     ...SECURITY_HEADERS,
-    'Content-Type': 'application/problem+json',
+    'Content-Type': isOpenai ? 'application/json' : 'application/problem+json',
     ...page?.headers,
     ...headers,
     'X-Request-Id': id,

@@ -438,6 +438,8 @@ async function findRepeated({ engine }: InstanceHost, post: LinkPost): Promise<A
 
 /** The signed-in person, or a pseudonym of link and address. See docs/decisions.md#sender-of-a-link. */
 export async function senderOf(host: InstanceHost, request: LinkRequest, link: CachedLink): Promise<string> {
+  // Only the owner gets this far; at `/openai/` with a bearer, whatever session the cookie is of.
+  if (link.owner) return link.owner.sub
   const visitor = await findVisitor(host, request)
   if (visitor) return visitor.caller.sub
   return anonymousSender(link.key, request.client ?? '')

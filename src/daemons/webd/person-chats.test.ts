@@ -174,6 +174,21 @@ onEveryEngine('the chat of a person', (engine) => {
     assert.equal(await dashboard(), '/dash/folders/team')
   })
 
+  test('has its owner as sender for an OpenAI client, also beside the session of another person', async (t) => {
+    const chats = await openChats(t, engine, FRONT)
+    await chats.grant('local:ada', 'interact', 'team')
+    const bearer = await chats.bearer({ sub: 'local:ada' })
+    const { cookie } = await signIn(chats, 'local:bob')
+    const lost = new AbortController()
+    t.after(() => lost.abort())
+    const headers = { Authorization: `Bearer ${bearer}`, Cookie: cookie, Origin: chats.origin }
+    const init = { method: 'POST', ...json({ model: 'team', input: 'hi' }, headers), signal: lost.signal }
+    fetch(`${chats.url()}/openai/v1/responses`, init).catch(() => {})
+    const sent = () => chats.host.engine.read((tx) => messages.list(tx, { jid: ADA_JID }))
+    await until(async () => (await sent()).length === 1)
+    assert.equal((await sent())[0]?.sender, 'local:ada')
+  })
+
   test('is closed to everyone else at every path, also to operators', async (t) => {
     const chats = await openChats(t, engine, FRONT)
     const { path } = await openOwnChat(chats)

@@ -7,13 +7,13 @@ import { contentType, utf8 } from '../../../lib/http/http.ts'
 import { refuse } from '../../../lib/refusal.ts'
 import { isObject, parseJson } from '../../../lib/text/json.ts'
 import type { Tx } from '../../../store/engine.ts'
+import { ParamRefusal } from '../../http/openai-errors.ts'
 import type { CachedLink } from '../link-cache.ts'
 import { appendWithFiles, type LinkPostContext } from '../link-post.ts'
 import type { LinkRequest } from '../link-request.ts'
 import { type BodyBudget, mustBeWithinLimit, readBody, tooLarge } from '../request-body.ts'
 import { postingVisitor } from '../visitor-key.ts'
 import type { AnswerHead } from './answer-form.ts'
-import { ParamRefusal } from './errors.ts'
 import { type ConversationScope, digesterOfAnswer, digestOfHistory, digestOfRequest } from './request-digest.ts'
 import { storeRequestFiles } from './request-files.ts'
 import { encodeTopic, type OpenaiMessage, type OpenaiRequest } from './request-parser.ts'
@@ -121,10 +121,13 @@ async function findTopic(
       const { topic } = choice
       return { topic, isKnown: topic === null || (await hasTopicMessages(tx, jid, topic)) }
     }
-    case 'previous': {
+    case 'previous':
+    case 'referred': {
       const round = await findRound(tx, choice.round, jid)
       const isOwn = round && (round.target_folder === undefined || round.target_folder === link.folder)
       if (isOwn) return { topic: round.topic ?? null, isKnown: true }
+      if (choice.kind === 'referred')
+        throw new ParamRefusal('input', `there is no item msg_${choice.round} in this chat`, { code: 'not_found' })
       const codes = { code: 'not_found', openaiCode: 'previous_response_not_found' } as const
       throw new ParamRefusal('previous_response_id', 'there is no such response in this chat', codes)
     }

@@ -1,5 +1,5 @@
 // What both endpoints have in common: an answer, and how it is written.
-import type { OpenaiError } from './errors.ts'
+import type { OpenaiError } from '../../http/openai-errors.ts'
 
 /** What is known when the message is stored. */
 export interface AnswerHead {

@@ -1,6 +1,6 @@
 // The content of a message: a string, or parts with text, images, files and audio.
 import { isObject } from '../../../lib/text/json.ts'
-import { ParamRefusal, refuseParam } from './errors.ts'
+import { ParamRefusal, refuseParam } from '../../http/openai-errors.ts'
 
 /** Not decoded yet: histories contain files that nobody needs again. */
 export interface EncodedFile {
@@ -92,17 +92,24 @@ function encodedFile({ data, name, type }: FileMembers, param: string): EncodedF
   return { param, data, type, name: typeof name === 'string' ? name : undefined }
 }
 
-const BASE64 = /^[A-Za-z0-9+/_-]*={0,2}$/
+/** Of a data URL, before its content. */
+const DATA_HEAD_MAX = 1024
+const BASE64 = /^[\w+/\s-]*$/
+const PADDING = /^[=\s]*$/
 
+/** No step takes more than linear time, or memory for each character: a body may be one file. */
 export function decodeFile({ data, name, type, param }: EncodedFile): DecodedFile {
   if (/^https?:/i.test(data))
     throw new ParamRefusal(param, 'files are not fetched from URLs: send the content itself, as a data URL or base64')
-  const comma = data.startsWith('data:') ? data.indexOf(',') : -1
+  const comma = data.startsWith('data:') ? data.slice(0, DATA_HEAD_MAX).indexOf(',') : -1
   const [declared = '', ...parameters] = data.slice('data:'.length, Math.max(comma, 'data:'.length)).split(';')
   const isData = comma >= 0
   if (isData && !parameters.includes('base64')) return refuseParam(param, 'a data URL must be base64')
-  const text = data.slice(comma + 1).replace(/\s/g, '')
-  if (!BASE64.test(text)) return refuseParam(param, 'the content is not base64')
+  const text = data.slice(comma + 1)
+  const end = text.indexOf('=')
+  const padding = end < 0 ? '' : text.slice(end)
+  if (!BASE64.test(text.slice(0, text.length - padding.length)) || !PADDING.test(padding))
+    return refuseParam(param, 'the content is not base64')
   const shown = isData && declared !== '' ? declared : type
   const extension = /^[a-z]+\/([a-z0-9]{1,8})\b/i.exec(shown ?? '')?.[1]
   const fallback = extension === undefined ? 'file' : `file.${extension === 'plain' ? 'txt' : extension}`

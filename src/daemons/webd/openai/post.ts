@@ -3,6 +3,7 @@
 import { keepResendDigest, readTokensOfRound } from '../../../core/turns/resent-conversations.ts'
 import { clientNetwork } from '../../../lib/http/client-network.ts'
 import { SSE_COMMENT, SSE_CONTENT_TYPE } from '../../../lib/http/sse-writer.ts'
+import type { OpenaiError } from '../../http/openai-errors.ts'
 import { roundFeed } from '../event-feeds.ts'
 import type { CachedLink } from '../link-cache.ts'
 import { countRefusal } from '../link-post.ts'
@@ -20,7 +21,6 @@ import {
 import type { AnswerEnd, AnswerForm } from './answer-form.ts'
 import { type AnswerOutcome, openAnswerReader } from './answer-reader.ts'
 import { AnswerText } from './answer-text.ts'
-import type { OpenaiError } from './errors.ts'
 
 export interface OpenaiContext extends AcceptContext {
   readonly streams: Streams
@@ -36,11 +36,10 @@ export interface AnsweringChat {
   readonly guard: StreamGuard | undefined
   /** The start of the URLs of files. */
   readonly filesUrl: string
-  /** Set if the request is read already. */
-  readonly read?: ReadRequest
 }
 
-interface Exchange {
+/** Without the body of the request: an answer may take hours. */
+export interface Exchange {
   readonly context: OpenaiContext
   readonly request: LinkRequest
   readonly chat: AnsweringChat
@@ -48,25 +47,39 @@ interface Exchange {
   readonly accepted: AcceptedRequest
 }
 
-export async function answerPost(
+interface GivenPost {
+  readonly endpoint: AnswerEndpoint
+  readonly chat: AnsweringChat
+  /** Set if the request is read already. */
+  readonly read?: ReadRequest
+}
+
+export async function acceptPost(
   context: OpenaiContext,
   request: LinkRequest,
-  { parse, form }: AnswerEndpoint,
-  chat: AnsweringChat,
-): Promise<void> {
-  const accepted = await accept(context, request, parse, chat).catch(async (error) => {
+  { endpoint: { parse, form }, chat, read }: GivenPost,
+): Promise<Exchange> {
+  const accepted = await accept(context, request, { parse, link: chat.link, given: read }).catch(async (error) => {
     throw await countRefusal(context, chat.link, error)
   })
-  const exchange = { context, request, chat, form, accepted }
-  if (accepted.isStream) await streamAnswer(exchange)
-  else await sendAnswer(exchange)
+  return { context, request, chat, form, accepted }
+}
+
+export async function sendAnswer(exchange: Exchange): Promise<void> {
+  if (exchange.accepted.isStream) await sendStream(exchange)
+  else await sendWhole(exchange)
+}
+
+interface UnreadPost {
+  readonly parse: BodyParser
+  readonly link: CachedLink
+  readonly given: ReadRequest | undefined
 }
 
 async function accept(
   context: OpenaiContext,
   request: LinkRequest,
-  parse: BodyParser,
-  { link, read: given }: AnsweringChat,
+  { parse, link, given }: UnreadPost,
 ): Promise<AcceptedRequest> {
   try {
     // Also for a request that is refused in the end: a large body takes time that other links need.
@@ -84,7 +97,7 @@ async function accept(
   }
 }
 
-async function streamAnswer(exchange: Exchange): Promise<void> {
+async function sendStream(exchange: Exchange): Promise<void> {
   const { request, form, accepted } = exchange
   const { response } = request
   const events = form.stream(accepted.head)
@@ -99,7 +112,7 @@ async function streamAnswer(exchange: Exchange): Promise<void> {
   response.end('end' in ended ? events.end(ended.end) : events.fail(ended.error, ended.text))
 }
 
-async function sendAnswer(exchange: Exchange): Promise<void> {
+async function sendWhole(exchange: Exchange): Promise<void> {
   const { request, form, accepted } = exchange
   const { head, headers } = accepted
   const ended = await readAnswer(exchange)

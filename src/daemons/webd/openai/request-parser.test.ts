@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { processorTime } from '../../../../test/support/growth.ts'
 import { Refusal } from '../../../lib/refusal.ts'
+import { ParamRefusal } from '../../http/openai-errors.ts'
 import { decodeFile, parseContent } from './content-parts.ts'
-import { ParamRefusal } from './errors.ts'
 import { encodeTopic, type OpenaiRequest, parseChatRequest, parseResponseRequest } from './request-parser.ts'
 
 const HI = { role: 'user', content: 'hi' }
@@ -73,11 +74,18 @@ test('what cannot be answered is refused with the member and a sentence', () => 
     'background is not supported: wait for the answer, or stream it',
   )
   refused(() => responses({ input: 7 }), 'input', 'input is required, as a string or a list')
-  refused(
-    () => responses({ input: [{ type: 'function_call_output' }] }),
-    'input[0].type',
-    'items of type "function_call_output" are not supported',
-  )
+  refused(() => responses({ input: [] }), 'input', 'there is no message of the user')
+  refused(() => responses({ input: '' }), 'input', 'the last message of the user is empty')
+  for (const [type, shown] of [
+    ['function_call_output', '"function_call_output"'],
+    [{ toString: 1 }, '{"toString":1}'],
+  ])
+    refused(
+      () => responses({ input: [{ type: 'reasoning' }, { type }] }),
+      'input[1].type',
+      `items of type ${shown} are not supported`,
+    )
+  refused(() => responses({ input: [{ type: 'reasoning' }, 'hi'] }), 'input[1]', 'input[1] must be an object')
 })
 
 test('members that mean nothing here are ignored', () => {
@@ -125,6 +133,19 @@ test('the topic comes from the header, the conversation or the earlier response'
     assert.deepEqual(responses({ previous_response_id }).choice, { kind: 'previous', round: id })
   assert.deepEqual(responses({ previous_response_id: 'other' }).choice, { kind: 'previous', round: '' })
   assert.throws(() => chat({}, 'x'.repeat(129)), /topic is longer than 128 characters/)
+})
+
+test('a reference to the answer before the message names its topic', () => {
+  const id = '01a1e3cd-522b-7bf7-a5d4-664d731e4ca5'
+  const reference = { type: 'item_reference', id: `msg_${id}` }
+  const answer = { role: 'assistant', content: 'hello' }
+  const choiceOf = (...input: object[]) => responses({ input }).choice
+  assert.deepEqual(choiceOf(HI, answer, HI, reference, { type: 'reasoning' }, HI), { kind: 'referred', round: id })
+  assert.deepEqual(choiceOf(HI, reference, HI, answer, HI), { kind: 'resent' })
+  assert.deepEqual(choiceOf(HI, reference), { kind: 'resent' }, 'of the answer that is to be continued')
+  for (const other of [7, 'rs_1', id]) assert.deepEqual(choiceOf(HI, { ...reference, id: other }, HI).kind, 'resent')
+  const named = { input: [HI, reference, HI], conversation: 'news' }
+  assert.deepEqual(responses(named).choice, { kind: 'named', topic: 'news' })
 })
 
 test('a topic comes back from its header as it was', () => {
@@ -176,7 +197,35 @@ test('a file that is not sent along is refused with what to do', () => {
   refused(decode('https://example.org/a.png'), 'content[0].image_url', url)
   refused(decode('HTTP://127.0.0.1/'), 'content[0].image_url', url)
   refused(decode('data:text/plain,hello'), 'content[0].image_url', 'a data URL must be base64')
-  refused(decode('data:image/png;base64,!'), 'content[0].image_url', 'the content is not base64')
+  for (const content of ['!', 'AAA=A', '='.repeat(4).concat('A')])
+    refused(decode(`data:image/png;base64,${content}`), 'content[0].image_url', 'the content is not base64')
+})
+
+/** The least of three runs. */
+function timeOf(work: () => void): number {
+  const times = [1, 2, 3].map(() => {
+    const start = processorTime()
+    work()
+    return processorTime() - start
+  })
+  return Math.min(...times)
+}
+
+test('no file takes much longer than base64 of its length', () => {
+  const SIZE = 4 * 1024 * 1024
+  const decode = (data: string): void => {
+    try {
+      decodeFile({ param: 'file', name: undefined, type: undefined, data })
+    } catch (error) {
+      assert.ok(error instanceof ParamRefusal, String(error))
+    }
+  }
+  const usual = timeOf(() => decode('A'.repeat(SIZE)))
+  const slow = ['A ', '\n', '=', 'A=', ' ='].map((unit) => unit.repeat(SIZE / unit.length))
+  for (const data of [...slow, `data:${';'.repeat(SIZE)},`, `data:image/png;base64${','.repeat(SIZE)}`]) {
+    const factor = timeOf(() => decode(data)) / usual
+    assert.ok(factor < 8, `${JSON.stringify(data.slice(0, 30))}: ${factor}`)
+  }
 })
 
 test('whatever a client sends, it is a request or a refusal', () => {

@@ -1,6 +1,8 @@
 // The interface for OpenAI clients at a link, over HTTP with the demo agent.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { onEveryEngine } from '../../../../test/support/host.ts'
 import {
   type HttpAnswer,
@@ -11,6 +13,7 @@ import {
   openLinkHost,
 } from '../../../../test/support/link-host.ts'
 import { until } from '../../../../test/support/until.ts'
+import { audit } from '../../../registry/audit.ts'
 
 const DAEMONS = ['webd', 'routd', 'runed']
 
@@ -125,6 +128,17 @@ onEveryEngine('the interface for OpenAI clients', (engine) => {
         ['there is no such response in this chat', 'previous_response_id', 'previous_response_not_found'],
       )
     }
+    const answerId = `msg_${String(body.id).slice('resp_'.length)}`
+    const refer = (id: string, path?: string) =>
+      ask({ input: [user('/say b'), { type: 'item_reference', id }, user('/say f')] }, path)
+    const referred = await refer(answerId)
+    assert.deepEqual([referred.headers.get('x-topic'), (await s.topics()).at(-1)], ['news', 'news'])
+    const elsewhere = await refer(answerId, other.chat)
+    assert.deepEqual(
+      [elsewhere.status, errorOf(elsewhere).message, errorOf(elsewhere).param],
+      [404, `there is no item ${answerId} in this chat`, 'input'],
+    )
+    assert.notEqual((await refer('msg_of_another_provider')).headers.get('x-topic'), 'news')
     const main = await s.complete([user('/say e')], {}, { 'X-Topic': '' })
     assert.deepEqual([main.topic, (await s.topics()).at(-1)], ['', undefined])
   })
@@ -354,6 +368,48 @@ test('bodies have at most 8 MiB and 50,000 values', async (t) => {
   assert.deepEqual([long.status, errorOf(long).message], [413, 'the body is larger than 1048576 bytes'])
 })
 
+setFlagsFromString('--expose-gc')
+const collectGarbage: () => void = runInNewContext('gc')
+
+test('keeps nothing of the bodies in memory while the agent works', async (t) => {
+  const s = await open(t)
+  await s.grant('local:ada', 'interact', 'main')
+  const bearer = await s.bearer({ sub: 'local:ada' })
+  const lost = new AbortController()
+  t.after(() => lost.abort())
+  const MIB = 1024 * 1024
+  const used = (): number => {
+    collectGarbage()
+    return process.memoryUsage().heapUsed
+  }
+  const before = used()
+  const long = 'x'.repeat(7 * MIB)
+  const COUNT = 4
+  for (let at = 0; at < COUNT; at++) {
+    const input = `/wait 60s ${at}`
+    const history = { model: 'main', input: [assistant(long), user(input)] }
+    const requests: [string, object][] = [
+      ['/openai/v1/responses', history],
+      [`${s.link.chat}v1/responses`, history],
+      [`${s.link.chat}v1/responses`, { input, previous_response_id: long, conversation: 'a' }],
+    ]
+    for (const [path, body] of requests) {
+      const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${bearer}` }
+      const init = { method: 'POST', headers, body: Buffer.from(JSON.stringify(body)), signal: lost.signal }
+      fetch(s.url('webd') + path, init).catch(() => {})
+    }
+  }
+  await until(async () => (await s.rounds()).length === COUNT * 3)
+  // The text itself, and what else the process has loaded. Bodies on their way may take some collections.
+  let kept = Number.POSITIVE_INFINITY
+  let looks = 0
+  await until(() => {
+    kept = used() - before
+    return kept < 20 * MIB || ++looks === 20
+  })
+  assert.ok(kept < 20 * MIB, `${kept} bytes`)
+})
+
 test('any page may use a link, with all headers of the official client', async (t) => {
   const s = await open(t)
   const asked = 'authorization,content-type,x-stainless-lang,x-stainless-retry-count,x-topic'
@@ -408,6 +464,11 @@ test('with a bearer the models are the folders that a person may talk to, each w
   assert.match(message?.jid ?? '', /^web:team\/sales\/u-[0-9a-f]{12}$/)
   assert.equal(message?.sender, 'local:ada')
   assert.equal((await say('team/sales', '/say again')).status, 200)
+  const opened = await s.host.engine.read((tx) => audit.list(tx, { action: 'route_tokens.open_person_chat' }))
+  assert.deepEqual(
+    opened.map(({ actor, key, surface }) => [actor, key, surface]),
+    [['local:ada', message?.jid, 'rest']],
+  )
   assert.equal((await say('', 'x')).status, 404)
   const without = await ask('responses', { method: 'POST', ...json({ input: 'hi' }) })
   assert.deepEqual([without.status, errorOf(without).param], [400, 'model'])

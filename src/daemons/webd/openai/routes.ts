@@ -6,11 +6,13 @@ import { claimsOf } from '../../../core/access/caller.ts'
 import { checkAccess } from '../../../core/access/policy.ts'
 import { type Group, groups } from '../../../core/groups/groups.ts'
 import { createTokenProof } from '../../../core/links/link-token.ts'
-import { ensurePersonChat, personChatJid } from '../../../core/links/person-chats.ts'
+import { personChatJid } from '../../../core/links/person-chats.ts'
 import { routeTokens } from '../../../core/links/route-tokens.ts'
 import { Refusal, refuse } from '../../../lib/refusal.ts'
+import { openPersonChat } from '../../../resources/route-tokens.ts'
 import type { Tx } from '../../../store/engine.ts'
 import { authenticate } from '../../http/credentials.ts'
+import { openaiErrorOf, ParamRefusal } from '../../http/openai-errors.ts'
 import { type CachedLink, latin1 } from '../link-cache.ts'
 import type { LinkPath } from '../link-path.ts'
 import { findLink, mustPostAsOwner } from '../link-post.ts'
@@ -18,8 +20,7 @@ import type { LinkRequest } from '../link-request.ts'
 import { type LinkVisitor, NO_LINK } from '../link-visitor.ts'
 import { readRequest } from './accept.ts'
 import { CHAT_COMPLETIONS } from './chat-completions.ts'
-import { openaiErrorOf, ParamRefusal } from './errors.ts'
-import { type AnswerEndpoint, answerPost, type OpenaiContext } from './post.ts'
+import { type AnswerEndpoint, acceptPost, type Exchange, type OpenaiContext, sendAnswer } from './post.ts'
 import { parseChatRequest, parseResponseRequest } from './request-parser.ts'
 import { RESPONSES } from './responses.ts'
 
@@ -53,7 +54,7 @@ export function openOpenaiRoutes(options: OpenaiContext): OpenaiHandler {
     if (!allow.split(', ').includes(method))
       return request.refuse(new Refusal('not_allowed', `this path allows only ${allow}`), { Allow: allow })
     calls.take(caller.kind === 'link' ? caller.link.key : caller.person.caller.sub, 'requests')
-    if (endpoint) return post(options, request, endpoint, caller)
+    if (endpoint) return sendAnswer(await accept(options, request, endpoint, caller))
     await sendModels(options, request, caller, models?.[1])
   }
 }
@@ -91,42 +92,45 @@ async function findPerson({ host }: OpenaiContext, request: LinkRequest): Promis
   return { kind: 'person', person: { caller, authorization } }
 }
 
-async function post(
+async function accept(
   context: OpenaiContext,
   request: LinkRequest,
   endpoint: AnswerEndpoint,
   caller: OpenaiCaller,
-): Promise<void> {
+): Promise<Exchange> {
   if (caller.kind === 'link') {
     const { link, visitor } = caller
     const guard = link.owner && visitor && { owner: link.owner, visitor }
     const filesUrl = `${context.host.webBase}/chat/${request.path.token}/files/`
-    return answerPost(context, request, endpoint, { link, guard, filesUrl })
+    return acceptPost(context, request, { endpoint, chat: { link, guard, filesUrl } })
   }
   const read = await readRequest(context, request, endpoint.parse)
-  const chat = await openPersonChat(context, caller.person, read.body.model).catch((error) => {
+  const { person } = caller
+  const chat = await findChatOf(context, request, { person, model: read.body.model }).catch((error) => {
     read.release()
     throw error
   })
-  await answerPost(context, request, endpoint, { ...chat, read })
+  return acceptPost(context, request, { endpoint, chat, read })
 }
 
 /** The person's own chat with the folder that the request names. */
-async function openPersonChat({ host, links }: OpenaiContext, person: LinkVisitor, model: string | undefined) {
+async function findChatOf(
+  { host, links }: OpenaiContext,
+  { id: requestId, client: sourceIp }: LinkRequest,
+  { person, model }: { readonly person: LinkVisitor; readonly model: string | undefined },
+) {
   if (model === undefined) throw new ParamRefusal('model', 'model is required: the folder to talk to')
-  const { sub } = person.caller
+  const { caller } = person
+  const { sub } = caller
   const find = async (tx: Tx) => {
     await mustFindModel(tx, { host, person }, model)
     return routeTokens.find(tx, { jid: personChatJid(model, sub) })
   }
-  const known = await host.engine.read(find)
-  const row =
-    known ??
-    (await host.engine.transaction(async (tx) => {
-      await mustFindModel(tx, { host, person }, model)
-      const { jid } = await ensurePersonChat(tx, host, model, sub)
-      return routeTokens.find(tx, { jid })
-    }))
+  let row = await host.engine.read(find)
+  if (!row) {
+    await openPersonChat({ host, caller, face: 'rest', requestId, ...(sourceIp ? { sourceIp } : {}) }, model)
+    row = await host.engine.read(find)
+  }
   const link = row && (await links.find(latin1(row.token_hash)))
   if (!link || link.owner?.sub !== sub) return refuse('conflict', `the chat with ${model} belongs to another link`)
   const filesUrl = `${host.webBase}/chat/${createTokenProof(link.hash, host.keyring)}/files/`

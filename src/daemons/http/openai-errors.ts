@@ -1,6 +1,6 @@
 // Errors in the shape that OpenAI clients read: {error: {message, type, param, code}}.
-import type { Problem } from '../../../lib/http/http.ts'
-import { Refusal, type RefusalCode } from '../../../lib/refusal.ts'
+import type { Problem } from '../../lib/http/http.ts'
+import { Refusal, type RefusalCode } from '../../lib/refusal.ts'
 
 export interface OpenaiError {
   readonly message: string
