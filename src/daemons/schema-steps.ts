@@ -43,7 +43,7 @@ export const SCHEMA_STEPS: Readonly<Record<string, number>> = {
   channel_registrations: 4,
   channel_secrets: 2,
   sandbox_entries: 3,
-  sandbox_rooms: 1,
+  sandbox_rooms: 2,
   turns: 18,
   message_changes: 2,
   fetched: 2,
