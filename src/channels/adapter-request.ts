@@ -10,7 +10,7 @@ import { errnoCode } from '../lib/files/atomic-file.ts'
 import { type AddressPolicy, createRestrictedLookup, forbiddenAddressFault } from './address-policy.ts'
 
 const CONNECT_TIMEOUT_MS = 5000
-/** The rest of a longer response body is discarded. A caller may read none. */
+/** The rest of a longer response body is discarded. */
 const BODY_MAX_BYTES = 8 * 1024 * 1024
 
 /** A file with the bytes before and after it. */
@@ -27,7 +27,8 @@ export interface AdapterRequest {
   readonly headers: Readonly<Record<string, string>>
   readonly body?: Buffer | FileBody | undefined
   readonly timeoutMs: number
-  readonly isBodyIgnored?: boolean | undefined
+  /** How much of the response body is read; 0 reads none. */
+  readonly bodyMaxBytes?: number | undefined
   readonly addresses: AddressPolicy
   readonly signal?: AbortSignal | undefined
 }
@@ -88,7 +89,7 @@ export function sendAdapterRequest(call: AdapterRequest): Promise<AdapterRespons
     })
     request.once('response', (response) => {
       isAnswered = true
-      readBody(response, call.isBodyIgnored ? 0 : BODY_MAX_BYTES)
+      readBody(response, call.bodyMaxBytes ?? BODY_MAX_BYTES)
         .then((text) => {
           clearTimers()
           resolve({ status: response.statusCode ?? 0, headers: response.headers, text })

@@ -40,7 +40,7 @@ export const SCHEMA_STEPS: Readonly<Record<string, number>> = {
   engagements: 2,
   chats: 3,
   outbox: 11,
-  channel_registrations: 4,
+  channel_registrations: 5,
   channel_secrets: 2,
   sandbox_entries: 3,
   sandbox_rooms: 2,

@@ -32,7 +32,7 @@ function bodyOf(body: unknown): string | ReadableStream {
 export async function openChannelApi(
   t: TestContext,
   { host }: TestHost,
-  settings: { isPublicAllowed?: boolean; secret?: string | undefined } = {},
+  settings: { isPublicAllowed?: boolean; secret?: string | undefined; log?: (line: string) => void } = {},
 ): Promise<ChannelApi> {
   const app = new Hono()
   app.onError(
@@ -42,7 +42,7 @@ export async function openChannelApi(
     }),
   )
   app.notFound(createNotFoundHandler(app))
-  const log = await openLog({ to: { write: () => {} } })
+  const log = await openLog({ to: { write: (line) => settings.log?.(line) } })
   const secret = 'secret' in settings ? settings.secret : CHANNEL_SECRET
   const checks = mountChannelRoutes(
     { host, app, log, defer: (close) => t.after(close) },

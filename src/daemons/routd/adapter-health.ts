@@ -9,6 +9,7 @@ import {
   HEALTH_FAILS_MAX,
   recordHealth,
 } from '../../core/delivery/channel-registrations.ts'
+import { describeConnection, type HealthCheck, NEEDS_PERSON } from '../../core/delivery/health-reports.ts'
 import type { Log } from '../../lib/log/log.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
@@ -59,12 +60,20 @@ export class AdapterHealthChecks {
   }
 
   async #checkAdapter(registration: ChannelRegistration): Promise<void> {
-    const { engine, clock, signals } = this.#host
-    const isHealthy = await checkHealth(registration.url, this.#addresses, this.#stop.signal)
+    const { engine, signals } = this.#host
+    const check = await checkHealth({ url: registration.url, addresses: this.#addresses, stop: this.#stop.signal })
     if (this.#stop.signal.aborted) return
-    const isRemoved = await engine.transaction((tx) => recordHealth(tx, registration, isHealthy, clock.now()))
-    if (!isRemoved) return
+    const isRemoved = await engine.transaction((tx) => recordHealth(tx, this.#host, registration, check))
+    if (!isRemoved) return this.#logChange(registration, check)
     this.#log.warn({ adapter: registration.name }, `adapter removed: ${HEALTH_FAILS_MAX} health checks failed`)
     signals.emit([CHANNELS_CHANGED])
+  }
+
+  /** Without the QR code, which is a secret. */
+  #logChange({ name, state }: ChannelRegistration, { report }: HealthCheck): void {
+    if (!report || report.state === (state ?? 'ok')) return
+    const text = `adapter ${describeConnection(report)}`
+    if (NEEDS_PERSON.includes(report.state)) this.#log.warn({ adapter: name }, text)
+    else this.#log.info({ adapter: name }, text)
   }
 }

@@ -101,6 +101,55 @@ onEveryEngine('adapter registration', (engine) => {
   })
 })
 
+onEveryEngine('the state that an adapter reports', (engine) => {
+  test('is stored with its time, and an adapter that its platform refuses is not removed', async (t) => {
+    const at = await testHost(t, engine)
+    const api = await openChannelApi(t, at)
+    const adapter = await fakeAdapter(t)
+    await api.register({ url: adapter.url })
+    const round = async () => {
+      at.clock.advance(30_000)
+      await api.checks.check()
+      return at.host.engine.read((tx) => channelRegistrations.find(tx, { name: 'teled' }))
+    }
+    adapter.behave({ status: 503, body: { status: 'refused', detail: 'bot was\nblocked', since: 1_767_225_600 } })
+    for (let times = 1; times <= 4; times++) {
+      const row = await round()
+      assert.deepEqual([row?.state, row?.detail, row?.health_fails], ['refused', 'bot was blocked', 0])
+      assert.equal(row?.since, '2026-01-01T00:00:00.000Z')
+      assert.equal(row?.reported_at, new Date(at.clock.now()).toISOString())
+    }
+    adapter.behave({ status: 200, body: {} })
+    assert.equal((await round())?.state, undefined)
+    adapter.behave({ status: 503, body: { status: 'ok' } })
+    for (let times = 1; times <= 3; times++) await round()
+    assert.deepEqual((await api.ask('GET /v1/channels')).body.channels, [])
+  })
+
+  test('is logged when it changes, without the QR code', async (t) => {
+    const at = await testHost(t, engine)
+    const lines: string[] = []
+    const api = await openChannelApi(t, at, { log: (line) => lines.push(line) })
+    const adapter = await fakeAdapter(t)
+    await api.register({ url: adapter.url })
+    const round = async (body: object) => {
+      adapter.behave({ status: 200, body })
+      at.clock.advance(30_000)
+      await api.checks.check()
+    }
+    for (const status of ['ok', 'login_needed', 'login_needed', 'ok']) await round({ status, qr: '2@the-code' })
+    const logged = lines.map((line) => JSON.parse(line)).filter(({ msg }) => msg !== 'registered')
+    assert.deepEqual(
+      logged.map(({ level, msg }) => [level, msg]),
+      [
+        ['warn', 'adapter needs a sign-in at its platform'],
+        ['info', 'adapter is connected'],
+      ],
+    )
+    assert.ok(!lines.join().includes('the-code'))
+  })
+})
+
 suite('authentication of the channel protocol', () => {
   test('accepts the secret, a token and a service bearer, and nothing else', async (t) => {
     const at = await testHost(t)
