@@ -4,7 +4,7 @@ import { createReadStream } from 'node:fs'
 import { type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request as requestPlain } from 'node:http'
 import { request as requestSecure } from 'node:https'
 import { pipeline } from 'node:stream/promises'
-import { ChannelError } from '../core/delivery/channel.ts'
+import { ChannelError, UNREACHABLE } from '../core/delivery/channel.ts'
 import { guard } from '../lib/fault-boundary.ts'
 import { errnoCode } from '../lib/files/atomic-file.ts'
 import { type AddressPolicy, createRestrictedLookup, forbiddenAddressFault } from './address-policy.ts'
@@ -44,7 +44,7 @@ export function sendAdapterRequest(call: AdapterRequest): Promise<AdapterRespons
   return new Promise((resolve, reject) => {
     const { url, method, headers, addresses, signal } = call
     const fault = forbiddenAddressFault(url, addresses)
-    if (fault !== undefined) return reject(new ChannelError('transient', `${url.origin} cannot be reached (${fault})`))
+    if (fault !== undefined) return reject(new ChannelError('transient', `${url.origin} ${UNREACHABLE} (${fault})`))
     const options = {
       method,
       headers,
@@ -75,7 +75,7 @@ export function sendAdapterRequest(call: AdapterRequest): Promise<AdapterRespons
       // The response counts even if its body is incomplete.
       if (isAnswered) return
       clearTimers()
-      const problem = isWritten ? 'did not answer' : 'cannot be reached'
+      const problem = isWritten ? 'did not answer' : UNREACHABLE
       const message = `${url.origin} ${problem} (${errnoCode(error) ?? error.message})`
       reject(fileError ?? new ChannelError(isWritten ? 'unclear' : 'transient', message))
     }

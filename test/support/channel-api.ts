@@ -32,7 +32,12 @@ function bodyOf(body: unknown): string | ReadableStream {
 export async function openChannelApi(
   t: TestContext,
   { host }: TestHost,
-  settings: { isPublicAllowed?: boolean; secret?: string | undefined; log?: (line: string) => void } = {},
+  settings: {
+    isPublicAllowed?: boolean
+    secret?: string | undefined
+    takeoverTimeoutMs?: number
+    log?: (line: string) => void
+  } = {},
 ): Promise<ChannelApi> {
   const app = new Hono()
   app.onError(
@@ -47,6 +52,7 @@ export async function openChannelApi(
   const checks = mountChannelRoutes(
     { host, app, log, defer: (close) => t.after(close) },
     { CHANNEL_SECRET: secret, CHANNEL_REGISTER_ALLOW_PUBLIC: settings.isPublicAllowed ?? false },
+    { takeoverTimeoutMs: settings.takeoverTimeoutMs },
   )
   const ask: ChannelApi['ask'] = async (request, body, bearer = CHANNEL_SECRET, headers = {}) => {
     const [method = '', path = ''] = request.split(' ')

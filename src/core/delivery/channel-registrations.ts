@@ -76,25 +76,28 @@ type NewRegistration = Pick<ChannelRegistration, 'name' | 'url' | 'jid_prefixes'
 
 /**
  * Adds or updates an adapter and returns its token. An adapter that registers again keeps its token, so its requests in
- * flight stay valid.
+ * flight stay valid. `silent` is a registration whose address did not answer a moment ago: one from another address
+ * replaces it, with a new token, so that the old process has no access if it still runs.
  */
 export async function registerChannel(
   tx: Tx,
   { clock, random, keyring }: RegistrationContext,
   registration: NewRegistration,
+  silent?: ChannelRegistration | undefined,
 ): Promise<string> {
   const { name, url } = registration
   const existing = await channelRegistrations.find(tx, { name })
   await mustBeEntitled(tx, registration, existing)
-  if (existing && new URL(existing.url).origin !== new URL(url).origin)
+  const isMoved = existing !== undefined && isElsewhere(existing, url)
+  if (isMoved && !isUnchanged(existing, silent))
     refuse(
       'conflict',
       `the name ${name} is in use by an adapter at another address`,
-      'choose another name, or stop the other adapter: it is removed after 90 s without an answer',
+      'choose another name, or stop the other adapter: the name is free as soon as it does not answer',
     )
   const now = timestamp(clock.now())
   const row = { ...registration, health_fails: 0, seen_at: now }
-  const existingToken = existing && channelToken(keyring, existing)
+  const existingToken = existing && !isMoved ? channelToken(keyring, existing) : undefined
   if (existingToken !== undefined) {
     await channelRegistrations.update(tx, { name }, row)
     return existingToken
@@ -109,6 +112,21 @@ export async function registerChannel(
     registered_at: existing?.registered_at ?? now,
   })
   return token
+}
+
+/** Whether the adapter is registered at another scheme, host or port. */
+export function isElsewhere(existing: Pick<ChannelRegistration, 'url'>, url: string): boolean {
+  return new URL(existing.url).origin !== new URL(url).origin
+}
+
+/** Whether the row is still the one that was checked: it was neither registered again nor recovered meanwhile. */
+function isUnchanged(existing: ChannelRegistration, checked: ChannelRegistration | undefined): boolean {
+  return (
+    checked !== undefined &&
+    existing.url === checked.url &&
+    existing.seen_at === checked.seen_at &&
+    Buffer.compare(existing.token_hash, checked.token_hash) === 0
+  )
 }
 
 /** A secret is valid only for its own platforms and names, so no adapter can replace another. */

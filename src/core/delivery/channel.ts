@@ -137,6 +137,9 @@ export class ChannelError extends Error {
   }
 }
 
+/** Follows the adapter's name in the message of an error without a connection; the delivery is retried when it registers. */
+export const UNREACHABLE = 'cannot be reached'
+
 /** Dependencies of the built-in channels. */
 export interface ChannelContext {
   readonly engine: Engine

@@ -4,9 +4,11 @@ import { checkHealth } from '../../channels/index.ts'
 import {
   CHANNELS_CHANGED,
   type ChannelRegistration,
+  channelRegistrations,
   claimHealthChecks,
   HEALTH_CHECK_EVERY_MS,
   HEALTH_FAILS_MAX,
+  isElsewhere,
   recordHealth,
 } from '../../core/delivery/channel-registrations.ts'
 import { describeConnection, type HealthCheck, NEEDS_PERSON } from '../../core/delivery/health-reports.ts'
@@ -15,19 +17,28 @@ import { Refusal } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 
 const TICK_MS = 5000
+/** How long a registration from another address waits for the answer of the old one. */
+const TAKEOVER_TIMEOUT_MS = 2000
+
+export interface HealthCheckOptions {
+  readonly addresses: AddressPolicy
+  readonly takeoverTimeoutMs?: number | undefined
+}
 
 export class AdapterHealthChecks {
   readonly #host: InstanceHost
   readonly #log: Log
   readonly #addresses: AddressPolicy
+  readonly #takeoverTimeoutMs: number
   readonly #stop = new AbortController()
   readonly #timer: NodeJS.Timeout
   #checking: Promise<void> | undefined
 
-  constructor(host: InstanceHost, log: Log, addresses: AddressPolicy) {
+  constructor(host: InstanceHost, log: Log, { addresses, takeoverTimeoutMs }: HealthCheckOptions) {
     this.#host = host
     this.#log = log
     this.#addresses = addresses
+    this.#takeoverTimeoutMs = takeoverTimeoutMs ?? TAKEOVER_TIMEOUT_MS
     this.#timer = setInterval(
       host.faults.guard('job', () => this.check()),
       TICK_MS,
@@ -44,6 +55,19 @@ export class AdapterHealthChecks {
         this.#checking = undefined
       })
     return this.#checking
+  }
+
+  /** The registration of this name and secret at another address, if that address does not answer now. */
+  async findSilent({
+    name,
+    url,
+    secret_name,
+  }: Pick<ChannelRegistration, 'name' | 'url' | 'secret_name'>): Promise<ChannelRegistration | undefined> {
+    const row = await this.#host.engine.read((tx) => channelRegistrations.find(tx, { name }))
+    if (!row || row.secret_name !== secret_name || !isElsewhere(row, url)) return undefined
+    const [addresses, stop, timeoutMs] = [this.#addresses, this.#stop.signal, this.#takeoverTimeoutMs]
+    const { isAlive } = await checkHealth({ url: row.url, addresses, stop, timeoutMs })
+    return isAlive || stop.aborted ? undefined : row
   }
 
   async close(): Promise<void> {
