@@ -23,6 +23,7 @@ import { timestamp } from '../lib/clock.ts'
 import { requireOperator } from '../registry/authorization.ts'
 import { Paging } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
+import type { Tx } from '../store/engine.ts'
 
 const RegisteredAdapter = ChannelRegistration.pick({
   name: true,
@@ -56,25 +57,13 @@ export const channelRegistrationsResource = defineResource({
   of: channelRegistrations,
   title: 'ChannelRegistrations',
   servedBy: [],
-  verbs: (table) => ({
+  verbs: () => ({
     list: defineVerb({
       isReadOnly: true,
       input: z.object({}),
       output: z.object({ adapters: z.array(RegisteredAdapter), platforms: z.array(PlatformState) }),
       authorize: requireOperator,
-      run: async ({ tx, clock, keyring }) => {
-        const rows = (await table.list(tx)).toSorted((a, b) => (a.name < b.name ? -1 : 1))
-        const adapters = rows.map((row) => describeAdapter(row, keyring, clock.now()))
-        const counts = await countUndelivered(tx)
-        const reserved = (await channelSecrets.list(tx)).flatMap(({ platforms }) => platforms)
-        const names = new Set([...rows.flatMap(platformsOf), ...reserved, ...counts.keys()])
-        const platforms = [...names].sort().map((platform) => {
-          const own = adapters.filter((adapter) => adapter.platforms.includes(platform)).map(({ name }) => name)
-          const { waiting = 0, failed = 0 } = counts.get(platform) ?? {}
-          return { platform, delivered_by: delivererOf(platform, own), adapters: own, waiting, failed }
-        })
-        return { adapters, platforms }
-      },
+      run: ({ tx, clock, keyring }) => readChannels(tx, keyring, clock.now()),
     }),
 
     undelivered: defineVerb({
@@ -89,6 +78,23 @@ export const channelRegistrationsResource = defineResource({
     }),
   }),
 })
+
+type ChannelStates = { adapters: z.output<typeof RegisteredAdapter>[]; platforms: z.output<typeof PlatformState>[] }
+
+/** Also for `svc doctor`, which reads a store that no host has opened. */
+export async function readChannels(tx: Tx, keyring: Keyring, now: number): Promise<ChannelStates> {
+  const rows = (await channelRegistrations.list(tx)).toSorted((a, b) => (a.name < b.name ? -1 : 1))
+  const adapters = rows.map((row) => describeAdapter(row, keyring, now))
+  const counts = await countUndelivered(tx)
+  const reserved = (await channelSecrets.list(tx)).flatMap(({ platforms }) => platforms)
+  const names = new Set([...rows.flatMap(platformsOf), ...reserved, ...counts.keys()])
+  const platforms = [...names].sort().map((platform) => {
+    const own = adapters.filter((adapter) => adapter.platforms.includes(platform)).map(({ name }) => name)
+    const { waiting = 0, failed = 0 } = counts.get(platform) ?? {}
+    return { platform, delivered_by: delivererOf(platform, own), adapters: own, waiting, failed }
+  })
+  return { adapters, platforms }
+}
 
 /** An old QR code is not shown: its platform has replaced it. */
 function describeAdapter(row: ChannelRegistration, keyring: Keyring, now: number): z.output<typeof RegisteredAdapter> {

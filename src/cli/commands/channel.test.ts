@@ -61,6 +61,12 @@ onEveryEngine('svc channel', (engine) => {
     assert.match(stderr, /^Scan this with the account of whats\./)
     const { adapters } = JSON.parse(await cli.ok('channel demo status --json'))
     assert.deepEqual([adapters[0].state, adapters[0].qr], ['login_needed', '2@code'])
+    const doctor = (await cli.run('doctor demo')).stdout
+    assert.ok(
+      doctor.includes('adapters: whats needs a sign-in at its platform since 2026-01-01T00:00:00.000Z: scan it\n'),
+      doctor,
+    )
+    assert.ok(!doctor.includes('2@code'))
     const listed = await cli.ok('channel demo list --json')
     assert.ok(listed.includes('"state": "login_needed"') && !listed.includes('2@code'))
   })

@@ -27,7 +27,9 @@ function printSecret({ print }: SvcContext, created: ChannelSecret): void {
 
 async function printQr({ print }: SvcContext, adapter: string, content: string): Promise<void> {
   const { renderUnicodeCompact } = await import('uqr')
-  print.say(`Scan this with the account of ${adapter}. It is a secret; svc channel … status shows the next one.`)
+  print.say(
+    `Scan this with the account of ${adapter}. It is a secret, and the platform replaces it soon: run this again for the next one.`,
+  )
   for (const row of renderUnicodeCompact(content).split('\n')) print.line(row)
 }
 

@@ -49,7 +49,7 @@ function connections(
   isWanted: (state: HealthReport['state']) => boolean,
 ): string[] {
   return adapters.flatMap(({ name, health, state, detail, since }) =>
-    state && health !== 'failing' && isWanted(state) ? [`${name} ${describeConnection({ state, detail, since })}`] : [],
+    state && health === 'healthy' && isWanted(state) ? [`${name} ${describeConnection({ state, detail, since })}`] : [],
   )
 }
 

@@ -178,6 +178,11 @@ suite('checks of a running instance', () => {
       [{ adapters: [{ ...adapter('healthy'), state: 'ok' }], platforms: [] }, 'ok', 'all answer (1)'],
       [{ adapters: [{ ...adapter('failing'), state: 'refused' }], platforms: [] }, 'wrong', 'bridge does not answer'],
       [
+        { adapters: [{ ...adapter('unknown'), state: 'refused' }], platforms: [] },
+        'note',
+        'bridge was not checked lately: routd does not run',
+      ],
+      [
         { adapters: [], platforms: [{ ...platform, waiting: 2 }] },
         'wrong',
         '2 messages wait for slack, which has no adapter',
