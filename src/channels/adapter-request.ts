@@ -4,13 +4,13 @@ import { createReadStream } from 'node:fs'
 import { type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request as requestPlain } from 'node:http'
 import { request as requestSecure } from 'node:https'
 import { pipeline } from 'node:stream/promises'
-import { ChannelError } from '../core/delivery/channel.ts'
+import { ChannelError, UNREACHABLE } from '../core/delivery/channel.ts'
 import { guard } from '../lib/fault-boundary.ts'
 import { errnoCode } from '../lib/files/atomic-file.ts'
 import { type AddressPolicy, createRestrictedLookup, forbiddenAddressFault } from './address-policy.ts'
 
 const CONNECT_TIMEOUT_MS = 5000
-/** The rest of a longer response body is discarded. A caller may read none. */
+/** The rest of a longer response body is discarded. */
 const BODY_MAX_BYTES = 8 * 1024 * 1024
 
 /** A file with the bytes before and after it. */
@@ -27,7 +27,8 @@ export interface AdapterRequest {
   readonly headers: Readonly<Record<string, string>>
   readonly body?: Buffer | FileBody | undefined
   readonly timeoutMs: number
-  readonly isBodyIgnored?: boolean | undefined
+  /** How much of the response body is read; 0 reads none. */
+  readonly bodyMaxBytes?: number | undefined
   readonly addresses: AddressPolicy
   readonly signal?: AbortSignal | undefined
 }
@@ -43,7 +44,7 @@ export function sendAdapterRequest(call: AdapterRequest): Promise<AdapterRespons
   return new Promise((resolve, reject) => {
     const { url, method, headers, addresses, signal } = call
     const fault = forbiddenAddressFault(url, addresses)
-    if (fault !== undefined) return reject(new ChannelError('transient', `${url.origin} cannot be reached (${fault})`))
+    if (fault !== undefined) return reject(new ChannelError('transient', `${url.origin} ${UNREACHABLE} (${fault})`))
     const options = {
       method,
       headers,
@@ -74,7 +75,7 @@ export function sendAdapterRequest(call: AdapterRequest): Promise<AdapterRespons
       // The response counts even if its body is incomplete.
       if (isAnswered) return
       clearTimers()
-      const problem = isWritten ? 'did not answer' : 'cannot be reached'
+      const problem = isWritten ? 'did not answer' : UNREACHABLE
       const message = `${url.origin} ${problem} (${errnoCode(error) ?? error.message})`
       reject(fileError ?? new ChannelError(isWritten ? 'unclear' : 'transient', message))
     }
@@ -88,7 +89,7 @@ export function sendAdapterRequest(call: AdapterRequest): Promise<AdapterRespons
     })
     request.once('response', (response) => {
       isAnswered = true
-      readBody(response, call.isBodyIgnored ? 0 : BODY_MAX_BYTES)
+      readBody(response, call.bodyMaxBytes ?? BODY_MAX_BYTES)
         .then((text) => {
           clearTimers()
           resolve({ status: response.statusCode ?? 0, headers: response.headers, text })

@@ -20,6 +20,8 @@ export interface ChannelUnderTest {
   readonly abilities: readonly ActionName[]
   /** The contents that reached the platform with this key, in order. */
   delivered(key: string): Promise<readonly string[]>
+  /** The threads that show a typing indicator in order, '' for the main one; absent if the platform has none. */
+  typingIn?(): Promise<readonly string[]>
 }
 
 export const EVERY_ACTION = [
@@ -177,6 +179,24 @@ export function testChannelContract(open: (t: TestContext) => Promise<ChannelUnd
     if (!abilities.includes('delete')) return
     await perform('delete')
     assert.equal((await channel.actions.fetch_history({ jid, limit: 10 })).messages.length, 1)
+  })
+
+  test('shows typing in each thread of a chat separately', async (t) => {
+    const { channel, jid, typingIn } = await setUp(t)
+    const { typing } = channel.actions
+    assert.equal(typing === undefined, typingIn === undefined)
+    const steps: [threadId: string | undefined, on: boolean, shown: string[]][] = [
+      ['news', true, ['news']],
+      ['help', true, ['help', 'news']],
+      [undefined, true, ['', 'help', 'news']],
+      ['news', false, ['', 'help']],
+      [undefined, false, ['help']],
+      ['help', false, []],
+    ]
+    for (const [threadId, on, shown] of typing ? steps : []) {
+      await typing?.({ jid, threadId, on })
+      assert.deepEqual((await typingIn?.())?.toSorted(), shown)
+    }
   })
 }
 

@@ -2,9 +2,10 @@
 // on first use.
 import { extname } from 'node:path'
 import type { Channel } from '../core/delivery/channel.ts'
+import type { HealthCheck } from '../core/delivery/health-reports.ts'
 import { builtInChannelOf } from '../core/delivery/platforms.ts'
-import type { AddressPolicy } from './address-policy.ts'
 import type { BuiltInContext } from './built-in-context.ts'
+import type { ProbeOptions } from './http/health-check.ts'
 import type { Adapter } from './registered-adapter.ts'
 
 /** The exports of `adapter.ts` of a built-in channel. */
@@ -24,8 +25,8 @@ async function load(folder: string): Promise<ChannelModule> {
   return import(new URL(`./${folder}/adapter${extname(import.meta.url)}`, import.meta.url).href)
 }
 
-export const checkHealth = async (url: string, addresses: AddressPolicy, stop: AbortSignal): Promise<boolean> =>
-  (await import('./http/adapter.ts')).probeHealth(url, addresses, stop)
+export const checkHealth = async (options: ProbeOptions): Promise<HealthCheck> =>
+  (await import('./http/adapter.ts')).probeHealth(options)
 
 export const openAdapterChannel = async (adapter: Adapter): Promise<Channel> =>
   (await import('./http/adapter.ts')).openHttpChannel(adapter)

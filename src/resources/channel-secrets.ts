@@ -2,7 +2,12 @@
 import { z } from 'zod'
 import { creatorOf } from '../core/access/caller.ts'
 import { platformOf } from '../core/delivery/channel.ts'
-import { channelRegistrations, deregisterOthers, deregisterSecret } from '../core/delivery/channel-registrations.ts'
+import {
+  ChannelRegistration,
+  channelRegistrations,
+  deregisterOthers,
+  deregisterSecret,
+} from '../core/delivery/channel-registrations.ts'
 import { ChannelSecret, channelSecrets, hashSecret, secretOfPlatform } from '../core/secrets/channel-secrets.ts'
 import { refuse } from '../lib/refusal.ts'
 import { requireOperator } from '../registry/authorization.ts'
@@ -10,12 +15,16 @@ import type { Context } from '../registry/context.ts'
 import { mustFindRow } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
-const Adapter = z.object({
-  name: z.string(),
-  url: z.string(),
-  jid_prefixes: z.array(z.string()),
-  health_fails: z.int(),
-  seen_at: z.string(),
+const Adapter = ChannelRegistration.pick({
+  name: true,
+  url: true,
+  jid_prefixes: true,
+  health_fails: true,
+  seen_at: true,
+  state: true,
+  detail: true,
+  since: true,
+  reported_at: true,
 })
 const ListedSecret = ChannelSecret.pick({ platforms: true }).extend({
   name: z.string().optional().describe('Absent for adapters with the shared secret'),
@@ -41,15 +50,7 @@ export const channelSecretsResource = defineResource({
       run: async (ctx) => {
         const registrations = await channelRegistrations.list(ctx.tx)
         const adaptersOf = (secret_name: string | undefined) =>
-          registrations
-            .filter((row) => row.secret_name === secret_name)
-            .map(({ name, url, jid_prefixes, health_fails, seen_at }) => ({
-              name,
-              url,
-              jid_prefixes,
-              health_fails,
-              seen_at,
-            }))
+          registrations.filter((row) => row.secret_name === secret_name).map((row) => Adapter.parse(row))
         const secrets = await table.list(ctx.tx)
         const listed: z.output<typeof ListedSecret>[] = secrets.map(({ secret_hash: _, ...row }) => ({
           ...row,

@@ -43,6 +43,25 @@ onEveryEngine('a decision on a chat that asks for a folder', (engine) => {
     assert.equal((await on.cli.call(update, { jid: JID, action: 'reprompt' })).status, 'awaiting_message')
   })
 
+  test('lets a person of the platform administer the folder of a chat of another account, and nobody else', async (t) => {
+    const on = await openOnboardingTest(t, engine)
+    await on.groups('main')
+    const admins: Record<string, [sender: string, isAdmin: boolean]> = {
+      a: ['telegram:7', true],
+      b: ['telegram-work:7', true],
+      c: ['telegram-home:7', false],
+      d: ['slack:7', false],
+    }
+    for (const [folder, [sender, isAdmin]] of Object.entries(admins)) {
+      const jid = `telegram-work:user/${folder}`
+      await on.ask(jid, folder, sender)
+      await on.cli.call(update, { jid, action: 'approve' })
+      const key = { principal: sender, scope: `${folder}/**` }
+      const grant = await on.host.engine.read((tx) => acl.find(tx, key))
+      assert.equal(grant?.action, isAdmin ? 'admin' : undefined, sender)
+    }
+  })
+
   test('approves it with another folder, and needs one if it asked for none', async (t) => {
     const on = await openOnboardingTest(t, engine)
     await on.groups('main', 'team')

@@ -32,7 +32,12 @@ function bodyOf(body: unknown): string | ReadableStream {
 export async function openChannelApi(
   t: TestContext,
   { host }: TestHost,
-  settings: { isPublicAllowed?: boolean; secret?: string | undefined } = {},
+  settings: {
+    isPublicAllowed?: boolean
+    secret?: string | undefined
+    takeoverTimeoutMs?: number
+    log?: (line: string) => void
+  } = {},
 ): Promise<ChannelApi> {
   const app = new Hono()
   app.onError(
@@ -42,11 +47,12 @@ export async function openChannelApi(
     }),
   )
   app.notFound(createNotFoundHandler(app))
-  const log = await openLog({ to: { write: () => {} } })
+  const log = await openLog({ to: { write: (line) => settings.log?.(line) } })
   const secret = 'secret' in settings ? settings.secret : CHANNEL_SECRET
   const checks = mountChannelRoutes(
     { host, app, log, defer: (close) => t.after(close) },
     { CHANNEL_SECRET: secret, CHANNEL_REGISTER_ALLOW_PUBLIC: settings.isPublicAllowed ?? false },
+    { takeoverTimeoutMs: settings.takeoverTimeoutMs },
   )
   const ask: ChannelApi['ask'] = async (request, body, bearer = CHANNEL_SECRET, headers = {}) => {
     const [method = '', path = ''] = request.split(' ')

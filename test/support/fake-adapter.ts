@@ -49,6 +49,8 @@ export interface FakeAdapter {
   readonly requests: readonly FakeRequest[]
   /** Messages that have reached the platform. */
   readonly delivered: readonly FakeMessage[]
+  /** The threads with a typing indicator, '' for the main one. */
+  readonly typing: ReadonlySet<string>
   /** Sets the behaviour: for all requests, or for the next ones in order. */
   behave(how: How, ...then: How[]): void
   /** Responds to held requests. */
@@ -68,6 +70,7 @@ const SENDING = ['/send', '/send-file', '/send-voice', '/post', '/forward', '/qu
 export async function fakeAdapter(t: Pick<TestContext, 'after'>, options: FakeOptions = {}): Promise<FakeAdapter> {
   const { isKeyed = false, lacks = [] } = options
   const [requests, delivered]: [FakeRequest[], FakeMessage[]] = [[], []]
+  const typing = new Set<string>()
   const held: (() => void)[] = []
   let [next, always]: [How[], How] = [[], 'ok']
 
@@ -80,6 +83,11 @@ export async function fakeAdapter(t: Pick<TestContext, 'after'>, options: FakeOp
         .filter(({ jid, isDeleted }) => jid === query.get('jid') && !isDeleted)
         .map(({ id, content }, at) => ({ id, sender: 'me', content, timestamp: 1_700_000_000 + at, is_from_me: true }))
       return { status: 200, body: { source: 'platform', cap: '1000', messages: messages.reverse() } }
+    }
+    if (path === '/typing') {
+      const thread = String(body.thread_id ?? '')
+      if (body.on === true) typing.add(thread)
+      else typing.delete(thread)
     }
     if (path.startsWith('/v1/pane/') || path === '/typing') return { status: 200, body: { ok: true } }
     if (SENDING.includes(path)) {
@@ -157,6 +165,7 @@ export async function fakeAdapter(t: Pick<TestContext, 'after'>, options: FakeOp
     url: `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`,
     requests,
     delivered,
+    typing,
     behave: (how, ...then) => {
       if (then.length === 0) [next, always] = [[], how]
       else [next, always] = [[how, ...then.slice(0, -1)], then.at(-1) ?? 'ok']

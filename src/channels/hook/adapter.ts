@@ -57,7 +57,7 @@ async function postAnswer(
     },
     body,
     timeoutMs,
-    isBodyIgnored: true,
+    bodyMaxBytes: 0,
     addresses: await context.answerAddresses(),
   })
   if (status >= 200 && status < 300) return {}

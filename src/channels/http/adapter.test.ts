@@ -59,6 +59,7 @@ for (const [kind, { lost = [], ...options }] of Object.entries(KINDS))
         jid,
         abilities: EVERY_ACTION.filter((action) => !lost.includes(action)),
         delivered: async (key) => adapter.delivered.filter((one) => one.key === key).map(({ content }) => content),
+        typingIn: async () => [...adapter.typing],
       }
     })
   })
@@ -77,6 +78,19 @@ test('sends the key as a member and as a header, with all fields of the message'
   })
   assert.equal(request?.headers['idempotency-key'], 'a key')
   assert.equal(request?.headers.authorization, 'Bearer the token')
+})
+
+test('names the thread of a typing indicator as it does for a message, and none for the main one', async (t) => {
+  const { adapter, channel } = await openAdapter(t)
+  await channel.actions.typing?.({ jid, threadId: 't1', on: true })
+  await channel.actions.typing?.({ jid, on: false })
+  assert.deepEqual(
+    adapter.requests.map(({ path, body }) => [path, body]),
+    [
+      ['/typing', { chat_jid: jid, thread_id: 't1', on: true }],
+      ['/typing', { chat_jid: jid, on: false }],
+    ],
+  )
 })
 
 test('sends a file unchanged, with its name, type and key', async (t) => {

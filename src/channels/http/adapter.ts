@@ -136,7 +136,7 @@ function createActions(adapter: Adapter): ChannelActions {
     unpin_all: ({ jid }) => done(post('unpin_all', '/unpin', { chat_jid: jid, all: true })),
     pane_set_prompts: ({ jid, prompts }) => done(post('pane_set_prompts', '/v1/pane/prompts', { jid, prompts })),
     pane_set_title: ({ jid, title }) => done(post('pane_set_title', '/v1/pane/title', { jid, title })),
-    typing: ({ jid, on }) => done(post('typing', '/typing', { chat_jid: jid, on })),
+    typing: ({ jid, threadId, on }) => done(post('typing', '/typing', { chat_jid: jid, thread_id: threadId, on })),
     fetch_history: async ({ jid, limit, before }) => {
       const query = new URLSearchParams({ jid, limit: String(limit), ...(before === undefined ? {} : { before }) })
       const { body } = await send('fetch_history', `/v1/history?${query}`, { method: 'GET', headers: {} })

@@ -45,7 +45,13 @@ async function openAdapter(t: TestContext, isPublicAllowed = false) {
     capabilities: EVERY_CAPABILITY,
   })
   const send = async () => channel.actions.send?.({ jid: 'telegram:1', key: 'k', content: 'hello' })
-  return { adapter, names, url, send, isHealthy: () => probeHealth(url, addresses, new AbortController().signal) }
+  return {
+    adapter,
+    names,
+    url,
+    send,
+    isHealthy: async () => (await probeHealth({ url, addresses, stop: new AbortController().signal })).isAlive,
+  }
 }
 
 const REFUSED = isChannelError('transient', 'cannot be reached \\(its address is neither loopback nor private\\)')

@@ -18,10 +18,14 @@ async function openSandbox(t: Parameters<typeof testHost>[0], engine: EngineName
 
 onEveryEngine('the sandbox', (engine) => {
   testChannelContract(async (t): Promise<ChannelUnderTest> => {
-    const { channel, entries } = await openSandbox(t, engine)
+    const { host, channel, entries } = await openSandbox(t, engine)
     const delivered: ChannelUnderTest['delivered'] = async (key) =>
       (await entries()).filter((entry) => entry.key === key).map(({ content }) => content)
-    return { channel, jid, abilities: EVERY_ACTION, delivered }
+    const typingIn = async (): Promise<string[]> => {
+      const room = await host.engine.read((tx) => sandboxRooms.find(tx, { jid }))
+      return [...(room?.is_typing ? [''] : []), ...(room?.typing_topics ?? [])]
+    }
+    return { channel, jid, abilities: EVERY_ACTION, delivered, typingIn }
   })
 
   test('refuses a reply to a missing message but not to a deleted one', async (t) => {

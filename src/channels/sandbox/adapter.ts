@@ -19,6 +19,7 @@ import {
   type NewEntry,
   requireSandboxEntry,
   SANDBOX,
+  setTyping,
   unpinAllEntries,
   updateEntry,
   updateRoom,
@@ -92,7 +93,7 @@ export function openChannel({ engine, clock, random, signals }: ChannelContext):
     },
     pane_set_prompts: ({ jid, prompts }) => change((tx) => updateRoom(tx, jid, { prompts: [...prompts] })),
     pane_set_title: ({ jid, title }) => change((tx) => updateRoom(tx, jid, { title })),
-    typing: ({ jid, on }) => change((tx) => updateRoom(tx, jid, { is_typing: on })),
+    typing: (state) => change((tx) => setTyping(tx, state)),
     fetch_history: async ({ jid, limit, before }) => {
       const entries = await engine.read((tx) => listRoomEntries(tx, jid, { before, limit: Math.min(limit, WINDOW) }))
       return {

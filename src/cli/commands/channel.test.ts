@@ -2,6 +2,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { demoCliOn } from '../../../test/support/cli.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
+import { channelRegistrations, recordHealth, registerChannel } from '../../core/delivery/channel-registrations.ts'
+import { systemClock } from '../../lib/clock.ts'
+import { sourceOf } from '../../lib/settings.ts'
+import { findInstance, openInstance } from '../instance/instance.ts'
 
 onEveryEngine('svc channel', (engine) => {
   test('adds, lists, rotates and removes the secret of an adapter', async (t) => {
@@ -30,6 +34,41 @@ onEveryEngine('svc channel', (engine) => {
     const last = await cli.ok('channel demo add bridge -p discord --json')
     assert.equal(JSON.parse(last).platforms.join(), 'discord')
     assert.deepEqual(JSON.parse(await cli.ok('channel demo rm bridge --json')), { name: 'bridge', ended: [] })
+  })
+
+  test('shows the state of an adapter and the QR code of a sign-in', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    const environment = sourceOf('the environment', new Map([['SVC_DATA_DIR', cli.dir]]))
+    const host = await openInstance(await findInstance('demo', environment), { clock: systemClock })
+    const wanted = { name: 'whats', url: 'http://127.0.0.1:9', jid_prefixes: ['whatsapp:'], capabilities: {} }
+    await host.engine.transaction(async (tx) => {
+      await registerChannel(tx, host, { ...wanted, secret_name: undefined })
+      const row = await channelRegistrations.find(tx, { name: 'whats' })
+      assert.ok(row)
+      const report = {
+        state: 'login_needed',
+        detail: 'scan it',
+        since: '2026-01-01T00:00:00.000Z',
+        qr: '2@code',
+      } as const
+      await recordHealth(tx, host, row, { isAlive: true, report })
+    })
+    await host.close()
+    const { stdout, stderr } = await cli.run('channel demo status')
+    assert.match(stdout, /^ADAPTER\tPLATFORMS\tHEALTH\tCHECKED_AT\tSEEN_AT\tSTATE\tSINCE\tDETAIL\n/)
+    assert.match(stdout, /\tlogin_needed\t2026-01-01T00:00:00.000Z\tscan it\n/)
+    assert.match(stdout, /\n[█▀▄ ]{20,}\n/)
+    assert.match(stderr, /^Scan this with the account of whats\./)
+    const { adapters } = JSON.parse(await cli.ok('channel demo status --json'))
+    assert.deepEqual([adapters[0].state, adapters[0].qr], ['login_needed', '2@code'])
+    const doctor = (await cli.run('doctor demo')).stdout
+    assert.ok(
+      doctor.includes('adapters: whats needs a sign-in at its platform since 2026-01-01T00:00:00.000Z: scan it\n'),
+      doctor,
+    )
+    assert.ok(!doctor.includes('2@code'))
+    const listed = await cli.ok('channel demo list --json')
+    assert.ok(listed.includes('"state": "login_needed"') && !listed.includes('2@code'))
   })
 
   test('refuses platforms that are reserved for accounts, and an empty list', async (t) => {

@@ -25,6 +25,14 @@ function printSecret({ print }: SvcContext, created: ChannelSecret): void {
   if (ended.length > 0) print.say(`ended the registration of ${ended.join(', ')}`)
 }
 
+async function printQr({ print }: SvcContext, adapter: string, content: string): Promise<void> {
+  const { renderUnicodeCompact } = await import('uqr')
+  print.say(
+    `Scan this with the account of ${adapter}. It is a secret, and the platform replaces it soon: run this again for the next one.`,
+  )
+  for (const row of renderUnicodeCompact(content).split('\n')) print.line(row)
+}
+
 export const channelCommands = [
   defineSvcCommand({
     usage: 'channel <instance> add <name> --platforms|-p <list> [--json]',
@@ -70,7 +78,7 @@ export const channelCommands = [
   }),
   defineSvcCommand({
     usage: 'channel <instance> status [--json]',
-    about: 'show registered adapters with their health, and how many messages wait or failed on each platform',
+    about: 'show registered adapters with health, state and sign-in QR code, and how many messages wait or failed',
     example: 'channel demo status',
     run: async (svc) => {
       const { adapters, platforms } = await svc.call(registrations.list, {})
@@ -83,6 +91,9 @@ export const channelCommands = [
           HEALTH: ({ health }) => health,
           CHECKED_AT: ({ checked_at }) => checked_at,
           SEEN_AT: ({ seen_at }) => seen_at,
+          STATE: ({ state }) => state ?? '-',
+          SINCE: ({ since }) => since ?? '-',
+          DETAIL: ({ detail }) => detail ?? '-',
         },
         empty: 'no adapter is registered',
       })
@@ -97,6 +108,7 @@ export const channelCommands = [
           },
           empty: '',
         })
+      for (const { name, qr } of adapters) if (qr !== undefined) await printQr(svc, name, qr)
     },
   }),
   defineSvcCommand({

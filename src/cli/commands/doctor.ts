@@ -35,7 +35,7 @@ export const doctorCommands = [
   defineSvcCommand({
     usage: 'doctor <instance> [--online] [--sandbox] [--fix] [--yes|-y] [--json]',
     about:
-      'check directory, settings, models, store, rows and machine; --online also calls each model once; --sandbox only starts the sandbox of agents; --fix corrects modes and directories and asks before it removes leftover files, --yes does not ask; exits with 1 if something is wrong',
+      'check directory, settings, models, adapters, store, rows and machine; --online also calls each model once; --sandbox only starts the sandbox of agents; --fix corrects modes and directories and asks before it removes leftover files, --yes does not ask; exits with 1 if something is wrong',
     example: 'doctor demo --online',
     run: async (svc, { instance, online, sandbox, fix, yes }) => {
       if (yes && !fix) refuse('invalid', '--yes confirms what --fix removes', 'add --fix')
@@ -239,5 +239,10 @@ async function runRowChecks(engine: Engine, configured: ConfiguredInstance, nowM
   const options = { instance: name, layout, sources, keyring }
   const models = await runCheck('models', async () => checkModels(engine, options))
   const prices = await runCheck('prices', async () => checkPrices(engine, options))
-  return [schema, checkStoredSettings(stored, sources, name), models, prices, ...(await checkStoreContents(contents))]
+  const { checkAdapters } = await import('../../daemons/doctor/adapter-check.ts')
+  const { readChannels } = await import('../../resources/channel-registrations.ts')
+  const channels = await engine.read((tx) => readChannels(tx, keyring, nowMs))
+  const adapters = checkAdapters(channels, name)
+  const found = [schema, checkStoredSettings(stored, sources, name), models, adapters, prices]
+  return [...found, ...(await checkStoreContents(contents))]
 }

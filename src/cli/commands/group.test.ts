@@ -139,10 +139,13 @@ onEveryEngine('svc group', (engine) => {
       assert.equal(stderr, '')
     }
     assert.deepEqual(await readRoutes(cli), routes)
+    // So does another account of the platform, whose direct chats have the same rooms.
+    await cli.ok('group demo add telegram-work:lobby fourth')
     // A third platform with the same room name gets a route of its own, too.
     await cli.ok('group demo add matrix:lobby third')
     assert.deepEqual(await readRoutes(cli), [
       '-1 platform=telegram room=lobby other',
+      '-1 platform=telegram-work room=lobby fourth',
       '-1 platform=matrix room=lobby third',
       '0 room=lobby team',
     ])

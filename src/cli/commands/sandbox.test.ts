@@ -2,6 +2,11 @@ import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { demoCliOn } from '../../../test/support/cli.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
+import type { TypingState } from '../../core/delivery/channel.ts'
+import { setTyping } from '../../core/delivery/sandbox-rooms.ts'
+import { systemClock } from '../../lib/clock.ts'
+import { sourceOf } from '../../lib/settings.ts'
+import { findInstance, openInstance } from '../instance/instance.ts'
 
 onEveryEngine('svc sandbox', (engine) => {
   test('posts messages and reactions and shows the room', async (t) => {
@@ -19,6 +24,24 @@ onEveryEngine('svc sandbox', (engine) => {
     )
     assert.match(await cli.ok('sandbox demo rooms'), /^ROOM\tMESSAGES\tLAST_AT\nsandbox:lobby\t2\t\S+Z\n$/)
     assert.equal((await cli.run('sandbox demo show attic')).stderr, 'no messages in sandbox:attic\n')
+  })
+
+  test('shows in which topics of a room the agent is typing', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    const typing = async (state: Omit<TypingState, 'jid'>): Promise<string> => {
+      const environment = sourceOf('the environment', new Map([['SVC_DATA_DIR', cli.dir]]))
+      const host = await openInstance(await findInstance('demo', environment), { clock: systemClock })
+      await host.engine.transaction((tx) => setTyping(tx, { jid: 'sandbox:lobby', ...state }))
+      await host.close()
+      return (await cli.run('sandbox demo show lobby')).stderr.replace('no messages in sandbox:lobby\n', '')
+    }
+    assert.equal(await typing({ threadId: 'news', on: true }), '… the agent is typing in #news\n')
+    assert.equal(
+      await typing({ threadId: 'he\nlp', on: true }),
+      '… the agent is typing in #news\n… the agent is typing in #he\\nlp\n',
+    )
+    assert.equal(await typing({ threadId: 'news', on: false }), '… the agent is typing in #he\\nlp\n')
+    assert.equal(await typing({ on: true }), '… the agent is typing\n… the agent is typing in #he\\nlp\n')
   })
 
   test('prints JSON with --json', async (t) => {

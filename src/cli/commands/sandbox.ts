@@ -9,6 +9,7 @@ import {
   sandboxRooms,
 } from '../../core/delivery/sandbox-rooms.ts'
 import { writeContextOf } from '../../core/turns/rounds.ts'
+import { cell } from '../../lib/command-line/print.ts'
 import { integer, query, text } from '../../store/statement.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { parseInteger } from '../input/integer-argument.ts'
@@ -63,6 +64,7 @@ export const sandboxCommands = [
         if (about?.title !== undefined) svc.print.say(`pane: ${about.title}`)
         for (const prompt of about?.prompts ?? []) svc.print.say(`prompt: ${prompt.title}`)
         if (about?.is_typing) svc.print.say('… the agent is typing')
+        for (const topic of about?.typing_topics ?? []) svc.print.say(`… the agent is typing in #${cell(topic)}`)
         if (entries.length === 0) svc.print.say(`no messages in ${jid}`)
       }
       if (follow) await followRoom(host, jid, entries.at(-1)?.seq ?? 0, followOptions(svc))

@@ -23,6 +23,14 @@ test('accepts senders of the chat’s platform, anonymous senders, and bare name
     assert.match(senderFault(sender, 'discord') ?? '', / is reserved for svc$/, sender)
 })
 
+test('accepts people of the platform that the chat is an account of only if the adapter may speak for them', () => {
+  for (const sender of ['telegram-work:7', 'telegram:7', 'anon:x', 'mia'])
+    assert.equal(senderFault(sender, 'telegram-work', 'telegram'), undefined, sender)
+  for (const sender of ['telegram:7', 'telegram-home:7', 'slack:7'])
+    assert.match(senderFault(sender, 'telegram-work') ?? '', /^a sender in a telegram-work chat cannot have/, sender)
+  assert.match(senderFault('telegram-home:7', 'telegram-work', 'telegram') ?? '', / the namespace telegram-home$/)
+})
+
 test('never accepts an account or a principal of svc as a sender', () => {
   const part = fc.constantFrom('github', 'google', 'role', 'folder', 'service', 'discord', 'anon', 'mia', '', ' ')
   fc.assert(

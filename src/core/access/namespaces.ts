@@ -31,12 +31,13 @@ export function platformFault(platform: string): string | undefined {
   return builtInChannelOf(platform) !== undefined || isReservedName(platform) ? 'is reserved for svc' : undefined
 }
 
-export function senderFault(sender: string, platform: string): string | undefined {
+/** `base` is the platform that this one is an account of, if the adapter may speak for its people. */
+export function senderFault(sender: string, platform: string, base = platform): string | undefined {
   const colon = sender.indexOf(':')
   if (colon < 0)
     return isReservedName(sender.trim().toLowerCase()) ? `the sender "${sender}" is reserved for svc` : undefined
   const namespace = sender.slice(0, colon)
-  if (namespace === platform || namespace === 'anon') return undefined
+  if ([platform, base, 'anon'].includes(namespace)) return undefined
   return `a sender in a ${platform} chat cannot have the namespace ${namespace}`
 }
 

@@ -10,6 +10,7 @@ import { AdapterName, channelSecrets, mustOwnPlatform } from '../secrets/channel
 import type { Keyring } from '../secrets/keyring.ts'
 import { Bytes, checkedText, Timestamp } from '../values.ts'
 import { platformOf } from './channel.ts'
+import { ConnectionState, type HealthCheck, type HealthReport } from './health-reports.ts'
 
 export const JidPrefix = checkedText((value) =>
   /^[a-z][a-z0-9_-]*:[\x21-\x7e]{0,200}$/.test(value) ? undefined : 'must look like platform: or platform:rooms/',
@@ -31,6 +32,11 @@ export const ChannelRegistration = z.object({
   registered_at: Timestamp,
   seen_at: Timestamp.describe('When it last registered or recovered'),
   secret_name: AdapterName.optional().describe('The secret that it registered with; absent for the shared secret'),
+  state: ConnectionState.optional().describe('Its connection, as it last reported; absent if it reports none'),
+  detail: z.string().optional(),
+  since: z.string().optional().describe('Since when, as the adapter says'),
+  reported_at: Timestamp.optional().describe('When it last reported its state'),
+  qr_sealed: Bytes.optional().describe('The encrypted QR code of a sign-in; absent without SECRETS_KEY'),
 })
 export type ChannelRegistration = z.output<typeof ChannelRegistration>
 
@@ -47,6 +53,13 @@ export const channelRegistrations = new Table({
     'alter table channel_registrations add column secret_name text',
     // Older rows may claim platforms that are reserved now; adapters register again every few minutes.
     'delete from channel_registrations',
+    () => [
+      'alter table channel_registrations add column state text',
+      'alter table channel_registrations add column detail text',
+      'alter table channel_registrations add column since text',
+      'alter table channel_registrations add column reported_at text',
+      'alter table channel_registrations add column qr_sealed bytea',
+    ],
   ],
 })
 
@@ -63,25 +76,28 @@ type NewRegistration = Pick<ChannelRegistration, 'name' | 'url' | 'jid_prefixes'
 
 /**
  * Adds or updates an adapter and returns its token. An adapter that registers again keeps its token, so its requests in
- * flight stay valid.
+ * flight stay valid. `silent` is a registration whose address did not answer a moment ago: one from another address
+ * replaces it, with a new token, so that the old process has no access if it still runs.
  */
 export async function registerChannel(
   tx: Tx,
   { clock, random, keyring }: RegistrationContext,
   registration: NewRegistration,
+  silent?: ChannelRegistration | undefined,
 ): Promise<string> {
   const { name, url } = registration
   const existing = await channelRegistrations.find(tx, { name })
   await mustBeEntitled(tx, registration, existing)
-  if (existing && new URL(existing.url).origin !== new URL(url).origin)
+  const isMoved = existing !== undefined && isElsewhere(existing, url)
+  if (isMoved && !isUnchanged(existing, silent))
     refuse(
       'conflict',
       `the name ${name} is in use by an adapter at another address`,
-      'choose another name, or stop the other adapter: it is removed after 90 s without an answer',
+      'choose another name, or stop the other adapter: the name is free as soon as it does not answer',
     )
   const now = timestamp(clock.now())
   const row = { ...registration, health_fails: 0, seen_at: now }
-  const existingToken = existing && channelToken(keyring, existing)
+  const existingToken = existing && !isMoved ? channelToken(keyring, existing) : undefined
   if (existingToken !== undefined) {
     await channelRegistrations.update(tx, { name }, row)
     return existingToken
@@ -96,6 +112,21 @@ export async function registerChannel(
     registered_at: existing?.registered_at ?? now,
   })
   return token
+}
+
+/** Whether the adapter is registered at another scheme, host or port. */
+export function isElsewhere(existing: Pick<ChannelRegistration, 'url'>, url: string): boolean {
+  return new URL(existing.url).origin !== new URL(url).origin
+}
+
+/** Whether the row is still the one that was checked: it was neither registered again nor recovered meanwhile. */
+function isUnchanged(existing: ChannelRegistration, checked: ChannelRegistration | undefined): boolean {
+  return (
+    checked !== undefined &&
+    existing.url === checked.url &&
+    existing.seen_at === checked.seen_at &&
+    Buffer.compare(existing.token_hash, checked.token_hash) === 0
+  )
 }
 
 /** A secret is valid only for its own platforms and names, so no adapter can replace another. */
@@ -143,6 +174,14 @@ export function channelToken(
   return token_sealed && unlessKeyless(() => keyring.open(token_sealed, sealContext(name)).toString())
 }
 
+/** The content of the QR code that it reports; undefined if it cannot be decrypted. */
+export function channelQr(
+  keyring: Keyring,
+  { name, qr_sealed }: Pick<ChannelRegistration, 'name' | 'qr_sealed'>,
+): string | undefined {
+  return qr_sealed && unlessKeyless(() => keyring.open(qr_sealed, qrContext(name)).toString())
+}
+
 export function findByToken(tx: Tx, token: string): Promise<ChannelRegistration | undefined> {
   return channelRegistrations.find(tx, { token_hash: tokenHash(token) })
 }
@@ -160,14 +199,17 @@ export function claimHealthChecks(
   return query(
     tx,
     channelRegistrations.decode,
-    `update channel_registrations set checked_at = $1 where checked_at <= $2
+    `update channel_registrations set checked_at = $1
+     where checked_at <= $2 or (qr_sealed is not null and checked_at <= $3)
      returning ${channelRegistrations.columns.join(', ')}`,
-    [now, now - everyMs],
+    [now, now - everyMs, now - Math.min(everyMs, QR_CHECK_EVERY_MS)],
   )
 }
 
 /** How often routd checks each adapter. */
 export const HEALTH_CHECK_EVERY_MS = 30_000
+/** How often while it reports a QR code: platforms replace it several times a minute. */
+const QR_CHECK_EVERY_MS = 5000
 
 export const AdapterHealth = z
   .enum(['healthy', 'failing', 'unknown'])
@@ -189,18 +231,28 @@ export const HEALTH_FAILS_MAX = 3
 /** Records the result of a health check; true if it removed the adapter. Does nothing if the adapter has registered since. */
 export async function recordHealth(
   tx: Tx,
-  { name, seen_at, health_fails }: ChannelRegistration,
-  isHealthy: boolean,
-  now: number,
+  { clock, keyring }: Pick<RegistrationContext, 'clock' | 'keyring'>,
+  { name, seen_at, token_hash, health_fails, state }: ChannelRegistration,
+  { isAlive, report }: HealthCheck,
 ): Promise<boolean> {
-  const checked = { name, seen_at }
-  if (isHealthy) {
-    if (health_fails > 0) await channelRegistrations.update(tx, checked, { health_fails: 0, seen_at: timestamp(now) })
+  const checked = { name, seen_at, token_hash }
+  if (isAlive) {
+    const now = timestamp(clock.now())
+    const recovered = health_fails > 0 ? { health_fails: 0, seen_at: now } : {}
+    const reported = report || state ? reportColumns(keyring, name, report, now) : {}
+    await channelRegistrations.update(tx, checked, { ...recovered, ...reported })
     return false
   }
   if (health_fails + 1 >= HEALTH_FAILS_MAX) return (await channelRegistrations.remove(tx, checked)) > 0
-  await channelRegistrations.update(tx, checked, { health_fails: health_fails + 1 })
+  await channelRegistrations.update(tx, checked, { health_fails: health_fails + 1, qr_sealed: undefined })
   return false
+}
+
+/** Without a report, the adapter no longer reports its state. */
+function reportColumns(keyring: Keyring, name: string, report: HealthReport | undefined, now: string) {
+  const { state, detail, since, qr } = report ?? {}
+  const qr_sealed = qr === undefined ? undefined : unlessKeyless(() => keyring.seal(qr, qrContext(name)))
+  return { state, detail, since, reported_at: report ? now : undefined, qr_sealed }
 }
 
 function tokenHash(token: string): Uint8Array {
@@ -219,4 +271,8 @@ function unlessKeyless<T>(work: () => T): T | undefined {
 
 function sealContext(name: string): string {
   return `channel_token:${name}`
+}
+
+function qrContext(name: string): string {
+  return `channel_qr:${name}`
 }

@@ -22,7 +22,7 @@ export interface ChannelActions {
   pane_set_prompts(act: { readonly jid: string; readonly prompts: readonly PanePrompt[] }): Promise<void>
   pane_set_title(act: { readonly jid: string; readonly title: string }): Promise<void>
   fetch_history(request: PlatformHistoryRequest): Promise<PlatformHistory>
-  typing(act: { readonly jid: string; readonly on: boolean }): Promise<void>
+  typing(act: TypingState): Promise<void>
 }
 export type ActionName = keyof ChannelActions
 
@@ -63,6 +63,12 @@ export type OutgoingForward = Outgoing & {
 export interface MessageTarget {
   readonly jid: string
   readonly targetId: string
+}
+export interface TypingState {
+  readonly jid: string
+  /** The platform's thread; absent for the main one. Each thread has an indicator of its own. */
+  readonly threadId?: string | undefined
+  readonly on: boolean
 }
 export interface PanePrompt {
   readonly title: string
@@ -130,6 +136,9 @@ export class ChannelError extends Error {
     this.retryAfterMs = retryAfterMs
   }
 }
+
+/** Follows the adapter's name in the message of an error without a connection; the delivery is retried when it registers. */
+export const UNREACHABLE = 'cannot be reached'
 
 /** Dependencies of the built-in channels. */
 export interface ChannelContext {

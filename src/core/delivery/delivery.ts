@@ -22,7 +22,7 @@ import {
   type RecordedOutbound,
   settleDelivery,
 } from './outbox.ts'
-import { PLATFORM_LABELS } from './platforms.ts'
+import { basePlatformOf, PLATFORM_LABELS } from './platforms.ts'
 import { removeStagedFiles, stagedPath } from './staged-files.ts'
 
 /** Lease of a row while it is sent; longer than the timeout of every channel. */
@@ -185,7 +185,7 @@ async function recordAttempt(host: DeliveryHost, row: OutboxRow, attempt: Attemp
   }
   const isRetried = outcome.state === 'retry' || outcome.state === 'retry-unclear'
   host.metrics?.add(DELIVERIES, {
-    platform: knownLabel(PLATFORM_LABELS, platformOf(row.jid)),
+    platform: knownLabel(PLATFORM_LABELS, basePlatformOf(platformOf(row.jid))),
     result: isRetried ? 'retried' : outcome.state,
   })
   if (outcome.state === 'retry') return { state: 'pending', error: outcome.error, hint, isUnsupported }

@@ -15,7 +15,7 @@ import { engage, setLastReply } from '../routing/engagements.ts'
 import { addFrames, notifyStreams, type WriteContext } from '../turns/rounds.ts'
 import type { TurnRules } from '../turns/turn-rules.ts'
 import { ChatName, Folder, Timestamp } from '../values.ts'
-import { isLinkChat, platformOf, SENDING_ACTIONS } from './channel.ts'
+import { isLinkChat, platformOf, SENDING_ACTIONS, UNREACHABLE } from './channel.ts'
 
 export const OutboxState = z.enum(['pending', 'sending', 'sent', 'failed', 'unknown'])
 export type OutboxState = z.output<typeof OutboxState>
@@ -265,14 +265,19 @@ export async function settleDelivery(
 /** Prefix of the error of rows that wait for an adapter. */
 export const NO_ADAPTER = 'no adapter'
 
-/** Makes rows that wait for an adapter of these chats due at once. */
-export async function wakeRowsWithoutAdapter(tx: Tx, jidPrefixes: readonly string[], now: number): Promise<void> {
-  const isTheirs = jidPrefixes.map((_, at) => `jid like $${at + 4} escape '\\'`).join(' or ')
+/** Makes rows due at once that wait for an adapter of these chats, or because this one could not be reached. */
+export async function wakeRowsOfAdapter(
+  tx: Tx,
+  { name, jid_prefixes }: { readonly name: string; readonly jid_prefixes: readonly string[] },
+  now: number,
+): Promise<void> {
+  const startsWith = (text: string): string => `${text.replace(/[\\%_]/g, '\\$&')}%`
+  const isTheirs = jid_prefixes.map((_, at) => `jid like $${at + 5} escape '\\'`).join(' or ')
   await execute(
     tx,
-    `update outbox set next_at = $1, updated_at = $3 where state in ('pending', 'sending') and state = 'pending'
-       and next_at > $1 and error like $2 and (${isTheirs})`,
-    [now, `${NO_ADAPTER}%`, timestamp(now), ...jidPrefixes.map((prefix) => `${prefix.replace(/[\\%_]/g, '\\$&')}%`)],
+    `update outbox set next_at = $1, updated_at = $4 where state in ('pending', 'sending') and state = 'pending'
+       and next_at > $1 and (error like $2 or error like $3 escape '\\') and (${isTheirs})`,
+    [now, `${NO_ADAPTER}%`, startsWith(`${name} ${UNREACHABLE}`), timestamp(now), ...jid_prefixes.map(startsWith)],
   )
 }
 

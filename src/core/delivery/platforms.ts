@@ -96,17 +96,34 @@ const DEFAULT_HINTS: Hints = {
 }
 
 /** Looks only at own members: a platform may be called `constructor`. */
+function findPlatform(name: string): Platform | undefined {
+  return Object.hasOwn(PLATFORMS, name) ? PLATFORMS[name] : undefined
+}
+
+/** The platform that this is an account of, such as `telegram` for `telegram-work`; otherwise the platform itself. */
+export function basePlatformOf(platform: string): string {
+  const [base = '', ...account] = platform.split('-')
+  const known = findPlatform(platform) === undefined && account.join('-') !== '' ? findPlatform(base) : undefined
+  // The built-in platforms have no accounts: `web-shop` is a platform of an adapter.
+  return known && known.channel === undefined ? base : platform
+}
+
 function platformNamed(name: string): Platform {
-  return (Object.hasOwn(PLATFORMS, name) ? PLATFORMS[name] : undefined) ?? {}
+  return findPlatform(basePlatformOf(name)) ?? {}
 }
 
 /** The folder below src/channels of the platform's channel; undefined if adapters deliver. */
 export function builtInChannelOf(platform: string): string | undefined {
-  return platformNamed(platform).channel
+  return findPlatform(platform)?.channel
 }
 
 export function shortNameOf(platform: string): string {
-  return platformNamed(platform).shortName ?? platform.replace(/[^a-z0-9]/g, '').slice(0, 2)
+  return (
+    platformNamed(platform).shortName ??
+    basePlatformOf(platform)
+      .replace(/[^a-z0-9]/g, '')
+      .slice(0, 2)
+  )
 }
 
 /** Used unless the group or the chat sets another style. */

@@ -9,7 +9,7 @@ import { Table } from '../../store/table.ts'
 import { reactionVerb, receiveFromPlatform } from '../messages/platform-inbound.ts'
 import { notifyStreams, type WriteContext } from '../turns/rounds.ts'
 import { Jid, Timestamp } from '../values.ts'
-import { type PanePrompt, SENDING_ACTIONS } from './channel.ts'
+import { type PanePrompt, SENDING_ACTIONS, type TypingState } from './channel.ts'
 
 export const SANDBOX = 'sandbox'
 
@@ -56,14 +56,18 @@ const SandboxRoom = z.object({
   jid: Jid,
   title: z.string().optional(),
   prompts: z.array(z.object({ title: z.string(), message: z.string() })).optional(),
-  is_typing: z.boolean(),
+  is_typing: z.boolean().describe('In the main topic'),
+  typing_topics: z.array(z.string()).optional(),
 })
 
 export const sandboxRooms = new Table({
   name: 'sandbox_rooms',
   row: SandboxRoom,
   key: 'jid',
-  storage: ['create table sandbox_rooms (jid text primary key, title text, prompts text, is_typing boolean not null)'],
+  storage: [
+    'create table sandbox_rooms (jid text primary key, title text, prompts text, is_typing boolean not null)',
+    'alter table sandbox_rooms add column typing_topics text',
+  ],
 })
 
 /** Accepts `lobby` or the full JID. */
@@ -197,10 +201,18 @@ export async function unpinAllEntries(tx: Tx, jid: string): Promise<void> {
 export async function updateRoom(
   tx: Tx,
   jid: string,
-  patch: { title?: string; prompts?: PanePrompt[]; is_typing?: boolean },
+  patch: { title?: string; prompts?: PanePrompt[]; is_typing?: boolean; typing_topics?: string[] | undefined },
 ): Promise<void> {
   await sandboxRooms.insertIfMissing(tx, { jid, is_typing: false })
   await sandboxRooms.update(tx, { jid }, patch)
+}
+
+export async function setTyping(tx: Tx, { jid, threadId, on }: TypingState): Promise<void> {
+  if (threadId === undefined) return updateRoom(tx, jid, { is_typing: on })
+  const topics = new Set((await sandboxRooms.find(tx, { jid }))?.typing_topics)
+  if (on) topics.add(threadId)
+  else topics.delete(threadId)
+  await updateRoom(tx, jid, { typing_topics: topics.size === 0 ? undefined : [...topics] })
 }
 
 /** The latest entries of a room after `after`, oldest first. */

@@ -8,7 +8,9 @@ import { Table } from '../../store/table.ts'
 import { senderFault } from '../access/namespaces.ts'
 import { addMessagesToChats } from '../chats/chat-events.ts'
 import { type PlatformMessage, platformOf } from '../delivery/channel.ts'
+import { channelRegistrations } from '../delivery/channel-registrations.ts'
 import { INSTANCE_SENDER, outbox } from '../delivery/outbox.ts'
+import { personNamespaceOf } from '../secrets/channel-secrets.ts'
 import type { WriteContext } from '../turns/rounds.ts'
 import { ChatName, line, Timestamp } from '../values.ts'
 import { envelopes } from './envelopes.ts'
@@ -47,14 +49,17 @@ const FetchedMessage = z.object({
 
 /** Stores messages whose platform id is new and returns their number. */
 export async function storeFetchedMessages(tx: Tx, context: WriteContext, batch: FetchedBatch): Promise<number> {
-  const { jid } = batch
+  const { jid, source } = batch
+  const platform = platformOf(jid)
+  const adapter = await channelRegistrations.find(tx, { name: source })
+  const namespace = adapter && (await personNamespaceOf(tx, adapter.secret_name, platform))
   await lockMessageOrder(tx, context.dialect)
   // Add all earlier messages to their chats first, so that `filing` can skip those that are stored here.
   for (let isMore = true; isMore; ) ({ isMore } = await addMessagesToChats(tx))
   let [count, last] = [0, 0]
   for (const each of batch.messages) {
     const { data: message } = FetchedMessage.safeParse(each)
-    if (!message || (!message.isFromMe && senderFault(message.sender, platformOf(jid)))) continue
+    if (!message || (!message.isFromMe && senderFault(message.sender, platform, namespace))) continue
     if (await envelopes.find(tx, { jid, platform_id: message.id })) continue
     last = await storeMessage(tx, context, batch, message)
     count++

@@ -7,6 +7,7 @@ import { acl } from '../access/acl.ts'
 import { isAccount } from '../access/namespaces.ts'
 import { folderBaseName, parentFolderOf, ROOT_FOLDER } from '../access/tiers.ts'
 import { platformOf } from '../delivery/channel.ts'
+import { basePlatformOf } from '../delivery/platforms.ts'
 import { findReferencesOf } from '../groups/folder-references.ts'
 import { groups } from '../groups/groups.ts'
 import { addGroup, type GroupCreationTime } from '../groups/new-group.ts'
@@ -112,5 +113,7 @@ export async function admit(
 
 /** Not a glob, an anonymous sender or a name without its platform: the grant would be for other people too. */
 function mayAdminister(sub: string, jid: string): boolean {
-  return !isGlob(sub) && (sub === jid || sub.startsWith(`${platformOf(jid)}:`))
+  const platform = platformOf(jid)
+  const isOfPlatform = [platform, basePlatformOf(platform)].some((name) => sub.startsWith(`${name}:`))
+  return !isGlob(sub) && (sub === jid || isOfPlatform)
 }

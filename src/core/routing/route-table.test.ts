@@ -16,6 +16,12 @@ const MATCHES: Record<string, [RouteTuple[], Partial<RoutableMessage>, string | 
   'nothing matches without routes': [[], {}, undefined],
   'an empty match matches everything': [[['', 'team']], {}, 'team'],
   'a room is the part after the colon': [[['room=1/2', 'team']], { jid: 'discord:1/2' }, 'team'],
+  'an account is a platform of its own': [[['platform=telegram', 'team']], { jid: 'telegram-work:42' }, undefined],
+  'a platform with its account is the part before it': [
+    [['platform=telegram-work room=user/42', 'team']],
+    { jid: 'telegram-work:user/42' },
+    'team',
+  ],
   'a platform is the part before it': [[['platform=telegram', 'team']], {}, 'team'],
   'chat_jid matches the whole JID': [[['chat_jid=telegram:42', 'team']], {}, 'team'],
   'sender matches the sender': [[['sender=telegram:7', 'team']], {}, 'team'],
@@ -119,6 +125,9 @@ const SENDERS: Record<string, [sender: string, jid: string, segment: string | Re
   web: ['web:x', 'web:team', 'web-x'],
   'any other platform, abbreviated to two letters': ['mastodon:joe', 'mastodon:1', 'ma-joe'],
   'a platform of one letter': ['x:joe', 'x:1', 'x-joe'],
+  'a person of the platform in a chat of an account': ['telegram:7', 'telegram-work:42', 'tg-7'],
+  'a person of an account, who may be another one': ['telegram-work:7', 'telegram-work:42', /^tg-7-[0-9a-f]{12}$/],
+  'a bare id in a chat of an account': ['7', 'telegram-work:42', /^tg-7-[0-9a-f]{12}$/],
   'a bare id, with the platform of its chat': ['7', 'telegram:42', 'tg-7'],
   'an empty id': ['', 'main', /^id-[0-9a-f]{12}$/],
 }

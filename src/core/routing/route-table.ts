@@ -5,7 +5,7 @@ import { compileSegments, isGlob } from '../../lib/text/glob.ts'
 import type { Tx } from '../../store/engine.ts'
 import { routeStamp } from '../change-stamps.ts'
 import { platformOf } from '../delivery/channel.ts'
-import { shortNameOf } from '../delivery/platforms.ts'
+import { basePlatformOf, shortNameOf } from '../delivery/platforms.ts'
 import {
   MATCH_KEYS,
   parseRouteTarget,
@@ -169,8 +169,9 @@ export function senderSegment(sender: string, jid: string): string {
   const id = hasPlatform ? roomOf(sender) : sender
   const plain = id.replace(/[^A-Za-z0-9._-]/g, '-')
   const whole = `${shortNameOf(platform) || 'id'}-${plain}`
-  if (plain === id && id !== '' && whole.length <= SEGMENT_MAX) return whole
-  // After replacing or cutting characters two senders may look the same, so a hash tells them apart.
+  const isAccount = basePlatformOf(platform) !== platform
+  if (plain === id && id !== '' && whole.length <= SEGMENT_MAX && !isAccount) return whole
+  // After replacing or cutting characters, or at two accounts, two senders may look the same: a hash tells them apart.
   const hash = createHash('sha256').update(`${platform}:${id}`).digest('hex').slice(0, 12)
   return `${whole.slice(0, SEGMENT_MAX - hash.length - 1).replace(/-$/, '')}-${hash}`
 }

@@ -7,6 +7,8 @@ import { bytes, integer, optional, placeholders, query, text } from '../../store
 import { resolveAllowlist } from '../access/allowlist.ts'
 import { listHeldCalls } from '../access/approvals.ts'
 import { deniedHost, networkDenials, unallowableReason } from '../access/network-denials.ts'
+import { channelRegistrations } from '../delivery/channel-registrations.ts'
+import { describeConnection, NEEDS_PERSON } from '../delivery/health-reports.ts'
 import { IS_UNSUCCESSFUL } from '../messages/inbox.ts'
 import { contentStart, decodeContent } from '../messages/messages.ts'
 import { firstInboxSeqSince } from './day-activity.ts'
@@ -49,7 +51,7 @@ export const Attention = z.object({
   budgets: z.array(NearBudget),
   postponed_turns: z.array(Fault).describe('Turns that the host cannot run at present, oldest first'),
   paused_folders: z.array(Fault).describe('Folders that pause after failed turns'),
-  adapters: z.array(Fault).describe('Adapters that do not answer health checks'),
+  adapters: z.array(Fault).describe('Adapters that do not answer health checks, or need a person to connect them'),
 })
 export type Attention = z.output<typeof Attention>
 
@@ -235,16 +237,18 @@ export async function listPostponedTurns(tx: Tx, folders: Folders): Promise<Faul
   )
 }
 
+/** Those that do not answer, and those that only a person can connect. */
 async function listFailingAdapters(tx: Tx): Promise<Fault[]> {
   const rows = await query(
     tx,
-    { name: text, seen_at: text, health_fails: integer },
-    `select name, seen_at, health_fails from channel_registrations where health_fails > 0 order by name limit ${ATTENTION_MAX}`,
+    channelRegistrations.decode,
+    `select ${channelRegistrations.columns.join(', ')} from channel_registrations
+     where health_fails > 0 or state in (${placeholders(NEEDS_PERSON.length)}) order by name limit ${ATTENTION_MAX}`,
+    [...NEEDS_PERSON],
   )
-  return rows.map(({ name, seen_at, health_fails }) => ({
-    id: name,
-    at: seen_at,
-    text: name,
-    reason: `${health_fails} health checks in a row failed`,
-  }))
+  return rows.map(({ name, seen_at, health_fails, state, detail, since }) =>
+    health_fails > 0 || state === undefined
+      ? { id: name, at: seen_at, text: name, reason: `${health_fails} health checks in a row failed` }
+      : { id: name, at: since ?? seen_at, text: name, reason: describeConnection({ state, detail }) },
+  )
 }

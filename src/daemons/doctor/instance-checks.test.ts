@@ -154,11 +154,34 @@ suite('checks of a running instance', () => {
   test('adapters that fail and platforms without an adapter are faults, unknown health is a note', () => {
     const adapter = (health: 'healthy' | 'failing' | 'unknown') => ({ name: 'bridge', health, seen_at: '' })
     const platform = { platform: 'slack', delivered_by: 'nothing', waiting: 0, failed: 0 } as const
+    const AT = '2026-01-01T00:00:00.000Z'
     const states: [AdapterState, string, string][] = [
       [NO_ADAPTERS, 'ok', 'none is registered'],
       [{ adapters: [adapter('healthy')], platforms: [] }, 'ok', 'all answer (1)'],
       [{ adapters: [adapter('failing')], platforms: [] }, 'wrong', 'bridge does not answer'],
       [{ adapters: [adapter('unknown')], platforms: [] }, 'note', 'bridge was not checked lately: routd does not run'],
+      [
+        { adapters: [{ ...adapter('healthy'), state: 'login_needed', since: AT, detail: 'scan it' }], platforms: [] },
+        'wrong',
+        `bridge needs a sign-in at its platform since ${AT}: scan it`,
+      ],
+      [
+        { adapters: [{ ...adapter('healthy'), state: 'refused' }], platforms: [] },
+        'wrong',
+        'bridge is refused by its platform',
+      ],
+      [
+        { adapters: [{ ...adapter('healthy'), state: 'stale', since: AT }], platforms: [] },
+        'note',
+        `bridge has received nothing since ${AT}`,
+      ],
+      [{ adapters: [{ ...adapter('healthy'), state: 'ok' }], platforms: [] }, 'ok', 'all answer (1)'],
+      [{ adapters: [{ ...adapter('failing'), state: 'refused' }], platforms: [] }, 'wrong', 'bridge does not answer'],
+      [
+        { adapters: [{ ...adapter('unknown'), state: 'refused' }], platforms: [] },
+        'note',
+        'bridge was not checked lately: routd does not run',
+      ],
       [
         { adapters: [], platforms: [{ ...platform, waiting: 2 }] },
         'wrong',

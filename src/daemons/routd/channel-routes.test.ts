@@ -1,11 +1,19 @@
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { suite, type TestContext, test } from 'node:test'
 import { CHANNEL_SECRET, type ChannelApiAnswer, openChannelApi } from '../../../test/support/channel-api.ts'
 import { fakeAdapter } from '../../../test/support/fake-adapter.ts'
-import { onEveryEngine, testHost } from '../../../test/support/host.ts'
+import { isRefusal, onEveryEngine, type TestHost, testHost } from '../../../test/support/host.ts'
 import { run } from '../../../test/support/sql.ts'
 import { issueBearer } from '../../core/access/bearers.ts'
-import { channelRegistrations } from '../../core/delivery/channel-registrations.ts'
+import {
+  type ChannelRegistration,
+  channelRegistrations,
+  registerChannel,
+} from '../../core/delivery/channel-registrations.ts'
+import { outbox } from '../../core/delivery/outbox.ts'
+import { timestamp } from '../../lib/clock.ts'
 import { channelSecretsResource } from '../../resources/channel-secrets.ts'
 
 const REGISTER = 'POST /v1/channels/register'
@@ -54,14 +62,6 @@ onEveryEngine('adapter registration', (engine) => {
     assert.deepEqual([row?.registered_at, row?.seen_at], ['2026-01-01T00:00:00.000Z', '2026-01-01T00:03:00.000Z'])
   })
 
-  test('a name registered with another secret is refused', async (t) => {
-    const api = await openChannelApi(t, await testHost(t, engine))
-    const token = await api.register()
-    const { status, detail } = await api.ask(REGISTER, wanted({ url: 'http://127.0.0.1:10' }))
-    assert.deepEqual([status, detail], [409, 'the name teled is in use by an adapter at another address'])
-    assert.equal((await api.ask('GET /v1/channels', undefined, token)).status, 200)
-  })
-
   test('the token is not stored', async (t) => {
     const at = await testHost(t, engine)
     const token = await (await openChannelApi(t, at)).register()
@@ -98,6 +98,200 @@ onEveryEngine('adapter registration', (engine) => {
     adapter.behave('dropped before')
     for (let at = 0; at < 3; at++) await round()
     assert.equal(await fails(), undefined)
+  })
+})
+
+onEveryEngine('an adapter that registers from another address', (engine) => {
+  const IN_USE = [409, 'the name teled is in use by an adapter at another address']
+
+  test('takes over at once from a killed process, with a new token, and its deliveries are retried', async (t) => {
+    const at = await testHost(t, engine)
+    const api = await openChannelApi(t, at)
+    const killed = await spawnAdapter(t)
+    const old = await api.register({ url: killed.url })
+    await killed.kill()
+    const waiting = [
+      'teled cannot be reached (ECONNREFUSED)',
+      'teled answers 429: slow down',
+      'tele cannot be reached (x)',
+    ]
+    for (const [seq, error] of waiting.entries()) await addWaiting(at, seq + 1, error)
+    const adapter = await fakeAdapter(t)
+    const token = await api.register({ url: adapter.url })
+    assert.notEqual(token, old)
+    const statusFor = async (bearer: string) => (await api.ask('GET /v1/channels', undefined, bearer)).status
+    assert.deepEqual([await statusFor(old), await statusFor(token)], [401, 200])
+    const [now, rows] = [at.host.clock.now(), await at.host.engine.read((tx) => outbox.list(tx))]
+    assert.deepEqual(
+      rows.toSorted((a, b) => a.message_seq - b.message_seq).map(({ next_at }) => next_at - now),
+      [0, 60_000, 60_000],
+    )
+    const channel = await at.host.channels.resolve('telegram:1')
+    await channel?.actions.send?.({ jid: 'telegram:1', key: 'k', content: 'hello' })
+    assert.deepEqual(
+      adapter.delivered.map(({ content }) => content),
+      ['hello'],
+    )
+    assert.equal(adapter.requests.at(-1)?.headers.authorization, `Bearer ${token}`)
+  })
+
+  test('takes over with its own token, too', async (t) => {
+    const api = await openChannelApi(t, await testHost(t, engine))
+    const old = await api.register()
+    const { status, body } = await api.ask(REGISTER, wanted({ url: 'http://127.0.0.1:10' }), old)
+    assert.equal(status, 200)
+    assert.notEqual(body.token, old)
+    assert.equal((await api.ask(REGISTER, wanted({ url: 'http://127.0.0.1:11' }), old)).status, 401)
+  })
+
+  test('is refused while the old address answers, in whatever state', async (t) => {
+    const api = await openChannelApi(t, await testHost(t, engine))
+    const adapter = await fakeAdapter(t)
+    const token = await api.register({ url: adapter.url })
+    const refused = async (): Promise<void> => {
+      assert.deepEqual(outcome(await api.ask(REGISTER, wanted({ url: 'http://127.0.0.1:10' }))), IN_USE)
+      assert.equal((await api.ask('GET /v1/channels', undefined, token)).status, 200)
+    }
+    await refused()
+    for (const status of ['stale', 'connecting', 'login_needed', 'refused']) {
+      adapter.behave({ status: 503, body: { status } })
+      await refused()
+    }
+    adapter.behave({ status: 502, body: 'some other server' })
+    assert.match(await api.register({ url: 'http://127.0.0.1:10' }), /^[0-9a-f]{48}$/)
+  })
+
+  test('takes over from an address that accepts connections and does not answer', async (t) => {
+    const api = await openChannelApi(t, await testHost(t, engine), { takeoverTimeoutMs: 20 })
+    const hanging = await fakeAdapter(t)
+    hanging.behave('silent')
+    const old = await api.register({ url: hanging.url })
+    assert.notEqual(await api.register({ url: 'http://127.0.0.1:10' }), old)
+    assert.equal(hanging.requests.length, 1)
+  })
+
+  test('never shares its token with another process that registers at the same moment', async (t) => {
+    const at = await testHost(t, engine)
+    const [api, other] = [await openChannelApi(t, at), await openChannelApi(t, at)]
+    const old = await api.register()
+    const rivals = [await fakeAdapter(t), await fakeAdapter(t)]
+    const answers = await Promise.all(
+      rivals.map(({ url }, index) => (index === 0 ? api : other).ask(REGISTER, wanted({ url }))),
+    )
+    assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 409])
+    const winner = answers.findIndex(({ status }) => status === 200)
+    const row = await at.host.engine.read((tx) => channelRegistrations.find(tx, { name: 'teled' }))
+    assert.equal(row?.url, rivals[winner]?.url)
+    assert.equal((await api.ask('GET /v1/channels', undefined, String(answers[winner]?.body.token))).status, 200)
+    assert.equal((await api.ask('GET /v1/channels', undefined, old)).status, 401)
+  })
+
+  test('is refused if the old process registers again while its address is checked', async (t) => {
+    const at = await testHost(t, engine)
+    const token = await (await openChannelApi(t, at)).register()
+    const find = () => at.host.engine.read((tx) => channelRegistrations.find(tx, { name: 'teled' }))
+    const checked = await find()
+    at.clock.advance(1)
+    await (await openChannelApi(t, at)).register()
+    const moved = { ...wanted({ url: 'http://127.0.0.1:10' }), secret_name: undefined }
+    const take = (silent: ChannelRegistration | undefined) =>
+      at.host.engine.transaction((tx) => registerChannel(tx, at.host, moved, silent))
+    await assert.rejects(take(checked), isRefusal('conflict', 'in use by an adapter at another address'))
+    assert.notEqual(await take(await find()), token)
+  })
+
+  test('is refused without a check if the registration belongs to another secret', async (t) => {
+    const at = await testHost(t, engine)
+    const api = await openChannelApi(t, at)
+    const { secret } = await at.cli.call(channelSecretsResource.verbs.add, { name: 'bridge', platforms: ['discord'] })
+    const adapter = await fakeAdapter(t)
+    const token = await api.register({ url: adapter.url })
+    adapter.behave('dropped before')
+    const other = wanted({ url: 'http://127.0.0.1:10', jid_prefixes: ['discord:'] })
+    assert.deepEqual(outcome(await api.ask(REGISTER, other, secret)), [
+      403,
+      'the name teled belongs to an adapter with another secret',
+    ])
+    assert.equal(adapter.requests.length, 0)
+    assert.equal((await api.ask('GET /v1/channels', undefined, token)).status, 200)
+  })
+})
+
+/** An adapter in a process of its own. */
+async function spawnAdapter(t: TestContext): Promise<{ readonly url: string; kill(): Promise<void> }> {
+  const program = `require('node:http').createServer((_, response) => response.end('{"status":"ok"}'))
+    .listen(0, '127.0.0.1', function () { console.log(this.address().port) })`
+  const child = spawn(process.execPath, ['-e', program], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const gone = once(child, 'close')
+  t.after(() => void child.kill('SIGKILL'))
+  const [line] = await once(child.stdout, 'data')
+  return {
+    url: `http://127.0.0.1:${String(line).trim()}`,
+    kill: async () => {
+      child.kill('SIGKILL')
+      await gone
+    },
+  }
+}
+
+/** A message that is tried again in a minute. */
+function addWaiting({ host }: TestHost, message_seq: number, error: string): Promise<void> {
+  const at = timestamp(host.clock.now())
+  return host.engine.transaction((tx) =>
+    outbox.insert(tx, {
+      ...{ message_seq, id: `message-${message_seq}`, jid: 'telegram:1', topic: '', folder: 'main', action: 'send' },
+      ...{ payload: '{}', engages: false, state: 'pending', attempts: 9, next_at: host.clock.now() + 60_000, fence: 0 },
+      ...{ leased_until: 0, error, created_at: at, updated_at: at },
+    }),
+  )
+}
+
+onEveryEngine('the state that an adapter reports', (engine) => {
+  test('is stored with its time, and an adapter that its platform refuses is not removed', async (t) => {
+    const at = await testHost(t, engine)
+    const api = await openChannelApi(t, at)
+    const adapter = await fakeAdapter(t)
+    await api.register({ url: adapter.url })
+    const round = async () => {
+      at.clock.advance(30_000)
+      await api.checks.check()
+      return at.host.engine.read((tx) => channelRegistrations.find(tx, { name: 'teled' }))
+    }
+    adapter.behave({ status: 503, body: { status: 'refused', detail: 'bot was\nblocked', since: 1_767_225_600 } })
+    for (let times = 1; times <= 4; times++) {
+      const row = await round()
+      assert.deepEqual([row?.state, row?.detail, row?.health_fails], ['refused', 'bot was blocked', 0])
+      assert.equal(row?.since, '2026-01-01T00:00:00.000Z')
+      assert.equal(row?.reported_at, new Date(at.clock.now()).toISOString())
+    }
+    adapter.behave({ status: 200, body: {} })
+    assert.equal((await round())?.state, undefined)
+    adapter.behave({ status: 503, body: { status: 'ok' } })
+    for (let times = 1; times <= 3; times++) await round()
+    assert.deepEqual((await api.ask('GET /v1/channels')).body.channels, [])
+  })
+
+  test('is logged when it changes, without the QR code', async (t) => {
+    const at = await testHost(t, engine)
+    const lines: string[] = []
+    const api = await openChannelApi(t, at, { log: (line) => lines.push(line) })
+    const adapter = await fakeAdapter(t)
+    await api.register({ url: adapter.url })
+    const round = async (body: object) => {
+      adapter.behave({ status: 200, body })
+      at.clock.advance(30_000)
+      await api.checks.check()
+    }
+    for (const status of ['ok', 'login_needed', 'login_needed', 'ok']) await round({ status, qr: '2@the-code' })
+    const logged = lines.map((line) => JSON.parse(line)).filter(({ msg }) => msg !== 'registered')
+    assert.deepEqual(
+      logged.map(({ level, msg }) => [level, msg]),
+      [
+        ['warn', 'adapter needs a sign-in at its platform'],
+        ['info', 'adapter is connected'],
+      ],
+    )
+    assert.ok(!lines.join().includes('the-code'))
   })
 })
 

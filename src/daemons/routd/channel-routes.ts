@@ -9,14 +9,14 @@ import {
   JidPrefix,
   registerChannel,
 } from '../../core/delivery/channel-registrations.ts'
-import { wakeRowsWithoutAdapter } from '../../core/delivery/outbox.ts'
+import { wakeRowsOfAdapter } from '../../core/delivery/outbox.ts'
 import { AdapterName } from '../../core/secrets/channel-secrets.ts'
 import { BODY_MAX, readJsonObject } from '../../lib/http/http.ts'
 import { refuse } from '../../lib/refusal.ts'
 import type { Settings } from '../../lib/settings.ts'
 import type { DaemonContext } from '../daemon.ts'
 import type { CHANNEL_SETTINGS } from '../settings.ts'
-import { AdapterHealthChecks } from './adapter-health.ts'
+import { AdapterHealthChecks, type HealthCheckOptions } from './adapter-health.ts'
 import { adapterUrl } from './adapter-url.ts'
 import {
   type ChannelCaller,
@@ -42,9 +42,13 @@ const INBOUND_MAX = 32 * BODY_MAX
 export function mountChannelRoutes(
   { host, app, log, defer }: Pick<DaemonContext, 'host' | 'app' | 'log' | 'defer'>,
   settings: Pick<Settings<typeof CHANNEL_SETTINGS>, 'CHANNEL_SECRET' | 'CHANNEL_REGISTER_ALLOW_PUBLIC'>,
+  options: Pick<HealthCheckOptions, 'takeoverTimeoutMs'> = {},
 ): AdapterHealthChecks {
   const { engine, signals } = host
   const authenticate = channelAuthenticator(host, settings.CHANNEL_SECRET)
+  const addresses = { isPublicAllowed: settings.CHANNEL_REGISTER_ALLOW_PUBLIC }
+  const checks = new AdapterHealthChecks(host, log, { addresses, ...options })
+  defer(() => checks.close())
 
   app.post('/v1/channels/register', async (c) => {
     const caller = await authenticate(c)
@@ -53,14 +57,17 @@ export function mountChannelRoutes(
       refuse('forbidden', `this is the token of ${caller.registration.name}`, 'register with the channel secret')
     const url = await adapterUrl(requested.url, settings.CHANNEL_REGISTER_ALLOW_PUBLIC)
     const secret_name = secretNameOf(caller)
+    const registration = { ...requested, url, secret_name }
+    const silent = await checks.findSilent(registration)
     const token = await engine.transaction(async (tx) => {
       await mustStillBeValid(tx, caller)
-      const token = await registerChannel(tx, host, { ...requested, url, secret_name })
-      await wakeRowsWithoutAdapter(tx, requested.jid_prefixes, host.clock.now())
+      const token = await registerChannel(tx, host, registration, silent)
+      await wakeRowsOfAdapter(tx, registration, host.clock.now())
       return token
     })
     signals.emit([CHANNELS_CHANGED])
-    log.info({ adapter: requested.name, prefixes: requested.jid_prefixes }, 'registered')
+    const message = silent ? 'registered in place of an address that does not answer' : 'registered'
+    log.info({ adapter: requested.name, prefixes: requested.jid_prefixes }, message)
     return c.json({ ok: true, token })
   })
 
@@ -102,8 +109,6 @@ export function mountChannelRoutes(
     return c.json(await acceptInbound(host, caller, body, c.req.header('X-Idempotency-Key')))
   })
 
-  const checks = new AdapterHealthChecks(host, log, { isPublicAllowed: settings.CHANNEL_REGISTER_ALLOW_PUBLIC })
-  defer(() => checks.close())
   return checks
 }
 

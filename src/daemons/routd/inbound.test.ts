@@ -283,6 +283,70 @@ onEveryEngine('messages of another adapter’s platform', (engine) => {
   })
 })
 
+onEveryEngine('an adapter of an account of a platform', (engine) => {
+  /** The outcome for a person of the platform, and the same for one of the account. */
+  const setUpAccount = async (t: TestContext) => {
+    const { post, last, cli, api } = await setUp(t, engine)
+    const { add, remove } = channelSecretsResource.verbs
+    const work = { name: 'work', url: 'http://127.0.0.1:9', jid_prefixes: ['telegram-work:'], capabilities: {} }
+    const registerWork = async (secret = CHANNEL_SECRET): Promise<string> =>
+      String((await api.ask('POST /v1/channels/register', work, secret)).body.token)
+    const outcome = async (bearer: string, over: object = {}) => {
+      const from = async (sender: string) => post({ chat_jid: 'telegram-work:user/7', sender, ...over }, bearer)
+      return [(await from('telegram:user/7')).status, (await from('telegram-work:user/7')).status]
+    }
+    const addSecret = async (name: string, platforms: string[]) => (await cli.call(add, { name, platforms })).secret
+    const removeSecret = (name: string) => cli.call(remove, { name })
+    return { post, last, registerWork, outcome, addSecret, removeSecret }
+  }
+
+  test('speaks for people of the platform if its secret also names the platform', async (t) => {
+    const { post, last, registerWork, outcome, addSecret } = await setUpAccount(t)
+    const secret = await addSecret('bridge', ['telegram', 'telegram-work'])
+    const token = await registerWork(secret)
+    assert.deepEqual(
+      [await outcome(token), await outcome(secret)],
+      [
+        [200, 200],
+        [200, 200],
+      ],
+    )
+    await post({ chat_jid: 'telegram-work:user/7' }, token)
+    assert.deepEqual((await last()).message.sender, 'telegram:user/7')
+    for (const sender of ['telegram-home:user/7', 'slack:7'])
+      assert.equal((await post({ chat_jid: 'telegram-work:user/7', sender }, token)).status, 400, sender)
+    // Its prefix is still the one of the account.
+    assert.match((await post({}, token)).detail, /jid_prefix_mismatch/)
+  })
+
+  test('does not if its secret names only the account', async (t) => {
+    const { post, registerWork, outcome, addSecret } = await setUpAccount(t)
+    const secret = await addSecret('bridge', ['telegram-work'])
+    const token = await registerWork(secret)
+    assert.deepEqual(await outcome(token), [400, 200])
+    const { detail, body } = await post({ chat_jid: 'telegram-work:user/7' }, token)
+    assert.equal(detail, 'a sender in a telegram-work chat cannot have the namespace telegram (sender_scheme_mismatch)')
+    assert.equal(body.hint, 'the secret of the adapter must also name telegram; or send telegram-work:… as the sender')
+  })
+
+  test('does not while the platform belongs to another secret, also one that is added later', async (t) => {
+    const { registerWork, outcome, addSecret, removeSecret } = await setUpAccount(t)
+    // Both are covered by the shared secret.
+    const token = await registerWork()
+    assert.deepEqual(await outcome(token), [200, 200])
+    await addSecret('bridge', ['telegram'])
+    assert.deepEqual(
+      [await outcome(token), await outcome(CHANNEL_SECRET)],
+      [
+        [400, 200],
+        [400, 200],
+      ],
+    )
+    await removeSecret('bridge')
+    assert.deepEqual(await outcome(token), [200, 200])
+  })
+})
+
 test('a caller with the secret may name an adapter or none', async (t) => {
   const { post, last } = await setUp(t)
   const secret = 'the channel secret'

@@ -3,9 +3,10 @@ import { z } from 'zod'
 import { isReservedVerb, platformFault, senderFault } from '../../core/access/namespaces.ts'
 import { platformOf } from '../../core/delivery/channel.ts'
 import { channelRegistrations, ownedPrefix } from '../../core/delivery/channel-registrations.ts'
+import { basePlatformOf } from '../../core/delivery/platforms.ts'
 import { Topic } from '../../core/messages/messages.ts'
 import { type PlatformInbound, reactionVerb, receiveFromPlatform } from '../../core/messages/platform-inbound.ts'
-import { mustOwnPlatform } from '../../core/secrets/channel-secrets.ts'
+import { mustOwnPlatform, personNamespaceOf } from '../../core/secrets/channel-secrets.ts'
 import { writeContextOf } from '../../core/turns/rounds.ts'
 import { checkedText, Jid, line, multilineText } from '../../core/values.ts'
 import { timestamp } from '../../lib/clock.ts'
@@ -89,10 +90,9 @@ export async function acceptInbound(
   key: string | undefined,
 ): Promise<InboundReceipt> {
   const { chat_jid: jid, sender = `anon:${platformOf(jid)}` } = body
-  const fault = senderFault(sender, platformOf(jid))
-  if (fault) refuse('invalid', `${fault} (sender_scheme_mismatch)`)
   const source = await host.engine.read(async (tx) => {
     await mustStillBeValid(tx, caller)
+    await mustSpeakFor(tx, caller, sender, platformOf(jid))
     return sourceOf(tx, caller, body)
   })
   const platform_id = idOf(body, source, key)
@@ -123,6 +123,16 @@ export async function acceptInbound(
   if (received.isNew) host.signals.emit([jid])
   const id = platform_id ?? received.id
   return { ok: true, id, message_id: received.id, ...(received.isNew ? {} : { duplicate: true }) }
+}
+
+async function mustSpeakFor(tx: Tx, caller: ChannelCaller, sender: string, platform: string): Promise<void> {
+  const fault = senderFault(sender, platform, await personNamespaceOf(tx, secretNameOf(caller), platform))
+  if (!fault) return
+  const base = basePlatformOf(platform)
+  const hint = sender.startsWith(`${base}:`)
+    ? `the secret of the adapter must also name ${base}; or send ${platform}:… as the sender`
+    : undefined
+  refuse('invalid', `${fault} (sender_scheme_mismatch)`, hint)
 }
 
 /** The delivering adapter: an adapter itself, or the one that a caller with its secret names. */

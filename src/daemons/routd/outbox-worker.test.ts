@@ -13,7 +13,7 @@ import { finishTurn, startTurn } from '../../../test/support/turns.ts'
 import { until } from '../../../test/support/until.ts'
 import { ChannelError } from '../../core/delivery/channel.ts'
 import { registerChannel } from '../../core/delivery/channel-registrations.ts'
-import { DELIVERY_LEASE_MS, deliver } from '../../core/delivery/delivery.ts'
+import { DELIVERIES, DELIVERY_LEASE_MS, deliver } from '../../core/delivery/delivery.ts'
 import {
   type OutboundMessage,
   type OutboxRow,
@@ -101,6 +101,16 @@ onEveryEngine('the outbox', (engine) => {
         contents.filter((_, at) => at % 2 === chat),
       )
     }
+  })
+
+  test('deliveries of an account are counted under its platform', async (t) => {
+    const { record, worker, settled, host, adapter } = await openRoom(t, { engine })
+    const work = { name: 'work', url: adapter.url, jid_prefixes: ['telegram-work:'], capabilities: EVERY_CAPABILITY }
+    await host.engine.transaction((tx) => registerChannel(tx, host, work))
+    worker()
+    await record('hello', { jid: 'telegram-work:user/1' })
+    await settled()
+    assert.equal(host.metrics.count(DELIVERIES, { platform: 'telegram', result: 'sent' }), 1)
   })
 
   test('a message names the agent that writes it', async (t) => {

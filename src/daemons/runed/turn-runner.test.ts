@@ -5,6 +5,7 @@ import { fakeChannel, withChannel } from '../../../test/support/fake-channel.ts'
 import { type EngineName, freshStore, onEveryEngine, type TestHost, testHost } from '../../../test/support/host.ts'
 import { run as runSql } from '../../../test/support/sql.ts'
 import { until } from '../../../test/support/until.ts'
+import type { TypingState } from '../../core/delivery/channel.ts'
 import { outbox } from '../../core/delivery/outbox.ts'
 import { sandboxRooms } from '../../core/delivery/sandbox-rooms.ts'
 import { groups } from '../../core/groups/groups.ts'
@@ -216,6 +217,33 @@ onEveryEngine('the runner', (engine) => {
     const id = await on.ask('hi', { jid: 'sandbox:a', hasRound: false, target_folder: undefined })
     await until(async () => (await on.state(id)).state === 'answered')
     await until(async () => (await isTyping()) === false)
+  })
+
+  test('shows typing in the topic that a turn works in, for two topics of a chat at once', async (t) => {
+    const here = await testHost(t, engine)
+    const shown: string[] = []
+    const typing = async ({ threadId, on }: TypingState): Promise<void> => {
+      shown.push(`${threadId} ${on ? 'on' : 'off'}`)
+    }
+    const channels = withChannel(here.host.channels, { ...fakeChannel(), actions: { typing } })
+    const on = await open(t, engine, { ...here, host: { ...here.host, channels } })
+    const news = Promise.withResolvers<void>()
+    await on.start(async ({ text }) => {
+      if (text === 'news') await news.promise
+      return { result: 'yes' }
+    })
+    const ask = (topic: string | undefined, content: string) =>
+      on.ask(content, { jid: 'fake:a', topic, hasRound: false, target_folder: undefined })
+    await ask('news', 'news')
+    await until(async () => shown.length === 1)
+    await ask('help', 'help')
+    await until(async () => shown.length === 3)
+    assert.deepEqual(shown, ['news on', 'help on', 'help off'])
+    news.resolve()
+    await until(async () => shown.length === 4)
+    await ask(undefined, 'main')
+    await until(async () => shown.length === 6)
+    assert.deepEqual(shown.slice(3), ['news off', 'undefined on', 'undefined off'])
   })
 
   test('a slow platform does not keep the typing indicator', async (t) => {

@@ -460,14 +460,15 @@ export class TurnRunner {
     }
   }
 
-  /** Shows a typing indicator in the chat until `stop`. */
-  #showTyping({ jid, is_timed }: Turn): { stop(): void } {
+  /** Shows a typing indicator in the topic of the chat until `stop`. */
+  #showTyping({ jid, chat_topic, is_timed }: Turn): { stop(): void } {
     const { host } = this.#options
     if (isLinkChat(jid) || !jid.includes(':') || is_timed) return { stop: () => {} }
+    const threadId = chat_topic === '' ? undefined : chat_topic
     const show = async (on: boolean): Promise<void> => {
       try {
         const channel = await host.channels.resolve(jid)
-        await channel?.actions.typing?.({ jid, on })
+        await channel?.actions.typing?.({ jid, threadId, on })
       } catch {
         // A lost indicator does not matter.
       }

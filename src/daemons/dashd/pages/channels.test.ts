@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { type Dashboard, serveDashboard } from '../../../../test/support/dashboard.ts'
-import { registerChannel } from '../../../core/delivery/channel-registrations.ts'
+import { channelRegistrations, recordHealth, registerChannel } from '../../../core/delivery/channel-registrations.ts'
+import type { HealthReport } from '../../../core/delivery/health-reports.ts'
 import { outbox } from '../../../core/delivery/outbox.ts'
 import { channelSecrets } from '../../../core/secrets/channel-secrets.ts'
 import { audit } from '../../../registry/audit.ts'
@@ -27,6 +28,14 @@ async function fill({ host }: Dashboard): Promise<void> {
   })
 }
 
+async function recordReport({ host }: Dashboard, report: HealthReport): Promise<void> {
+  await host.engine.transaction(async (tx) => {
+    const row = await channelRegistrations.find(tx, { name: 'bridge' })
+    assert.ok(row)
+    await recordHealth(tx, host, row, { isAlive: true, report })
+  })
+}
+
 suite('the page of channels', () => {
   test('shows adapters with health and what was not delivered, as text', async (t) => {
     const dash = await serveDashboard(t)
@@ -42,6 +51,25 @@ suite('the page of channels', () => {
     const json = JSON.parse(await (await dash.operator.get('/dash/channels?format=json')).text())
     assert.equal(json[0].message, 'message-failed')
     assert.ok(failed.includes('aria-label="Retry message message-failed"') && !waiting.includes('value="retry"'))
+  })
+
+  test('shows the connection of an adapter and the QR code of a sign-in, to operators only', async (t) => {
+    const dash = await serveDashboard(t)
+    await fill(dash)
+    const report = { state: 'login_needed', detail: EVIL, since: '2026-01-01T00:00:00.000Z', qr: '2@the-code' } as const
+    await recordReport(dash, report)
+    const page = await (await dash.operator.get('/dash/channels')).text()
+    assert.match(page, /<span class="badge fault">login needed<\/span> since /)
+    assert.match(page, /<div class="qr" role="img" aria-label="QR code for a sign-in"><svg /)
+    assert.ok(!page.includes(EVIL) && page.includes('&lt;img') && !page.includes('the-code'))
+    for (const path of ['/dash/channels?format=json', '/dash/', '/dash/doctor', '/dash/audit'])
+      assert.ok(!(await (await dash.operator.get(path)).text()).includes('the-code'), path)
+    const home = await (await dash.operator.get('/dash/')).text()
+    assert.ok(home.includes('needs a sign-in at its platform') && !home.includes(EVIL))
+    await recordReport(dash, { state: 'ok' })
+    const later = await (await dash.operator.get('/dash/channels')).text()
+    assert.ok(later.includes('<span class="badge ok">ok</span>') && !later.includes('class="qr"'))
+    assert.ok(!(await (await dash.operator.get('/dash/')).text()).includes('needs a sign-in'))
   })
 
   test('creates, rotates and deletes a secret, and shows it once', async (t) => {

@@ -1,5 +1,6 @@
 // /dash/channels: adapters with their health, their secrets, and messages to platforms that were not delivered.
 import { HEALTH_FAILS_MAX } from '../../../core/delivery/channel-registrations.ts'
+import type { ConnectionState } from '../../../core/delivery/health-reports.ts'
 import { UNDELIVERED_COUNT_MAX, type UndeliveredMessage } from '../../../core/delivery/undelivered.ts'
 import { channelRegistrationsResource } from '../../../resources/channel-registrations.ts'
 import { channelSecretsResource } from '../../../resources/channel-secrets.ts'
@@ -15,7 +16,7 @@ import {
   visibleText,
 } from '../../../web/dash/parts.ts'
 import { defineTable } from '../../../web/dash/table.ts'
-import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
+import { EMPTY_HTML, type Html, html, trustedHtml } from '../../../web/html.ts'
 import { retryButton } from '../message-parts.ts'
 import { definePage, folderPath, type PageContent, type PageView } from '../page.ts'
 import { MESSAGE_ACTIONS } from './message.ts'
@@ -73,7 +74,7 @@ export const channelsPage = definePage({
     }))
     return {
       title: 'Channels',
-      main: html`${section('adapters', 'Adapters', renderAdapters(view, state.adapters))}${section('platforms', 'Platforms', renderPlatforms(view, state.platforms))}${section('secrets', 'Secrets of adapters', renderSecrets(view, channel_secrets))}${section('undelivered-messages', 'Messages that were not delivered', renderTabs('Messages that were not delivered', tabs))}`,
+      main: html`${section('adapters', 'Adapters', renderAdapters(view, state.adapters))}${await renderQrCodes(state.adapters)}${section('platforms', 'Platforms', renderPlatforms(view, state.platforms))}${section('secrets', 'Secrets of adapters', renderSecrets(view, channel_secrets))}${section('undelivered-messages', 'Messages that were not delivered', renderTabs('Messages that were not delivered', tabs))}`,
       table: undeliveredTable(view, undelivered, next, kind),
       bottom: section(
         'new-secret',
@@ -97,6 +98,7 @@ function renderAdapters(view: PageView, adapters: readonly Adapter[]): Html {
     columns: [
       { label: 'Adapter', cell: ({ name }) => name },
       { label: 'Health', cell: (adapter) => healthOf(adapter) },
+      { label: 'Connection', cell: (adapter) => connectionOf(adapter, nowMs) },
       { label: 'Platforms', cell: ({ platforms }) => platforms.join(', ') },
       { label: 'Address', cell: ({ url }) => html`<code>${visibleText(url)}</code>` },
       { label: 'Actions', cell: ({ capabilities }) => capabilities.join(', ') },
@@ -118,6 +120,35 @@ function healthOf({ health, health_fails }: Adapter): Html {
         ? html` <span class="muted">no process of routd has checked it lately</span>`
         : EMPTY_HTML
   return html`${badge(health, HEALTH_TONES[health])}${why}`
+}
+
+const STATE_TONES: Readonly<Record<ConnectionState, Tone>> = {
+  ok: 'ok',
+  connecting: 'idle',
+  stale: 'warn',
+  login_needed: 'fault',
+  refused: 'fault',
+}
+
+function connectionOf({ state, detail, since }: Adapter, nowMs: number): Html {
+  if (state === undefined) return EMPTY_HTML
+  const start = since === undefined ? EMPTY_HTML : html` since ${timeOf(since, nowMs)}`
+  const why = detail === undefined ? EMPTY_HTML : html` <span class="muted">${visibleText(detail)}</span>`
+  return html`${badge(state.replace('_', ' '), STATE_TONES[state])}${start}${why}`
+}
+
+/** For platforms that sign in by scanning a code with a phone. */
+async function renderQrCodes(adapters: readonly Adapter[]): Promise<Html> {
+  const shown = adapters.filter(({ qr }) => qr !== undefined)
+  if (shown.length === 0) return EMPTY_HTML
+  const { renderSVG } = await import('uqr')
+  const codes = shown.map(
+    ({ name, qr = '' }) =>
+      html`<p>Scan this with the account of ${name}:</p>${trustedHtml(
+        `<div class="qr" role="img" aria-label="QR code for a sign-in">${renderSVG(qr)}</div>`,
+      )}`,
+  )
+  return section('sign-in', 'Sign-in at a platform', html`${codes}`)
 }
 
 function renderPlatforms(view: PageView, platforms: readonly Platform[]): Html {
