@@ -7,6 +7,7 @@ import { followAnswer } from '../src/cli/output/sandbox-room.ts'
 import type { Caller } from '../src/core/access/caller.ts'
 import { recordDenials } from '../src/core/access/network-denials.ts'
 import { readChatPage } from '../src/core/chats/chat-page.ts'
+import { updateTopicStart } from '../src/core/chats/chat-topics.ts'
 import { resolveChatJid } from '../src/core/chats/folder-chat.ts'
 import { createBranch, planBranch } from '../src/core/chats/topic-branches.ts'
 import { findListedTopic, listTopics, listVersions } from '../src/core/chats/topic-list.ts'
@@ -151,6 +152,9 @@ async function callDirectly(t: TestContext, engine: EngineName, on: TestHost): P
   await write((tx) => recordDenials(tx, [{ folder: 'main', host: 'a.example', reason: 'denied', count: 1, at }]))
   await read((tx) => readChatPage(tx, { jid: 'web:main', limit: 5, before: { at, fine: 0 }, topic: 'a' }))
   await read((tx) => resolveChatJid(tx, 'main'))
+  const first = { jid: ROOM, topic: 'a', message_seq: 1 }
+  for (const content of ['new', ''])
+    await write((tx) => updateTopicStart(tx, { ...first, content: Buffer.from(content) }))
   const digest = new Uint8Array(32)
   await write((tx) => keepResendDigest(tx, 'none', digest))
   await read((tx) => findResentTopic(tx, 'web:main', digest))

@@ -1,5 +1,5 @@
-// Tests that every channel must pass: its actions work, it has a hint for each missing action, and its errors are permanent
-// or transient as they should be.
+// Tests that every channel must pass. Outbound: its actions work, it has a hint for each missing action, and its errors are
+// permanent or transient as they should be. Inbound: svc stores what happens on the platform, once.
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,6 +12,7 @@ import {
   ChannelError,
   type DeliveryReceipt,
 } from '../core/delivery/channel.ts'
+import type { Envelope } from '../core/messages/envelopes.ts'
 
 export interface ChannelUnderTest {
   readonly channel: Channel
@@ -214,4 +215,166 @@ export function isChannelError(kind: ChannelError['kind'], text: string | RegExp
     if (text !== '') assert.match(error.message, new RegExp(text))
     return true
   }
+}
+
+/** What happens on a platform. People are named without the platform. */
+export type PlatformEvent =
+  | {
+      readonly kind: 'message'
+      readonly person: string
+      readonly text: string
+      readonly replyTo?: string
+      readonly thread?: string
+      /** Another bot wrote it. The adapter passes it on with the verb `untrusted`, or not at all. */
+      readonly isBot?: boolean
+      /** The agent's own account wrote it. */
+      readonly isOwn?: boolean
+    }
+  | { readonly kind: 'edit'; readonly person: string; readonly id: string; readonly text: string }
+  | { readonly kind: 'delete'; readonly person: string; readonly id: string }
+  | {
+      readonly kind: 'reaction' | 'reaction removed'
+      readonly person: string
+      readonly id: string
+      readonly emoji: string
+    }
+
+export interface InboundUnderTest {
+  readonly jid: string
+  /** Everything that svc received in the chat, oldest first. */
+  stored(): Promise<StoredMessage[]>
+  /** Returns when svc has the event: the platform id of a new message, else any text. */
+  deliver(event: PlatformEvent): Promise<string>
+  /** Delivers the last event again; absent if the platform never does. */
+  redeliver?(): Promise<unknown>
+  /** Whether messages of bots and of the agent's own account can arrive. */
+  readonly hasOtherAccounts: boolean
+  /** Sends as the agent of `team`, and returns the platform id. */
+  send(text: string, thread?: string): Promise<string>
+  /** Routes what has arrived to `team`, and ends its turns. */
+  answerAll(): Promise<void>
+}
+
+export interface StoredMessage
+  extends Pick<Envelope, 'verb' | 'platform_id' | 'reply_to_id' | 'edited_at' | 'deleted_at'> {
+  readonly text: string
+  readonly sender: string
+  readonly topic: string | undefined
+}
+
+export function testInboundContract(open: (t: TestContext) => Promise<InboundUnderTest>): void {
+  const setUp = async (t: TestContext) => {
+    const subject = await open(t)
+    const { jid, deliver, stored } = subject
+    const last = async () => (await stored()).at(-1) ?? assert.fail('nothing is stored')
+    const say = (text: string, over: object = {}) => deliver({ kind: 'message', person: 'mia', text, ...over })
+    return { ...subject, last, say, platform: jid.slice(0, jid.indexOf(':')) }
+  }
+  type Subject = Awaited<ReturnType<typeof setUp>>
+
+  /** Delivers the last event again, which must change nothing. */
+  const again = async ({ redeliver, stored }: Subject): Promise<void> => {
+    if (!redeliver) return
+    const before = await stored()
+    await redeliver()
+    assert.deepEqual(await stored(), before)
+  }
+
+  test('stores a message with its id, sender and text, once', async (t) => {
+    const on = await setUp(t)
+    const id = await on.say('hello\nall 😀')
+    const { text, sender, platform_id, verb, topic } = await on.last()
+    assert.deepEqual([text, platform_id, verb, topic], ['hello\nall 😀', id, 'message', undefined])
+    assert.equal(sender.slice(0, sender.indexOf(':')), on.platform)
+    await again(on)
+  })
+
+  test('stores the same words twice if they were written twice', async (t) => {
+    const on = await setUp(t)
+    assert.notEqual(await on.say('hello'), await on.say('hello'))
+    assert.equal((await on.stored()).length, 2)
+  })
+
+  test('stores the thread, and the message that is answered', async (t) => {
+    const on = await setUp(t)
+    const id = await on.say('first', { thread: 'news' })
+    await on.say('second', { thread: 'news', replyTo: id, person: 'noa' })
+    const { topic, reply_to_id, verb } = await on.last()
+    assert.deepEqual([topic, reply_to_id, verb], ['news', id, 'message'])
+  })
+
+  test('stores an answer to the agent as a mention', async (t) => {
+    const on = await setUp(t)
+    const id = await on.send('what now?')
+    await on.say('that', { replyTo: id })
+    assert.equal((await on.last()).verb, 'mention')
+  })
+
+  test('replaces the text of an edited message, once', async (t) => {
+    const on = await setUp(t)
+    const id = await on.say('helo')
+    await on.deliver({ kind: 'edit', person: 'mia', id, text: 'hello' })
+    await again(on)
+    const [message, ...others] = await on.stored()
+    assert.deepEqual([message?.text, message?.platform_id, others], ['hello', id, []])
+    assert.ok(message?.edited_at)
+  })
+
+  test('clears a deleted message, once, also after an edit', async (t) => {
+    const on = await setUp(t)
+    const id = await on.say('helo')
+    await on.deliver({ kind: 'edit', person: 'mia', id, text: 'hello' })
+    await on.deliver({ kind: 'delete', person: 'mia', id })
+    await again(on)
+    const [message, ...others] = await on.stored()
+    assert.deepEqual([message?.text, others], ['', []])
+    assert.ok(message?.deleted_at)
+  })
+
+  test('tells the agent of changes of a message that it has answered, once', async (t) => {
+    const on = await setUp(t)
+    const id = await on.say('helo')
+    await on.answerAll()
+    await on.deliver({ kind: 'edit', person: 'mia', id, text: 'hello' })
+    await again(on)
+    await on.deliver({ kind: 'delete', person: 'mia', id })
+    await again(on)
+    const [, ...notices] = await on.stored()
+    assert.deepEqual(
+      notices.map(({ verb, reply_to_id, text }) => [verb, reply_to_id, text]),
+      [
+        ['edit', id, ''],
+        ['delete', id, ''],
+      ],
+    )
+  })
+
+  test('stores reactions, and that they were removed', async (t) => {
+    const on = await setUp(t)
+    const id = await on.send('done')
+    for (const kind of ['reaction', 'reaction removed'] as const)
+      await on.deliver({ kind, person: 'mia', id, emoji: '👎' })
+    assert.deepEqual(
+      (await on.stored()).map(({ verb, reply_to_id, text }) => [verb, reply_to_id, text]),
+      [
+        ['dislike', id, '👎'],
+        ['unlike', id, '👎'],
+      ],
+    )
+  })
+
+  test('does not store what the agent wrote', async (t) => {
+    const on = await setUp(t)
+    if (!on.hasOtherAccounts) return
+    await on.say('my own words', { isOwn: true })
+    assert.deepEqual(await on.stored(), [])
+  })
+
+  test('never takes a message of another bot for a mention', async (t) => {
+    const on = await setUp(t)
+    if (!on.hasOtherAccounts) return
+    const id = await on.send('what now?')
+    await on.say('beep', { isBot: true, replyTo: id })
+    for (const { verb } of await on.stored()) assert.equal(verb, 'untrusted')
+  })
 }

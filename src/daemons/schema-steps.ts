@@ -28,7 +28,7 @@ export const SCHEMA_STEPS: Readonly<Record<string, number>> = {
   rounds: 10,
   idempotency_keys: 2,
   link_stats: 1,
-  envelopes: 4,
+  envelopes: 9,
   chat_files: 2,
   inbox: 16,
   frames: 6,

@@ -118,6 +118,15 @@ export async function runBusyInstance(t: TestContext, engine: EngineName, turns:
   const inbound = { chat_jid: ROOM, content: '/say to the room', sender: 'telegram:user/1', id: 'm1' }
   await tell('/v1/messages', inbound, token)
   await until(() => adapter.delivered.some(({ content }) => content === 'to the room'))
+  for (const change of [
+    { edits: 'm1', content: '/say to the whole room', sender: 'telegram:user/1', id: 'e1' },
+    { reaction_removed: true, reaction: '👍', reply_to: 'm1', sender: 'telegram:user/1' },
+  ])
+    await tell('/v1/messages', { chat_jid: ROOM, ...change }, token)
+  // Its turn is told of the changes.
+  await tell('/v1/messages', { ...inbound, content: '/say changed', id: 'm2' }, token)
+  await until(() => adapter.delivered.some(({ content }) => content === 'changed'))
+  await tell('/v1/messages', { chat_jid: ROOM, deletes: 'm1' }, token)
   await usePeople(on)
   await s.to('GET /metrics')
   await s.to('GET /health')

@@ -1,19 +1,37 @@
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { test } from 'node:test'
-import { type EngineName, onEveryEngine, testHost } from '../../../test/support/host.ts'
+import { type TestContext, test } from 'node:test'
+import { type EngineName, onEveryEngine } from '../../../test/support/host.ts'
+import { openInboundHost, sendAsTeam } from '../../../test/support/inbound-host.ts'
 import { tempDir } from '../../../test/support/temp.ts'
-import { listRoomEntries, sandboxRooms } from '../../core/delivery/sandbox-rooms.ts'
-import { type ChannelUnderTest, EVERY_ACTION, testChannelContract } from '../channel.contract.ts'
+import {
+  deleteInRoom,
+  editInRoom,
+  entryId,
+  listRoomEntries,
+  postInRoom,
+  reactInRoom,
+  sandboxRooms,
+  unreactInRoom,
+} from '../../core/delivery/sandbox-rooms.ts'
+import { writeContextOf } from '../../core/turns/rounds.ts'
+import {
+  type ChannelUnderTest,
+  EVERY_ACTION,
+  type InboundUnderTest,
+  type PlatformEvent,
+  testChannelContract,
+  testInboundContract,
+} from '../channel.contract.ts'
 import { openChannel } from './adapter.ts'
 
 const jid = 'sandbox:lobby'
 
-async function openSandbox(t: Parameters<typeof testHost>[0], engine: EngineName) {
-  const { host } = await testHost(t, engine)
+async function openSandbox(t: TestContext, engine: EngineName) {
+  const { host, answerAll, stored } = await openInboundHost(t, engine, jid)
   const entries = () => host.engine.read((tx) => listRoomEntries(tx, jid, { limit: 100 }))
-  return { host, channel: openChannel(host), entries }
+  return { host, channel: openChannel(host), entries, answerAll, stored }
 }
 
 onEveryEngine('the sandbox', (engine) => {
@@ -26,6 +44,33 @@ onEveryEngine('the sandbox', (engine) => {
       return [...(room?.is_typing ? [''] : []), ...(room?.typing_topics ?? [])]
     }
     return { channel, jid, abilities: EVERY_ACTION, delivered, typingIn }
+  })
+
+  testInboundContract(async (t): Promise<InboundUnderTest> => {
+    const { host, channel, answerAll, stored } = await openSandbox(t, engine)
+    const context = writeContextOf(host)
+    const deliver = (event: PlatformEvent): Promise<string> =>
+      host.engine.transaction(async (tx) => {
+        const at = { room: jid, ...event }
+        if (at.kind === 'message') {
+          const { text: content, thread: topic } = at
+          return entryId((await postInRoom(tx, context, { ...at, content, topic })).entry)
+        }
+        if (at.kind === 'edit') await editInRoom(tx, context, { ...at, content: at.text })
+        else if (at.kind === 'delete') await deleteInRoom(tx, context, at)
+        else if (at.kind === 'reaction') await reactInRoom(tx, context, at)
+        else await unreactInRoom(tx, context, at)
+        return at.id
+      })
+    const send = (content: string, topic = '') => sendAsTeam(host, channel, { jid, content, topic })
+    return { jid, deliver, hasOtherAccounts: false, send, answerAll, stored }
+  })
+
+  test('clears the text of a deleted message', async (t) => {
+    const { channel, entries } = await openSandbox(t, engine)
+    const { id = '' } = (await channel.actions.send?.({ jid, key: 'k', content: 'a secret' })) ?? {}
+    await channel.actions.delete?.({ jid, targetId: id })
+    assert.equal((await entries())[0]?.content, '')
   })
 
   test('refuses a reply to a missing message but not to a deleted one', async (t) => {

@@ -13,6 +13,7 @@ import { INSTANCE_SENDER } from '../../core/delivery/outbox.ts'
 import {
   addEntry,
   addReaction,
+  deletedEntry,
   entryId,
   findEntry,
   listRoomEntries,
@@ -85,7 +86,7 @@ export function openChannel({ engine, clock, random, signals }: ChannelContext):
       await change((tx) => addReaction(tx, { jid, id, person: INSTANCE_SENDER, emoji: '👎' }))
     },
     edit: ({ jid, targetId, content }) => patchEntry(jid, targetId, (edited_at) => ({ content, edited_at })),
-    delete: ({ jid, targetId }) => patchEntry(jid, targetId, (deleted_at) => ({ deleted_at, is_pinned: false })),
+    delete: ({ jid, targetId }) => patchEntry(jid, targetId, deletedEntry),
     pin_message: ({ jid, targetId }) => patchEntry(jid, targetId, () => ({ is_pinned: true })),
     unpin_message: ({ jid, targetId }) => patchEntry(jid, targetId, () => ({ is_pinned: false })),
     unpin_all: async ({ jid }) => {

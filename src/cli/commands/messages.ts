@@ -127,6 +127,8 @@ function showReceived(svc: SvcContext, message: Story<'in'>): void {
       chat: message.chat,
       sender: message.sender,
       verb: envelope?.verb,
+      edited: envelope?.edited_at,
+      deleted: envelope?.deleted_at,
       routing: routing?.sentence,
       retries: retries.length || undefined,
       reach: message.reach,

@@ -44,6 +44,48 @@ onEveryEngine('svc sandbox', (engine) => {
     assert.equal(await typing({ on: true }), '… the agent is typing\n… the agent is typing in #he\\nlp\n')
   })
 
+  test('edits and deletes messages and takes reactions back', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    for (const text of ['helo', 'regret']) await cli.ok(['sandbox', 'demo', 'say', 'lobby', 'mia', text])
+    for (const person of ['mia', 'noa']) await cli.ok(['sandbox', 'demo', 'react', 'lobby', person, 's1', '👍'])
+    assert.equal(await cli.ok('sandbox demo edit lobby mia s1 hello'), 'mia edited s1\n')
+    assert.equal(await cli.ok('sandbox demo delete lobby mia s2'), 'mia deleted s2\n')
+    assert.equal(await cli.ok('sandbox demo react lobby mia s1 👍 --remove'), 'mia took 👍 back from s1\n')
+    assert.match(
+      await cli.ok('sandbox demo show lobby'),
+      /^s1 {2}\S+ {2}mia: hello {2}\[edited\] \[👍 noa\]\ns2 {2}\S+ {2}mia: \(deleted\)\n$/,
+    )
+    const removed = JSON.parse(await cli.ok('sandbox demo react lobby noa s1 👍 --remove --json'))
+    assert.deepEqual([removed.id, removed.reactions, typeof removed.message_id], ['s1', {}, 'string'])
+    assert.doesNotMatch(await cli.ok('sandbox demo show lobby --json'), /regret|helo"/)
+    const found = JSON.parse(await cli.ok('messages demo --json'))
+    assert.deepEqual(
+      found.map(({ text }: { text: string }) => text),
+      ['hello', '', '👍', '👍'],
+    )
+  })
+
+  test('changes only what the person wrote', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    await cli.ok('sandbox demo say lobby mia hello')
+    for (const [line, sentence] of [
+      [['edit', 'lobby', 'noa', 's1', 'x'], /the message s1 is not from noa\n.*only mia can edit it/],
+      [['delete', 'lobby', 'noa', 's1'], /the message s1 is not from noa\n.*only mia can delete it/],
+      [['edit', 'lobby', 'mia', 's1', ' '], /the text is empty\n.*or delete the message/],
+      [['edit', 'lobby', 'mia', 's2', 'x'], /there is no message s2 in sandbox:lobby/],
+      [['react', 'lobby', 'mia', 's1', '👍', '--remove'], /mia has not reacted to s1 with 👍/],
+      [['react', 'lobby', 'm i', 's1', '👍', '--remove'], /has not reacted|a person is/],
+    ] as const) {
+      const { code, stderr } = await cli.run(['sandbox', 'demo', ...line])
+      assert.equal(code, 1)
+      assert.match(stderr, sentence)
+    }
+    assert.match(await cli.ok('sandbox demo show lobby'), /mia: hello\n$/)
+    await cli.ok('sandbox demo delete lobby mia s1')
+    for (const line of ['edit lobby mia s1 x', 'delete lobby mia s1'])
+      assert.match((await cli.run(`sandbox demo ${line}`)).stderr, /the message s1 was deleted/)
+  })
+
   test('prints JSON with --json', async (t) => {
     const cli = await demoCliOn(t, engine)
     const said = JSON.parse(await cli.ok('sandbox demo say lobby mia hello --json'))

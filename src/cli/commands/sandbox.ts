@@ -1,15 +1,20 @@
 // Sandbox rooms for tests: the operator posts as any person, and agents answer as on other platforms.
 import {
+  deleteInRoom,
+  editInRoom,
   listRoomEntries,
   postInRoom,
   reactInRoom,
   roomJid,
+  type SandboxChange,
   type SandboxEntry,
   type SandboxReceipt,
   sandboxRooms,
+  unreactInRoom,
 } from '../../core/delivery/sandbox-rooms.ts'
-import { writeContextOf } from '../../core/turns/rounds.ts'
+import { type WriteContext, writeContextOf } from '../../core/turns/rounds.ts'
 import { cell } from '../../lib/command-line/print.ts'
+import type { Tx } from '../../store/engine.ts'
 import { integer, query, text } from '../../store/statement.ts'
 import { defineSvcCommand, type SvcContext } from '../command.ts'
 import { parseInteger } from '../input/integer-argument.ts'
@@ -27,7 +32,7 @@ export const sandboxCommands = [
     about: 'post a message in a room as <person>; --wait prints the answer of the agent',
     example: "sandbox demo say lobby mia 'What is new?' --wait",
     run: async (svc, { room, person, text, topic, mention, replyTo, wait }) => {
-      const posted = await postToRoom(svc, (tx, context) =>
+      const posted = await changeRoom(svc, (tx, context) =>
         postInRoom(tx, context, { room, person, content: text, topic, isMention: mention, replyTo }),
       )
       if (wait) return waitForAnswer(svc, posted)
@@ -38,13 +43,35 @@ export const sandboxCommands = [
     },
   }),
   defineSvcCommand({
-    usage: 'sandbox <instance> react <room> <person> <id> <emoji> [--json]',
-    about: 'react to a message in a room as <person>',
+    usage: 'sandbox <instance> edit <room> <person> <id> <text> [--json]',
+    about: 'change the text of a message that <person> posted',
+    example: "sandbox demo edit lobby mia s1 'What is new today?'",
+    run: async (svc, { room, person, id, text: content }) => {
+      const edited = await changeRoom(svc, (tx, context) => editInRoom(tx, context, { room, person, id, content }))
+      printChange(svc, edited, `${person} edited ${id}`)
+    },
+  }),
+  defineSvcCommand({
+    usage: 'sandbox <instance> delete <room> <person> <id> [--json]',
+    about: 'delete a message that <person> posted',
+    example: 'sandbox demo delete lobby mia s1',
+    run: async (svc, { room, person, id }) => {
+      const deleted = await changeRoom(svc, (tx, context) => deleteInRoom(tx, context, { room, person, id }))
+      printChange(svc, deleted, `${person} deleted ${id}`)
+    },
+  }),
+  defineSvcCommand({
+    usage: 'sandbox <instance> react <room> <person> <id> <emoji> [--remove] [--json]',
+    about: 'react to a message in a room as <person>; --remove takes the reaction back',
     example: 'sandbox demo react lobby mia s2 👍',
-    run: async (svc, { room, person, id, emoji }) => {
-      const posted = await postToRoom(svc, (tx, context) => reactInRoom(tx, context, { room, person, id, emoji }))
-      if (svc.print.json) svc.print.record({}, { ...toEntryRecord(posted.entry), message_id: posted.messageId })
-      else svc.print.line(`${person} reacted to ${id} with ${emoji}`)
+    run: async (svc, { room, person, id, emoji, remove }) => {
+      const change = remove ? unreactInRoom : reactInRoom
+      const changed = await changeRoom(svc, (tx, context) => change(tx, context, { room, person, id, emoji }))
+      printChange(
+        svc,
+        changed,
+        remove ? `${person} took ${emoji} back from ${id}` : `${person} reacted to ${id} with ${emoji}`,
+      )
     },
   }),
   defineSvcCommand({
@@ -97,17 +124,17 @@ export const sandboxCommands = [
   }),
 ]
 
-type PostAction = (
-  tx: Parameters<typeof postInRoom>[0],
-  context: Parameters<typeof postInRoom>[1],
-) => ReturnType<typeof postInRoom>
-
-async function postToRoom(svc: SvcContext, post: PostAction): Promise<SandboxReceipt> {
+async function changeRoom<T>(svc: SvcContext, change: (tx: Tx, context: WriteContext) => Promise<T>): Promise<T> {
   const { host } = await svc.open()
   const context = writeContextOf(host)
-  const posted = await host.engine.transaction((tx) => post(tx, context))
+  const changed = await host.engine.transaction((tx) => change(tx, context))
   host.signals.emit()
-  return posted
+  return changed
+}
+
+function printChange({ print }: SvcContext, { entry, messageId }: SandboxChange, sentence: string): void {
+  if (print.json) print.record({}, { ...toEntryRecord(entry), message_id: messageId })
+  else print.line(sentence)
 }
 
 /** Returns the exit code. */

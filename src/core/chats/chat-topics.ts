@@ -100,6 +100,20 @@ export async function addAppendedTopic(tx: Tx, jid: string, topic: string, messa
   await execute(tx, ADD_APPENDED, [jid, topic, message_seq])
 }
 
+/** Derives the title from this content, if this is the first message of the topic. Without content, from the next message. */
+export async function updateTopicStart(
+  tx: Tx,
+  { jid, topic, message_seq, content }: { jid: string; topic: string; message_seq: number; content: Uint8Array },
+): Promise<void> {
+  const start = content.byteLength === 0 ? null : content.subarray(0, START_BYTES)
+  await execute(
+    tx,
+    `update chat_topics set start = $4 where jid = $1 and topic = $2 and exists (
+       select 1 from chat_events e where e.jid = $1 and e.seq = chat_topics.first_seq and e.message_seq = $3)`,
+    [jid, topic, message_seq, start],
+  )
+}
+
 /** The title that a person set, else the start of the first line. */
 export function titleOf({ title, start }: Pick<ChatTopic, 'title' | 'start'>): string {
   if (title !== undefined) return title

@@ -6,6 +6,7 @@ import { refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
 import { query } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
+import { changeFromPlatform, type PlatformChange } from '../messages/platform-changes.ts'
 import { reactionVerb, receiveFromPlatform } from '../messages/platform-inbound.ts'
 import { notifyStreams, type WriteContext } from '../turns/rounds.ts'
 import { Jid, Timestamp } from '../values.ts'
@@ -170,6 +171,76 @@ export async function reactInRoom(
   })
   await notifyStreams(tx, context.dialect, id, jid)
   return { entry, messageId: received?.id ?? refuse('conflict', 'the reaction already exists') }
+}
+
+interface SandboxTarget {
+  readonly room: string
+  readonly person: string
+  readonly id: string
+}
+
+/** Replaces the text of a person's own entry. The caller emits a signal after the commit. */
+export async function editInRoom(
+  tx: Tx,
+  context: WriteContext,
+  { content, ...target }: SandboxTarget & { content: string },
+): Promise<SandboxChange> {
+  if (content.trim() === '') refuse('invalid', 'the text is empty', 'give a text, or delete the message')
+  const patch = { content, edited_at: timestamp(context.clock.now()) }
+  return changeInRoom(tx, context, target, { verb: 'edit', content }, patch)
+}
+
+/** Deletes a person's own entry. The caller emits a signal after the commit. */
+export async function deleteInRoom(tx: Tx, context: WriteContext, target: SandboxTarget): Promise<SandboxChange> {
+  return changeInRoom(tx, context, target, { verb: 'delete' }, deletedEntry(timestamp(context.clock.now())))
+}
+
+/** Removes a person's reaction. The caller emits a signal after the commit. */
+export async function unreactInRoom(
+  tx: Tx,
+  context: WriteContext,
+  { emoji, ...target }: SandboxTarget & { emoji: string },
+): Promise<SandboxChange> {
+  const { id, person } = target
+  const { reactions } = await requireSandboxEntry(tx, roomJid(target.room), id)
+  const people = reactions[emoji] ?? []
+  if (!people.includes(person)) refuse('not_found', `${person} has not reacted to ${id} with ${emoji}`)
+  const { [emoji]: _, ...others } = reactions
+  const rest = people.filter((name) => name !== person)
+  const patch = { reactions: rest.length === 0 ? others : { ...reactions, [emoji]: rest } }
+  return changeInRoom(tx, context, target, { verb: 'unlike', content: emoji }, patch)
+}
+
+export interface SandboxChange {
+  readonly entry: SandboxEntry
+  /** Id of the message that was changed; absent if the instance no longer has it. */
+  readonly messageId: string | undefined
+}
+
+async function changeInRoom(
+  tx: Tx,
+  context: WriteContext,
+  { room, person, id }: SandboxTarget,
+  change: Pick<PlatformChange, 'verb' | 'content'>,
+  patch: Partial<NewEntry>,
+): Promise<SandboxChange> {
+  const [jid, sender] = [roomJid(room), personSender(person)]
+  const entry = await requireSandboxEntry(tx, jid, id)
+  const isOwn = !entry.is_from_me && entry.author === person
+  if (change.verb !== 'unlike' && !isOwn)
+    refuse('forbidden', `the message ${id} is not from ${person}`, `only ${entry.author} can ${change.verb} it`)
+  await updateEntry(tx, entry.seq, patch)
+  const recorded = await changeFromPlatform(tx, context, {
+    ...{ ...change, jid, sender, source: SANDBOX, sender_name: person, target_id: id },
+    changed_at: timestamp(context.clock.now()),
+  })
+  await notifyStreams(tx, context.dialect, id, jid)
+  return { entry: { ...entry, ...patch }, messageId: 'id' in recorded ? recorded.id : undefined }
+}
+
+/** What a deletion changes in an entry. */
+export function deletedEntry(deleted_at: string): Pick<SandboxEntry, 'deleted_at' | 'is_pinned' | 'content'> {
+  return { deleted_at, is_pinned: false, content: '' }
 }
 
 export async function addReaction(

@@ -30,6 +30,9 @@ export const Envelope = z.object({
     .describe('Whether it gets a session of its own; text that the agent writes without a tool is then not delivered'),
   as_folder: Folder.optional().describe('Folder that handles it regardless of the routes'),
   sent_at: Timestamp.optional().describe('When it was sent according to the platform; messages are ordered by arrival'),
+  edited_at: Timestamp.optional().describe('When it was last edited on the platform'),
+  deleted_at: Timestamp.optional().describe('When it was deleted on the platform'),
+  event_id: line(512).optional().describe("The platform's own id of the event that a notice tells of"),
 })
 export type Envelope = z.output<typeof Envelope>
 
@@ -46,5 +49,11 @@ export const envelopes = new Table({
     'create unique index envelopes_of_platform on envelopes (jid, platform_id) where platform_id is not null',
     'create index envelopes_of_turn on envelopes (from_turn) where from_turn is not null',
     'alter table envelopes add column sent_at text',
+    'alter table envelopes add column edited_at text',
+    'alter table envelopes add column deleted_at text',
+    'alter table envelopes add column event_id text',
+    'create unique index envelopes_of_event on envelopes (jid, event_id) where event_id is not null',
+    // Finds the copies of an edited or deleted text.
+    'create index envelopes_of_reply on envelopes (jid, reply_to_id) where reply_to_id is not null',
   ],
 })

@@ -17,6 +17,7 @@ import { resetFailures } from '../turns/turns.ts'
 import { Timestamp } from '../values.ts'
 import { envelopes } from './envelopes.ts'
 import { type InboxRow, InboxState, inbox, turnIdFor } from './inbox.ts'
+import { isDeleted } from './message-changes.ts'
 import { messages } from './messages.ts'
 
 /** How earlier attempts of a message ended. */
@@ -76,6 +77,7 @@ async function retryReceived(tx: Tx, context: RetryContext, row: InboxRow): Prom
   const { id, state, jid, topic, message_seq, turn_id, reason, updated_at } = row
   if (!RETRYABLE_STATES.includes(state))
     refuse('conflict', `message ${id} is ${state}`, 'only messages that are failed or refused can be retried')
+  if (await isDeleted(tx, message_seq)) refuse('conflict', `message ${id} was deleted in its chat`)
   const folder = await findFolderToRetry(tx, context, row)
   const now = timestamp(context.clock.now())
   const number = (row.retries ?? 0) + 1

@@ -15,6 +15,7 @@ export interface MessageView {
   readonly content: string
   /** Set if the content is not UTF-8: invalid bytes are shown as U+FFFD. */
   readonly invalid_utf8?: true
+  readonly edited?: true
   readonly deleted?: true
   /** The start of an answer that was stopped. */
   readonly partial?: true
@@ -67,7 +68,7 @@ const viewSql = (
   seqs: string,
 ): string => `select m.seq, m.id, m.jid, m.direction, m.sender, m.topic, m.turn_id, m.created_at, m.is_partial,
     ${contentStart(`cast($${bytesMax} as integer)`)} as head, length(m.content) as size,
-    e.platform_id, e.sender_name, e.reply_to_id, coalesce(i.verb, e.verb) as verb,
+    e.platform_id, e.sender_name, e.reply_to_id, e.edited_at, coalesce(i.verb, e.verb) as verb,
     i.state as inbox_state, i.reason, i.turn_id as inbox_turn, o.state as outbox_state, o.error, o.platform_id as sent_id,
     (select max(c.id) from message_changes c where c.message_seq = m.seq and c.kind = 'deleted') as deleted
   from messages m left join envelopes e on e.message_seq = m.seq left join inbox i on i.message_seq = m.seq
@@ -89,6 +90,7 @@ const VIEW = {
   platform_id: optional(text),
   sender_name: optional(text),
   reply_to_id: optional(text),
+  edited_at: optional(text),
   verb: optional(text),
   inbox_state: optional(text),
   reason: optional(text),
@@ -136,6 +138,7 @@ function toView(row: Row, head: ContentHead, jsonMax: number): MessageView {
     ...ifDefined('sender_name', row.sender_name),
     content: truncate(head, jsonMax),
     ...(head.isUtf8 ? {} : { invalid_utf8: true }),
+    ...(row.edited_at === undefined ? {} : { edited: true }),
     ...(row.deleted === undefined ? {} : { deleted: true }),
     ...(row.is_partial ? { partial: true } : {}),
     timestamp: row.created_at,

@@ -9,6 +9,7 @@ import { turns } from '../turns/turns.ts'
 import type { Envelope } from './envelopes.ts'
 import { type RecordedInbound, recordInbound } from './inbound.ts'
 import { findInbound } from './inbox.ts'
+import { isDeleted } from './message-changes.ts'
 import { decodeContent, type Message, messages } from './messages.ts'
 
 export interface PlatformInbound
@@ -65,7 +66,7 @@ export async function receiveFromPlatform(
     envelope: {
       ...envelope,
       verb: isAddressed && !KEPT_VERBS.includes(verb) ? 'mention' : verb,
-      reply_to_text: envelope.reply_to_text ?? excerpt(repliedTo?.message),
+      reply_to_text: repliedTo?.isDeleted ? '' : (envelope.reply_to_text ?? excerpt(repliedTo?.message)),
       reply_to_sender: envelope.reply_to_sender ?? repliedTo?.message.sender,
     },
   })
@@ -81,11 +82,11 @@ async function findReplied(
   tx: Tx,
   jid: string,
   id: string,
-): Promise<{ readonly message: Message; readonly isOurs: boolean } | undefined> {
+): Promise<{ readonly message: Message; readonly isOurs: boolean; readonly isDeleted: boolean } | undefined> {
   const sent = await findOutbound(tx, id, jid)
   const seq = sent?.message_seq ?? (await findInbound(tx, id, jid))?.message_seq ?? (await findUnrouted(tx, jid, id))
   const message = seq === undefined ? undefined : await messages.find(tx, { seq, jid })
-  return message && { message, isOurs: sent !== undefined }
+  return message && { message, isOurs: sent !== undefined, isDeleted: await isDeleted(tx, message.seq) }
 }
 
 /** A recent message may not be routed yet, so it has no inbox row. */

@@ -7,10 +7,12 @@ import { groups } from '../groups/groups.ts'
 import { type Envelope, envelopes } from '../messages/envelopes.ts'
 import { type InboxRow, inbox } from '../messages/inbox.ts'
 import { decodeContent, type Message, messages } from '../messages/messages.ts'
+import { isChangeNotice } from '../messages/platform-changes.ts'
 import type { RouteTable } from '../routing/route-table.ts'
 import { conversations } from '../turns/conversations.ts'
 import type { TurnRules } from '../turns/turn-rules.ts'
 import { codePoints } from '../values.ts'
+import { readNoticeText } from './change-notices.ts'
 
 export interface ObservedMessage {
   readonly row: InboxRow
@@ -44,6 +46,7 @@ export async function readObservedMessages(
   const window = await readObserveWindow(tx, folder, routes, rules)
   const folders = [folder, ...(await listOpenSiblings(tx, folder))]
   const rows: ObservedMessage[] = []
+  const notices = { folder, topic, after, told: new Set<number>() }
   let [seq, charsLeft, before] = [after, window.chars, Number.MAX_SAFE_INTEGER]
   for (;;) {
     const page = await readPageBefore(tx, folders, after, before)
@@ -51,12 +54,16 @@ export async function readObservedMessages(
     for (const row of page) {
       if (rows.length >= window.messages || charsLeft <= 0) return { rows: rows.reverse(), seq }
       const message = await messages.find(tx, { seq: row.message_seq })
-      const text = message ? decodeContent(message.content) : ''
-      if (!message || text.trim() === '') continue
+      if (!message) continue
+      const envelope = await envelopes.find(tx, { message_seq: row.message_seq })
+      const isNotice = isChangeNotice(message)
+      const text = isNotice
+        ? await readNoticeText(tx, notices, { row, message, envelope })
+        : decodeContent(message.content)
+      if (text === undefined || (text.trim() === '' && !isNotice)) continue
       const length = codePoints(text)
       const isTooLong = length > charsLeft
       if (isTooLong && rows.length > 0) return { rows: rows.reverse(), seq }
-      const envelope = await envelopes.find(tx, { message_seq: row.message_seq })
       const start = isTooLong ? [...text.slice(0, 2 * charsLeft)].slice(0, charsLeft - 1).join('') : ''
       rows.push({ row, message, envelope, text: isTooLong ? `${start}…` : text })
       charsLeft -= length

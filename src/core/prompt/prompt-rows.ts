@@ -69,6 +69,7 @@ async function createCommonRow(
     verb: envelope?.verb ?? 'message',
     event,
     forwardedFrom: envelope?.forwarded_from,
+    isDeleted: envelope?.deleted_at !== undefined,
     fromTurn: isQuestion(envelope) ? envelope?.from_turn : undefined,
     attachments: parseAttachments(envelope?.attachments),
     ...(envelope?.reply_to_id === undefined

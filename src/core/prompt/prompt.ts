@@ -50,6 +50,7 @@ export interface PromptRow {
   readonly thread: string
   readonly forwardedFrom?: string | undefined
   readonly hasFailed?: boolean | undefined
+  readonly isDeleted?: boolean | undefined
   /** The turn in which another agent asked this question. */
   readonly fromTurn?: string | undefined
   readonly replyTo?: RepliedMessage | undefined
@@ -168,6 +169,7 @@ function renderRow(row: PromptRow, now: number): string {
     thread: row.thread === '' ? undefined : row.thread,
     forwarded_from: row.forwardedFrom,
     errored: row.hasFailed ? 'true' : undefined,
+    deleted: row.isDeleted ? 'true' : undefined,
     source: observedBy,
     encoding: isValid ? undefined : INVALID_UTF8_NOTE,
   })

@@ -12,6 +12,7 @@ import { isLinkChat } from '../delivery/channel.ts'
 import { routeTokens } from '../links/route-tokens.ts'
 import { linkJidOf } from '../links/visitor-chats.ts'
 import { isVisitorMessage } from '../messages/message-reach.ts'
+import { DELETED_REASON } from '../messages/platform-changes.ts'
 import { runChatCommand } from './chat-commands.ts'
 import { legacyLinkFolder } from './chat-folder.ts'
 import { readMessageDirective } from './message-directive.ts'
@@ -33,7 +34,11 @@ export async function routeMessage(
   row: MessageWithEnvelope,
 ): Promise<RoutingDecision> {
   const { message, envelope } = row
-  const { jid } = message
+  const { jid, topic } = message
+  if (envelope?.deleted_at !== undefined) {
+    const placement = { topic: conversationName(topic), chat_topic: topic ?? '', verb: envelope.verb }
+    return { ...placement, kind: 'end', outcome: 'silent', reason: DELETED_REASON }
+  }
   if (envelope?.as_folder !== undefined || message.target_folder !== undefined || isLinkChat(jid))
     return routeAddressed(tx, context, row)
   if (!jid.includes(':')) return routeToFolder(tx, row)

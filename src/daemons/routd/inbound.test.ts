@@ -2,12 +2,17 @@ import assert from 'node:assert/strict'
 import { suite, type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { CHANNEL_SECRET, openChannelApi } from '../../../test/support/channel-api.ts'
+import { EVERY_CAPABILITY, fakeAdapter } from '../../../test/support/fake-adapter.ts'
 import { type EngineName, onEveryEngine, testHost } from '../../../test/support/host.ts'
+import { openInboundHost, sendAsTeam } from '../../../test/support/inbound-host.ts'
+import { type InboundUnderTest, type PlatformEvent, testInboundContract } from '../../channels/channel.contract.ts'
+import { openHttpChannel } from '../../channels/http/adapter.ts'
 import { chats } from '../../core/chats/chats.ts'
 import { recordOutbound, settleDelivery } from '../../core/delivery/outbox.ts'
 import { type Envelope, envelopes } from '../../core/messages/envelopes.ts'
 import { decodeContent, type Message, messages } from '../../core/messages/messages.ts'
 import { DEFAULT_TURN_RULES } from '../../core/turns/turn-rules.ts'
+import { timestamp } from '../../lib/clock.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { channelSecretsResource } from '../../resources/channel-secrets.ts'
 import { readInbound } from './inbound.ts'
@@ -175,6 +180,177 @@ onEveryEngine('an inbound message of an adapter', (engine) => {
     assert.equal((await post({ id: '77' })).body.ignored, 'the agent sent it')
     assert.equal((await post({ is_from_me: true })).body.ignored, 'the agent sent it')
     assert.equal((await all()).length, 0)
+  })
+})
+
+onEveryEngine('a change of a message', (engine) => {
+  test('edits and deletes it by its platform id, once', async (t) => {
+    const { post, all, token, api, host } = await setUp(t, engine)
+    const { body } = await post({ id: '900' })
+    const { message_id } = body
+    let signals = 0
+    host.signals.on(() => signals++)
+    const edit = { content: 'new words', edits: '900', timestamp: 1_700_000_000.5, attachments: [] }
+    assert.deepEqual((await post(edit)).body, { ok: true, id: '900', message_id })
+    assert.deepEqual((await post(edit)).body, { ok: true, id: '900', message_id, duplicate: true })
+    const [row] = await all()
+    assert.deepEqual(
+      [row?.text, row?.envelope?.edited_at, row?.message.id],
+      ['new words', '2023-11-14T22:13:20.500Z', message_id],
+    )
+    const deletion = { chat_jid: jid, deletes: '900', id: 'event 7' }
+    assert.deepEqual((await api.ask(MESSAGES, deletion, token)).body, { ok: true, id: 'event 7', message_id })
+    assert.equal((await api.ask(MESSAGES, deletion, token)).body.duplicate, true)
+    const [deleted, ...others] = await all()
+    assert.deepEqual([deleted?.text, others, signals], ['', [], 2])
+    assert.equal(deleted?.envelope?.deleted_at, timestamp(host.clock.now()))
+    // The message itself again.
+    assert.equal((await post({ id: '900' })).body.duplicate, true)
+    assert.equal((await all())[0]?.text, '')
+  })
+
+  test('replaces the attachments if it has some', async (t) => {
+    const { post, last } = await setUp(t, engine)
+    const attachments = [{ url: 'https://example.com/a.png' }]
+    await post({ id: '1' })
+    await post({ edits: '1', content: 'with a picture', attachments })
+    assert.deepEqual(JSON.parse((await last()).envelope?.attachments ?? ''), attachments)
+  })
+
+  test('of the agent’s message, by another account', async (t) => {
+    const { post, host, sendReply } = await setUp(t, engine)
+    const id = await sendReply('77')
+    const text = async () =>
+      decodeContent((await host.engine.read((tx) => messages.find(tx, { id })))?.content ?? Buffer.from('-'))
+    assert.equal((await post({ edits: '77', content: 'x', is_from_me: true })).body.ignored, 'the agent did it')
+    assert.equal(await text(), 'an answer')
+    assert.equal((await post({ deletes: '77', content: undefined })).body.message_id, id)
+    assert.equal(await text(), '')
+  })
+
+  test('of an unknown message, or of another chat, is ignored with the reason', async (t) => {
+    const { post, all } = await setUp(t, engine)
+    await post({ chat_jid: 'telegram:group/2', id: '5' })
+    for (const change of [
+      { edits: '5' },
+      { deletes: '5', content: undefined },
+      { reaction_removed: true, reaction: '👍', reply_to: '5', content: undefined },
+    ])
+      assert.deepEqual((await post(change)).body, { ok: true, id: '5', ignored: `there is no message 5 in ${jid}` })
+    assert.deepEqual(
+      (await all()).map(({ text }) => text),
+      ['hello'],
+    )
+  })
+
+  test('of a chat of another adapter is refused', async (t) => {
+    const { post } = await setUp(t, engine)
+    const other = { chat_jid: 'discord:1/2', sender: 'discord:3' }
+    assert.equal((await post({ ...other, edits: '5' })).status, 403)
+    assert.equal((await post({ edits: '5', sender: 'discord:3' })).status, 400)
+  })
+})
+
+onEveryEngine('events of an adapter', (engine) => {
+  testInboundContract(async (t): Promise<InboundUnderTest> => {
+    const on = await openInboundHost(t, engine, jid)
+    const api = await openChannelApi(t, on)
+    const adapter = await fakeAdapter(t)
+    const token = await api.register({ url: adapter.url })
+    const channel = openHttpChannel({
+      ...{ name: 'teled', platform: 'telegram', url: adapter.url, token },
+      ...{ addresses: { isPublicAllowed: false }, capabilities: EVERY_CAPABILITY },
+    })
+    let [count, last] = [0, {}]
+    const post = async (body: object): Promise<void> => {
+      last = body
+      assert.equal((await api.ask(MESSAGES, { chat_jid: jid, ...body }, token)).status, 200)
+    }
+    const deliver = async (event: PlatformEvent): Promise<string> => {
+      const id = `m${++count}`
+      const from = {
+        sender: `telegram:user/${event.person}`,
+        sender_name: event.person,
+        timestamp: 1_700_000_000 + count,
+      }
+      if (event.kind === 'message') {
+        const { text: content, thread: topic, replyTo: reply_to, isOwn: is_from_me, isBot } = event
+        await post({ ...from, id, content, topic, reply_to, is_from_me, verb: isBot ? 'untrusted' : undefined })
+      } else if (event.kind === 'edit') await post({ ...from, edits: event.id, content: event.text })
+      else if (event.kind === 'delete') await post({ ...from, deletes: event.id })
+      else {
+        const reaction_removed = event.kind === 'reaction removed'
+        await post({ ...from, id, reaction: event.emoji, reply_to: event.id, reaction_removed })
+      }
+      return id
+    }
+    return {
+      ...{ jid, deliver, hasOtherAccounts: true, answerAll: on.answerAll, stored: on.stored },
+      redeliver: () => post(last),
+      send: (content, topic = '') => sendAsTeam(on.host, channel, { jid, content, topic }),
+    }
+  })
+})
+
+suite('an invalid change is refused without a change', () => {
+  const unlike = { content: undefined, reaction_removed: true, reaction: '👍', reply_to: '1' }
+  const cases: Record<string, [over: object, sentence: RegExp]> = {
+    'an edit without content': [{ edits: '1', content: '' }, /^edits needs content as well \(missing_field\)$/],
+    'an edit with a NUL': [{ edits: '1', content: 'a\u0000b' }, /must not contain a NUL character/],
+    'an edit and a deletion': [
+      { edits: '1', deletes: '1' },
+      /^edits and deletes exclude each other: send one of them \(bad_request\)$/,
+    ],
+    'an edit and a reaction': [{ edits: '1', reaction: '👍' }, /^edits and reaction exclude each other/],
+    'an edit and a removed reaction': [
+      { ...unlike, reaction: undefined, edits: '1', content: 'x' },
+      /^edits and reaction_removed exclude/,
+    ],
+    'a deletion with content': [{ deletes: '1' }, /^deletes and content exclude each other/],
+    'a deletion with attachments': [
+      { deletes: '1', content: undefined, attachments: [{ mime: 'image/png' }] },
+      /^deletes and attachments exclude/,
+    ],
+    'a deletion of a reaction': [{ ...unlike, deletes: '1' }, /^deletes and reaction exclude/],
+    'a removed reaction without the reaction': [
+      { ...unlike, reaction: '' },
+      /^reaction_removed needs reaction as well/,
+    ],
+    'a removed reaction without a message': [
+      { ...unlike, reply_to: undefined },
+      /^reaction_removed needs reply_to as well/,
+    ],
+    'a removed reaction without a sender': [{ ...unlike, sender: undefined }, /^reaction_removed needs sender as well/],
+    'a removed reaction with content': [{ ...unlike, content: 'x' }, /^reaction_removed and content exclude/],
+    'an edit with the id of the message': [
+      { edits: '1', id: '1' },
+      /^id must not be the id of the message that edits is about/,
+    ],
+    'a removed reaction with the id of the message': [{ ...unlike, id: '1' }, /^id must not be the id of the message/],
+    'an edit with an empty id': [{ edits: 5 }, /^edits must be text/],
+    'a removal that is not a boolean': [
+      { ...unlike, reaction_removed: 'yes' },
+      /^reaction_removed must be true or false/,
+    ],
+  }
+  for (const [what, [over, sentence]] of Object.entries(cases))
+    test(what, async (t) => {
+      const { post, all } = await setUp(t)
+      await post({ id: '1' })
+      const before = await all()
+      const answer = await post(over)
+      assert.match(answer.detail, sentence)
+      assert.equal(answer.status, 400)
+      assert.deepEqual(await all(), before)
+    })
+
+  test('but members that say no are accepted', async (t) => {
+    const { post, last } = await setUp(t)
+    await post({ id: '1', edits: '', deletes: null, reaction_removed: false })
+    await post({ edits: '1', content: 'new words', deletes: '', reaction: null, reaction_removed: false })
+    assert.equal((await last()).text, 'new words')
+    await post({ deletes: '1', content: '', attachments: [] })
+    assert.equal((await last()).text, '')
   })
 })
 
@@ -377,6 +553,10 @@ test('any body is accepted or refused with a reason', () => {
     'reaction',
     'attachments',
     'timestamp',
+    'reply_to',
+    'edits',
+    'deletes',
+    'reaction_removed',
     'other',
   ]
   const body = fc.dictionary(fc.constantFrom(...names), member)
@@ -385,6 +565,8 @@ test('any body is accepted or refused with a reason', () => {
       try {
         const read = readInbound(raw)
         assert.equal(typeof read.chat_jid, 'string')
+        assert.ok(read.edits === undefined || (read.content !== undefined && read.deletes === undefined))
+        assert.ok(read.deletes === undefined || read.content === undefined)
       } catch (error) {
         assert.ok(error instanceof Refusal, String(error))
         assert.match(error.message, /\((bad_request|missing_field)\)$/)

@@ -1,10 +1,11 @@
-// Parses and records inbound messages from channel adapters. Words in brackets in errors are error codes of the protocol.
+// Parses and records inbound messages from channel adapters, and changes of them. Words in brackets in errors are error codes of the protocol.
 import { z } from 'zod'
 import { isReservedVerb, platformFault, senderFault } from '../../core/access/namespaces.ts'
 import { platformOf } from '../../core/delivery/channel.ts'
 import { channelRegistrations, ownedPrefix } from '../../core/delivery/channel-registrations.ts'
 import { basePlatformOf } from '../../core/delivery/platforms.ts'
 import { Topic } from '../../core/messages/messages.ts'
+import { changeFromPlatform, type PlatformChange } from '../../core/messages/platform-changes.ts'
 import { type PlatformInbound, reactionVerb, receiveFromPlatform } from '../../core/messages/platform-inbound.ts'
 import { mustOwnPlatform, personNamespaceOf } from '../../core/secrets/channel-secrets.ts'
 import { writeContextOf } from '../../core/turns/rounds.ts'
@@ -54,12 +55,15 @@ export const InboundBody = z.strictObject({
   source: optional(line(64)),
   link_context: optional(multilineText(16_384)),
   attachments: optional(z.array(Attachment).max(50)),
+  edits: optional(line(512)),
+  deletes: optional(line(512)),
+  reaction_removed: optional(z.boolean()),
 })
 export type InboundBody = z.output<typeof InboundBody>
 
 export interface InboundReceipt {
   readonly ok: true
-  /** The platform's id, or `message_id` without one. */
+  /** The platform's id, or `message_id` without one; for a change without one, that of the changed message. */
   readonly id?: string | undefined
   readonly message_id?: string | undefined
   readonly duplicate?: true
@@ -70,9 +74,55 @@ export interface InboundReceipt {
 export function readInbound(raw: unknown): InboundBody {
   const body = parseChannelBody(InboundBody, raw)
   const { content, reaction, attachments } = body
-  if (content === undefined && reaction === undefined && !attachments?.length)
+  const verb = changeVerbOf(body)
+  if (verb !== undefined) mustBeChange(body, verb)
+  else if (content === undefined && reaction === undefined && !attachments?.length)
     refuse('invalid', 'content is required (missing_field)')
   return body
+}
+
+const CHANGE_MEMBERS = { edit: 'edits', delete: 'deletes', unlike: 'reaction_removed' } as const
+type ChangeVerb = keyof typeof CHANGE_MEMBERS
+
+interface ChangeMembers {
+  readonly required: readonly (keyof InboundBody)[]
+  readonly excluded: readonly (keyof InboundBody)[]
+}
+
+const MEMBERS_OF: Readonly<Record<ChangeVerb, ChangeMembers>> = {
+  edit: { required: ['content'], excluded: ['deletes', 'reaction', 'reaction_removed'] },
+  delete: { required: [], excluded: ['reaction', 'reaction_removed', 'content', 'attachments'] },
+  unlike: { required: ['reaction', 'reply_to', 'sender'], excluded: ['content', 'attachments'] },
+}
+
+/** Undefined for a new message. */
+function changeVerbOf({ edits, deletes, reaction_removed }: InboundBody): ChangeVerb | undefined {
+  if (edits !== undefined) return 'edit'
+  if (deletes !== undefined) return 'delete'
+  return reaction_removed ? 'unlike' : undefined
+}
+
+function mustBeChange(body: InboundBody, verb: ChangeVerb): void {
+  const member = CHANGE_MEMBERS[verb]
+  const { required, excluded } = MEMBERS_OF[verb]
+  // Adapters may send false and empty lists.
+  const isGiven = (name: keyof InboundBody): boolean =>
+    body[name] !== undefined && body[name] !== false && !(name === 'attachments' && body.attachments?.length === 0)
+  const excess = excluded.find(isGiven)
+  if (excess !== undefined)
+    refuse('invalid', `${member} and ${excess} exclude each other: send one of them (bad_request)`)
+  const missing = required.find((name) => !isGiven(name))
+  if (missing !== undefined) refuse('invalid', `${member} needs ${missing} as well (missing_field)`)
+  if (body.id !== undefined && body.id === targetOf(body))
+    refuse(
+      'invalid',
+      `id must not be the id of the message that ${member} is about: send the id of the event itself, or no id (bad_request)`,
+    )
+}
+
+/** The message that is changed. */
+function targetOf({ edits, deletes, reply_to }: InboundBody): string {
+  return edits ?? deletes ?? reply_to ?? ''
 }
 
 export function parseChannelBody<S extends z.ZodType>(schema: S, raw: unknown): z.output<S> {
@@ -82,7 +132,7 @@ export function parseChannelBody<S extends z.ZodType>(schema: S, raw: unknown): 
   return refuse('invalid', `${formatIssues(parsed.error.issues)} (${isMissing ? 'missing_field' : 'bad_request'})`)
 }
 
-/** Records a message, unless it is a duplicate or the agent's own. */
+/** Records a message or a change of one, unless it is a duplicate or the agent's own. */
 export async function acceptInbound(
   host: InstanceHost,
   caller: ChannelCaller,
@@ -97,6 +147,24 @@ export async function acceptInbound(
   })
   const platform_id = idOf(body, source, key)
   const { reaction, timestamp: seconds, attachments } = body
+  const files = attachments?.length ? JSON.stringify(attachments) : undefined
+  const sent_at = seconds === undefined ? undefined : timestamp(Math.round(seconds * 1000))
+  const verb = changeVerbOf(body)
+  if (verb !== undefined) {
+    const { sender_name, is_from_me } = body
+    const change = {
+      verb,
+      jid,
+      sender,
+      sender_name,
+      source,
+      is_from_me,
+      target_id: targetOf(body),
+      event_id: platform_id,
+    }
+    const content = verb === 'unlike' ? reaction : body.content
+    return acceptChange(host, { ...change, content, attachments: files, changed_at: sent_at })
+  }
   const inbound: PlatformInbound = {
     jid,
     sender,
@@ -114,8 +182,8 @@ export async function acceptInbound(
     is_group: body.is_group,
     is_from_me: body.is_from_me,
     link_context: body.link_context,
-    attachments: attachments?.length ? JSON.stringify(attachments) : undefined,
-    sent_at: seconds === undefined ? undefined : timestamp(Math.round(seconds * 1000)),
+    attachments: files,
+    sent_at,
   }
   const writeContext = writeContextOf(host)
   const received = await host.engine.transaction((tx) => receiveFromPlatform(tx, writeContext, inbound))
@@ -133,6 +201,15 @@ async function mustSpeakFor(tx: Tx, caller: ChannelCaller, sender: string, platf
     ? `the secret of the adapter must also name ${base}; or send ${platform}:… as the sender`
     : undefined
   refuse('invalid', `${fault} (sender_scheme_mismatch)`, hint)
+}
+
+async function acceptChange(host: InstanceHost, change: PlatformChange): Promise<InboundReceipt> {
+  const writeContext = writeContextOf(host)
+  const outcome = await host.engine.transaction((tx) => changeFromPlatform(tx, writeContext, change))
+  const id = change.event_id ?? change.target_id
+  if ('ignored' in outcome) return { ok: true, id, ignored: outcome.ignored }
+  if (outcome.isNew) host.signals.emit(outcome.keys)
+  return { ok: true, id, message_id: outcome.id, ...(outcome.isNew ? {} : { duplicate: true }) }
 }
 
 /** The delivering adapter: an adapter itself, or the one that a caller with its secret names. */

@@ -106,6 +106,8 @@ function renderArrival({ nowMs }: PageView, story: ReceivedMessage): Html {
     Chat: visibleText(story.chat ?? ''),
     Sender: visibleText(envelope?.sender_name ? `${story.sender} (${envelope.sender_name})` : (story.sender ?? '')),
     Verb: envelope?.verb,
+    Edited: envelope?.edited_at && timeOf(envelope.edited_at, nowMs),
+    Deleted: envelope?.deleted_at && timeOf(envelope.deleted_at, nowMs),
     Event: story.event && visibleText(story.event),
     Reach: story.reach,
     'Reply to': envelope?.reply_to_text && textBlock('reply-to', envelope.reply_to_text),
