@@ -272,7 +272,8 @@ suite('a receiver', needs('openssl'), () => {
 })
 
 suite('addresses that are not public', needs('openssl'), () => {
-  const REFUSED = /cannot be reached \(its address is not public\)$/
+  const REFUSED =
+    /cannot be reached \(its address is (not public, and ANSWER_ALLOW_LOCAL is not set|neither public nor private)\)$/
 
   async function attempt(t: TestContext, url: string, addresses: readonly string[] = [], isPrivateAllowed = false) {
     const room = await openRoom(t, { isPrivateAllowed, url: ({ port }) => url.replace('<port>', `${port}`) })
@@ -318,9 +319,11 @@ suite('addresses that are not public', needs('openssl'), () => {
     await room.settled('sent')
   })
 
-  test('of link-local services stay refused where private ones are allowed', async (t) => {
-    const { row } = await attempt(t, 'https://169.254.169.254:<port>/', [], true)
-    assert.match(row.error ?? '', REFUSED)
+  test('of metadata services stay refused where private ones are allowed', async (t) => {
+    for (const host of ['169.254.169.254', '[fd00:ec2::254]', '[fd20:ce::254]']) {
+      const { row } = await attempt(t, `https://${host}:<port>/`, [], true)
+      assert.match(row.error ?? '', REFUSED, host)
+    }
   })
 })
 
