@@ -13,6 +13,7 @@ import { openChannel } from '../../channels/hook/adapter.ts'
 import { DELIVERY_LEASE_MS } from '../../core/delivery/delivery.ts'
 import { type OutboxRow, outbox } from '../../core/delivery/outbox.ts'
 import { webHosts } from '../../core/links/web-hosts.ts'
+import { findLiveEngagement } from '../../core/routing/engagements.ts'
 import type { Turn } from '../../core/turns/turns.ts'
 import { routeTokensResource } from '../../resources/route-tokens.ts'
 import { answerAddressPolicy } from '../process/answer-addresses.ts'
@@ -107,6 +108,11 @@ onEveryEngine('the answer of a webhook with a URL', (engine) => {
     })
     const other = new Webhook(Buffer.alloc(32).toString('base64'))
     assert.throws(() => other.verify(posted.body, posted.headers as Record<string, string>))
+    // A chat of a link is routed by its link.
+    assert.equal(
+      await room.host.engine.read((tx) => findLiveEngagement(tx, jid, 'nightly', room.clock.now())),
+      undefined,
+    )
     // The chat of the link has it at once.
     assert.equal((await room.turn(turn.id)).replies, 1)
   })
