@@ -4,7 +4,7 @@ import { type Channel, ChannelError, type DeliveryReceipt } from '../../core/del
 import { outbox } from '../../core/delivery/outbox.ts'
 import { hintFor } from '../../core/delivery/platforms.ts'
 import { readFilesOfMessages, showFile } from '../../core/files/chat-files.ts'
-import { ownLinkFault } from '../../core/links/answer-targets.ts'
+import { LINK_REVOKED, ownLinkFault } from '../../core/links/answer-targets.ts'
 import { answerContext, isAnswerUrl, routeTokens } from '../../core/links/route-tokens.ts'
 import { signStandard } from '../../core/links/webhook-signatures.ts'
 import { listAnsweredIds } from '../../core/messages/inbox.ts'
@@ -27,7 +27,7 @@ export function openChannel(context: AnswerContext, timeoutMs = RESPONSE_TIMEOUT
     // Receivers know a repeat by its `webhook-id`.
     isIdempotent: true,
     actions: { send: post, send_file: post, send_voice: post },
-    hint: (action) => hintFor('hook', action),
+    hint: (action) => hintFor('web', action),
   }
 }
 
