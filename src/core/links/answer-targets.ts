@@ -8,7 +8,8 @@ import { routeTokens } from './route-tokens.ts'
 import { webHosts } from './web-hosts.ts'
 
 const URL_LENGTH_MAX = 2048
-const IS_URL = /^https?:/i
+/** Also of other schemes, which would be taken for platforms. */
+const IS_URL = /^(https?:|[^:]*:\/\/)/i
 
 export const AnswerTarget = checkedText(answerTargetFault)
 
