@@ -15,7 +15,7 @@ import type { BuiltInContext } from '../built-in-context.ts'
 /** With the time to connect, much shorter than DELIVERY_LEASE_MS. */
 const RESPONSE_TIMEOUT_MS = 15_000
 
-type AnswerContext = Pick<BuiltInContext, 'engine' | 'clock' | 'keyring' | 'webBase' | 'answerAddresses'>
+type AnswerContext = Pick<BuiltInContext, 'engine' | 'clock' | 'keyring' | 'webBase' | 'answerAddresses' | 'stopping'>
 
 export function openChannel(context: AnswerContext, timeoutMs = RESPONSE_TIMEOUT_MS): Channel {
   const post = (out: { readonly jid: string; readonly key: string }): Promise<DeliveryReceipt> =>
@@ -59,6 +59,7 @@ async function postAnswer(
     timeoutMs,
     isBodyIgnored: true,
     addresses: await context.answerAddresses(),
+    signal: context.stopping,
   })
   if (status >= 200 && status < 300) return {}
   throw new ChannelError(

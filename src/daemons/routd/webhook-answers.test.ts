@@ -247,6 +247,19 @@ suite('a receiver', needs('openssl'), () => {
     await assert.rejects(send(room, 100), isChannelError('unclear', 'did not answer \\(no response in time\\)'))
   })
 
+  test('that never answers does not keep a process alive that stops', async (t) => {
+    const room = await openRoom(t)
+    room.receiver.respond(() => {})
+    await room.say(await room.asked(), 'answer')
+    const channel = (await room.host.channels.resolve(jid)) ?? assert.fail()
+    const [row] = await room.rows()
+    const sending = channel.actions.send?.({ jid, key: row?.id ?? '', content: '' })
+    const isEnded = assert.rejects(async () => sending, isChannelError('unclear', 'ABORT_ERR'))
+    await until(() => room.receiver.posted.length === 1)
+    await room.host.close()
+    await isEnded
+  })
+
   test('is done with its status, however long its body is', async (t) => {
     const room = await openRoom(t)
     let isClosed = false
