@@ -81,7 +81,7 @@ function readAnswer({ engine, keyring, webBase }: AnswerContext, jid: string, id
     const link = links.find(({ answer_to = '' }) => isAnswerUrl(answer_to))
     const row = await outbox.find(tx, { id })
     const message = row && (await messages.find(tx, { seq: row.message_seq }))
-    if (!link?.answer_to || !link.answer_secret) throw new ChannelError('permanent', 'its link is revoked')
+    if (!link?.answer_to || !link.answer_secret) throw new ChannelError('permanent', LINK_REVOKED)
     if (!row || !message) throw new ChannelError('permanent', 'the message no longer exists')
     const url = new URL(link.answer_to)
     const fault = await ownLinkFault(tx, webBase, url)

@@ -201,6 +201,34 @@ onEveryEngine('the answer of a webhook with a URL', (engine) => {
     assert.equal((await room.rows())[2]?.state, 'sent')
   })
 
+  test('never goes to the receiver of a later link', async (t) => {
+    const room = await openRoom(t, { engine })
+    const turn = await room.asked()
+    await room.say(turn, 'refused')
+    room.receiver.respond(503, () => {})
+    room.worker()
+    await until(async () => (await room.rows())[0]?.error !== undefined)
+    await room.say(turn, 'waiting')
+    room.clock.advance(2000)
+    await until(() => room.receiver.posted.length === 2)
+    await room.cli.call(revoke, { jid })
+    const other = { answer_to: `https://other.example:${room.receiver.port}/later` }
+    await room.cli.call(issue_operator_hook, { target_folder: 'main', source_label: 'ci', ...other })
+    room.receiver.respond(200)
+    room.clock.advance(DELIVERY_LEASE_MS)
+    const states = (await room.rows()).map(({ state, error }) => [state, error])
+    assert.deepEqual(states, [
+      ['unknown', 'its link is revoked'],
+      ['failed', 'its link is revoked'],
+    ])
+    await room.say(await room.asked(), 'of the later link')
+    await until(async () => (await room.rows())[2]?.state === 'sent')
+    assert.deepEqual(
+      room.receiver.posted.map((each) => dataOf(each).content),
+      ['refused', 'refused', 'of the later link'],
+    )
+  })
+
   test('is sent again with the same id by the process that follows one that died', async (t) => {
     const room = await openRoom(t, { engine })
     const turn = await room.asked()
