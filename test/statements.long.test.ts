@@ -35,6 +35,7 @@ import { ChatFileWriter } from '../src/core/files/chat-file-writer.ts'
 import { addChatFiles } from '../src/core/files/chat-files.ts'
 import { removeStrayFiles } from '../src/core/files/stray-files.ts'
 import { childNames, countDescendants, groups } from '../src/core/groups/groups.ts'
+import { endEarlierAnswers } from '../src/core/links/answer-targets.ts'
 import { deleteIdempotencyKeys } from '../src/core/links/idempotency-keys.ts'
 import { findNearlyFull, forgetChatBytes, subtractMovedBytes } from '../src/core/links/storage-use.ts'
 import { visitorPart } from '../src/core/links/visitor-chats.ts'
@@ -373,6 +374,7 @@ async function openPages(t: TestContext, on: TestHost): Promise<void> {
     }
   }
   await host.engine.read((tx) => findLastAnswer(tx, turn?.id ?? ''))
+  await host.engine.transaction((tx) => endEarlierAnswers(tx, 'hook:main/none', timestamp(host.clock.now())))
   await host.engine.read((tx) => listAnsweredIds(tx, turn?.id ?? '', 'hook:main/ci'))
   await host.engine.read((tx) => listTurnIdsWithPrefix(tx, '0', 5))
   for (const visitors of ['together', 'apart'] as const)

@@ -7,6 +7,8 @@ export interface BuiltInContext extends ChannelContext {
   readonly keyring: Keyring
   /** Scheme and host of the links of this instance. */
   readonly webBase: string
+  /** Aborted when the process stops. */
+  readonly stopping?: AbortSignal | undefined
   /** The addresses that may get answers of webhooks. */
   answerAddresses(): Promise<AddressPolicy>
 }

@@ -5,7 +5,7 @@ import { checkAccess } from '../core/access/policy.ts'
 import { defaultReach, hasReach, Reach } from '../core/access/reach.ts'
 import { mayReachFolder } from '../core/access/tiers.ts'
 import { isLinkChat } from '../core/delivery/channel.ts'
-import { AnswerTarget, ownLinkFault } from '../core/links/answer-targets.ts'
+import { AnswerTarget, endEarlierAnswers, ownLinkFault } from '../core/links/answer-targets.ts'
 import { LinkStats, linkStats } from '../core/links/link-stats.ts'
 import { createToken, hashToken } from '../core/links/link-token.ts'
 import { ensurePersonChat, isPersonSuffix } from '../core/links/person-chats.ts'
@@ -522,6 +522,7 @@ async function mint(
   if (input.jid_suffix !== undefined && isPersonSuffix(input.jid_suffix))
     refuse('invalid', `the suffix ${input.jid_suffix} is reserved for chats of people`, 'choose another suffix')
   await mustBeFree(ctx, jid, { owner_folder, target_folder, visitors, answer_to: answer?.to })
+  if (answer) await endEarlierAnswers(ctx.tx, jid, ctx.now)
   const token = createToken(ctx.random)
   const token_hash = hashToken(token)
   const context = input.context === '' ? undefined : input.context

@@ -4,7 +4,7 @@ import { type Channel, ChannelError, type DeliveryReceipt } from '../../core/del
 import { outbox } from '../../core/delivery/outbox.ts'
 import { hintFor } from '../../core/delivery/platforms.ts'
 import { readFilesOfMessages, showFile } from '../../core/files/chat-files.ts'
-import { ownLinkFault } from '../../core/links/answer-targets.ts'
+import { LINK_REVOKED, ownLinkFault } from '../../core/links/answer-targets.ts'
 import { answerContext, isAnswerUrl, routeTokens } from '../../core/links/route-tokens.ts'
 import { signStandard } from '../../core/links/webhook-signatures.ts'
 import { listAnsweredIds } from '../../core/messages/inbox.ts'
@@ -15,7 +15,7 @@ import type { BuiltInContext } from '../built-in-context.ts'
 /** With the time to connect, much shorter than DELIVERY_LEASE_MS. */
 const RESPONSE_TIMEOUT_MS = 15_000
 
-type AnswerContext = Pick<BuiltInContext, 'engine' | 'clock' | 'keyring' | 'webBase' | 'answerAddresses'>
+type AnswerContext = Pick<BuiltInContext, 'engine' | 'clock' | 'keyring' | 'webBase' | 'answerAddresses' | 'stopping'>
 
 export function openChannel(context: AnswerContext, timeoutMs = RESPONSE_TIMEOUT_MS): Channel {
   const post = (out: { readonly jid: string; readonly key: string }): Promise<DeliveryReceipt> =>
@@ -27,7 +27,7 @@ export function openChannel(context: AnswerContext, timeoutMs = RESPONSE_TIMEOUT
     // Receivers know a repeat by its `webhook-id`.
     isIdempotent: true,
     actions: { send: post, send_file: post, send_voice: post },
-    hint: (action) => hintFor('hook', action),
+    hint: (action) => hintFor('web', action),
   }
 }
 
@@ -59,6 +59,7 @@ async function postAnswer(
     timeoutMs,
     bodyMaxBytes: 0,
     addresses: await context.answerAddresses(),
+    signal: context.stopping,
   })
   if (status >= 200 && status < 300) return {}
   throw new ChannelError(
@@ -80,7 +81,7 @@ function readAnswer({ engine, keyring, webBase }: AnswerContext, jid: string, id
     const link = links.find(({ answer_to = '' }) => isAnswerUrl(answer_to))
     const row = await outbox.find(tx, { id })
     const message = row && (await messages.find(tx, { seq: row.message_seq }))
-    if (!link?.answer_to || !link.answer_secret) throw new ChannelError('permanent', 'its link is revoked')
+    if (!link?.answer_to || !link.answer_secret) throw new ChannelError('permanent', LINK_REVOKED)
     if (!row || !message) throw new ChannelError('permanent', 'the message no longer exists')
     const url = new URL(link.answer_to)
     const fault = await ownLinkFault(tx, webBase, url)

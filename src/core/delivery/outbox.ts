@@ -176,7 +176,7 @@ export async function recordOutbound(
     channel: out.channel ?? (isInternal ? undefined : (await chats.find(tx, { jid }))?.source),
     action,
     payload: JSON.stringify({ ...out.payload, answers: out.answers }),
-    engages: engages && rules.engagementMs > 0,
+    engages: engages && !isInternal && rules.engagementMs > 0,
     state: isDelivered ? 'sent' : isLeased ? 'sending' : 'pending',
     attempts: isLeased ? 1 : 0,
     next_at: now,

@@ -19,6 +19,7 @@ test('says what is wrong with other texts', () => {
     'http://a.example/': 'must be a URL that starts with https://',
     'HTTPS://a.example/': 'must be a URL that starts with https://',
     'https:a.example': 'must be a URL that starts with https://',
+    'ftp://a.example/': 'must be a URL that starts with https://',
     'https://a b': 'must be a URL that starts with https://',
     'https://a.example/\n': 'must be a URL that starts with https://',
     'https://': 'must be a URL that starts with https://',

@@ -1,6 +1,7 @@
 // Where the answers of a webhook are sent besides its own chat: to a chat, or to the URL of a program. See
 // docs/decisions.md#answers-of-webhooks.
 import type { Tx } from '../../store/engine.ts'
+import { execute } from '../../store/statement.ts'
 import { isLinkChat } from '../delivery/channel.ts'
 import { checkedText, Jid } from '../values.ts'
 import { hashToken, isTokenText } from './link-token.ts'
@@ -8,7 +9,11 @@ import { routeTokens } from './route-tokens.ts'
 import { webHosts } from './web-hosts.ts'
 
 const URL_LENGTH_MAX = 2048
-const IS_URL = /^https?:/i
+/** Also of other schemes, which would be taken for platforms. */
+const IS_URL = /^(https?:|[^:]*:\/\/)/i
+
+/** Error of answers whose link no longer exists. */
+export const LINK_REVOKED = 'its link is revoked'
 
 export const AnswerTarget = checkedText(answerTargetFault)
 
@@ -43,6 +48,17 @@ export async function ownLinkFault(
       (host === new URL(webBase).host || (await isWebHost(tx, host)) || (await isWebHost(tx, hostname)))) ||
     (await hasToken(tx, segments))
   return isOwn ? 'it is a link of this instance, and links cannot answer to each other' : undefined
+}
+
+/** Ends the deliveries of earlier links of a JID, because a new link may name another receiver. Some may have arrived. */
+export async function endEarlierAnswers(tx: Tx, jid: string, now: string): Promise<void> {
+  await execute(
+    tx,
+    `update outbox set state = case when state = 'sending' then 'unknown' else 'failed' end, error = $2,
+       leased_until = 0, fence = fence + 1, updated_at = $3
+     where jid = $1 and state in ('pending', 'sending')`,
+    [jid, LINK_REVOKED, now],
+  )
 }
 
 async function isWebHost(tx: Tx, hostname: string): Promise<boolean> {

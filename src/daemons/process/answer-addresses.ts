@@ -12,7 +12,13 @@ export interface AnswerAddresses {
 export function answerAddressPolicy(
   { isPrivateAllowed, lookup }: AnswerAddresses = { isPrivateAllowed: false },
 ): AddressPolicy {
-  const isAllowed = (address: string): boolean =>
-    addressClassOf(address) === 'public' || (isPrivateAllowed && isPrivateAddress(address))
-  return { isPublicAllowed: true, rule: { isAllowed, refusal: 'its address is not public' }, lookup }
+  const isAllowed = (address: string): boolean => {
+    const kind = addressClassOf(address)
+    // The IPv6 addresses of metadata services are in private ranges.
+    return kind === 'public' || (isPrivateAllowed && kind !== 'metadata' && isPrivateAddress(address))
+  }
+  const refusal = isPrivateAllowed
+    ? 'its address is neither public nor private'
+    : 'its address is not public, and ANSWER_ALLOW_LOCAL is not set'
+  return { isPublicAllowed: true, rule: { isAllowed, refusal }, lookup }
 }

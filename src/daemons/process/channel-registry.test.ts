@@ -73,6 +73,13 @@ suite('built-in channels', () => {
   })
 })
 
+test('agents get the same hints in every chat of a link', async (t) => {
+  const { channels } = await setUp(t)
+  const [hook, web] = [await channels.resolve('hook:main/ci'), await channels.resolve('web:main')]
+  for (const action of ['like', 'dislike', 'edit', 'unpin_all', 'post'] as const)
+    assert.equal(hook?.hint(action), web?.hint(action), action)
+})
+
 test('a send that names its channel does not read cached rows', async (t) => {
   const { channels, register, reads } = await setUp(t)
   await register('one', 'telegram:')

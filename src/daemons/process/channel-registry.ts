@@ -24,6 +24,7 @@ export interface ChannelRegistryOptions extends ChannelContext {
   readonly adapters?: AddressPolicy | undefined
   readonly answers?: AnswerAddresses | undefined
   readonly webBase: string
+  readonly stopping?: AbortSignal | undefined
 }
 
 interface RegistrySnapshot {

@@ -91,6 +91,7 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     throw error
   }
   const { speech, adapters, answers } = settings
+  const stopping = new AbortController()
   // Copies, because `followSettings` changes them.
   const rules = { ...(settings.rules ?? DEFAULT_TURN_RULES) }
   const limits = { ...(settings.limits ?? AGENT_LIMITS) }
@@ -110,7 +111,9 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     limits,
     settingRules: rulesOfSettings,
     storedSettings: reader,
-    channels: openChannelRegistry({ engine, signals, keyring, clock, random, webBase, adapters, answers }),
+    channels: openChannelRegistry({
+      ...{ engine, signals, keyring, clock, random, webBase, adapters, answers, stopping: stopping.signal },
+    }),
     policies: new PolicyReader(),
     routes: new RouteTableCache(),
     lastSocketUse: new Map(),
@@ -130,6 +133,8 @@ export async function openHost(options: HostOptions): Promise<OpenHost> {
     ...(layout && search ? { layout, search } : {}),
     ...(speech ? { speech } : {}),
     close: async () => {
+      // A receiver that hangs would keep the process alive.
+      stopping.abort()
       await search?.close()
       await engine.close()
     },

@@ -13,6 +13,7 @@ import { openChannel } from '../../channels/hook/adapter.ts'
 import { DELIVERY_LEASE_MS } from '../../core/delivery/delivery.ts'
 import { type OutboxRow, outbox } from '../../core/delivery/outbox.ts'
 import { webHosts } from '../../core/links/web-hosts.ts'
+import { findLiveEngagement } from '../../core/routing/engagements.ts'
 import type { Turn } from '../../core/turns/turns.ts'
 import { routeTokensResource } from '../../resources/route-tokens.ts'
 import { answerAddressPolicy } from '../process/answer-addresses.ts'
@@ -107,6 +108,11 @@ onEveryEngine('the answer of a webhook with a URL', (engine) => {
     })
     const other = new Webhook(Buffer.alloc(32).toString('base64'))
     assert.throws(() => other.verify(posted.body, posted.headers as Record<string, string>))
+    // A chat of a link is routed by its link.
+    assert.equal(
+      await room.host.engine.read((tx) => findLiveEngagement(tx, jid, 'nightly', room.clock.now())),
+      undefined,
+    )
     // The chat of the link has it at once.
     assert.equal((await room.turn(turn.id)).replies, 1)
   })
@@ -195,6 +201,34 @@ onEveryEngine('the answer of a webhook with a URL', (engine) => {
     assert.equal((await room.rows())[2]?.state, 'sent')
   })
 
+  test('never goes to the receiver of a later link', async (t) => {
+    const room = await openRoom(t, { engine })
+    const turn = await room.asked()
+    await room.say(turn, 'refused')
+    room.receiver.respond(503, () => {})
+    room.worker()
+    await until(async () => (await room.rows())[0]?.error !== undefined)
+    await room.say(turn, 'waiting')
+    room.clock.advance(2000)
+    await until(() => room.receiver.posted.length === 2)
+    await room.cli.call(revoke, { jid })
+    const other = { answer_to: `https://other.example:${room.receiver.port}/later` }
+    await room.cli.call(issue_operator_hook, { target_folder: 'main', source_label: 'ci', ...other })
+    room.receiver.respond(200)
+    room.clock.advance(DELIVERY_LEASE_MS)
+    const states = (await room.rows()).map(({ state, error }) => [state, error])
+    assert.deepEqual(states, [
+      ['unknown', 'its link is revoked'],
+      ['failed', 'its link is revoked'],
+    ])
+    await room.say(await room.asked(), 'of the later link')
+    await until(async () => (await room.rows())[2]?.state === 'sent')
+    assert.deepEqual(
+      room.receiver.posted.map((each) => dataOf(each).content),
+      ['refused', 'refused', 'of the later link'],
+    )
+  })
+
   test('is sent again with the same id by the process that follows one that died', async (t) => {
     const room = await openRoom(t, { engine })
     const turn = await room.asked()
@@ -241,6 +275,19 @@ suite('a receiver', needs('openssl'), () => {
     await assert.rejects(send(room, 100), isChannelError('unclear', 'did not answer \\(no response in time\\)'))
   })
 
+  test('that never answers does not keep a process alive that stops', async (t) => {
+    const room = await openRoom(t)
+    room.receiver.respond(() => {})
+    await room.say(await room.asked(), 'answer')
+    const channel = (await room.host.channels.resolve(jid)) ?? assert.fail()
+    const [row] = await room.rows()
+    const sending = channel.actions.send?.({ jid, key: row?.id ?? '', content: '' })
+    const isEnded = assert.rejects(async () => sending, isChannelError('unclear', 'ABORT_ERR'))
+    await until(() => room.receiver.posted.length === 1)
+    await room.host.close()
+    await isEnded
+  })
+
   test('is done with its status, however long its body is', async (t) => {
     const room = await openRoom(t)
     let isClosed = false
@@ -272,7 +319,8 @@ suite('a receiver', needs('openssl'), () => {
 })
 
 suite('addresses that are not public', needs('openssl'), () => {
-  const REFUSED = /cannot be reached \(its address is not public\)$/
+  const REFUSED =
+    /cannot be reached \(its address is (not public, and ANSWER_ALLOW_LOCAL is not set|neither public nor private)\)$/
 
   async function attempt(t: TestContext, url: string, addresses: readonly string[] = [], isPrivateAllowed = false) {
     const room = await openRoom(t, { isPrivateAllowed, url: ({ port }) => url.replace('<port>', `${port}`) })
@@ -318,9 +366,11 @@ suite('addresses that are not public', needs('openssl'), () => {
     await room.settled('sent')
   })
 
-  test('of link-local services stay refused where private ones are allowed', async (t) => {
-    const { row } = await attempt(t, 'https://169.254.169.254:<port>/', [], true)
-    assert.match(row.error ?? '', REFUSED)
+  test('of metadata services stay refused where private ones are allowed', async (t) => {
+    for (const host of ['169.254.169.254', '[fd00:ec2::254]', '[fd20:ce::254]']) {
+      const { row } = await attempt(t, `https://${host}:<port>/`, [], true)
+      assert.match(row.error ?? '', REFUSED, host)
+    }
   })
 })
 
