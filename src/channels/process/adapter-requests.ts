@@ -92,19 +92,15 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
   },
   '/forward': (context, { body: { members } }) => {
     const forward = required(context, 'forward')
-    const [source, comment] = [sourceOf(context, members), optional(members, 'comment')]
+    const source = sourceOf(context, members)
     const out = outgoing(context, { ...members, chat_jid: members.target_jid })
-    return withId(
-      context.sender.sendOne(out, comment ?? ' ', ({ text: _, ...part }) =>
-        forward({ ...part, source, ...(comment === undefined ? {} : { comment }) }),
-      ),
-    )
+    return withId(context.sender.sendWith(out, (part) => forward({ ...part, source }), optional(members, 'comment')))
   },
   '/quote': (context, { body: { members } }) => {
     const quote = required(context, 'quote')
     const source = sourceOf(context, { ...members, source_jid: members.chat_jid })
     return withId(
-      context.sender.sendOne(outgoing(context, members), optional(members, 'comment') ?? ' ', (part) =>
+      context.sender.sendOne(outgoing(context, members), text(members, 'comment'), (part) =>
         quote({ ...part, source }),
       ),
     )
@@ -112,9 +108,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
   '/repost': (context, { body: { members } }) => {
     const repost = required(context, 'repost')
     const source = sourceOf(context, { ...members, source_jid: members.chat_jid })
-    return withId(
-      context.sender.sendOne(outgoing(context, members), ' ', ({ text: _, ...part }) => repost({ ...part, source })),
-    )
+    return withId(context.sender.sendWith(outgoing(context, members), (part) => repost({ ...part, source })))
   },
   '/like': (context, { body: { members } }) =>
     noId(required(context, 'like')({ ...target(context, members), reaction: optional(members, 'reaction') ?? '' })),

@@ -136,9 +136,8 @@ export interface ConnectorActions {
   sendVoice(out: OutgoingFilePart): Promise<string | undefined>
   /** A public post with files, on platforms that have feeds. */
   post(out: OutgoingTextPart & { readonly files: readonly LocalFile[] }): Promise<string | undefined>
-  forward(
-    out: OutgoingPart & { readonly source: TargetMessage; readonly comment?: string },
-  ): Promise<string | undefined>
+  /** A comment follows as a text of its own. */
+  forward(out: OutgoingPart & { readonly source: TargetMessage }): Promise<string | undefined>
   quote(out: OutgoingTextPart & { readonly source: TargetMessage }): Promise<string | undefined>
   repost(out: OutgoingPart & { readonly source: TargetMessage }): Promise<string | undefined>
   /** An empty reaction is the platform's default. */
@@ -178,7 +177,6 @@ export interface Connector {
    * the message: its id, or undefined if it was certainly not sent. Absent: nobody can know, so it is never sent again.
    */
   readonly repeats?: 'safe' | ((out: OutgoingPart) => Promise<string | undefined>) | undefined
-  /** Hints for actions that a chat lacks, by name. */
   close(): Promise<void>
 }
 

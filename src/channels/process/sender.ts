@@ -40,14 +40,8 @@ export class Sender {
   }
 
   sendText(out: Outgoing & { readonly text: string }): Promise<string | undefined> {
-    const send = this.#connector.actions.sendText
     const { text, ...rest } = out
-    return this.#once(out.key, () =>
-      this.#sendParts(
-        rest,
-        this.#split(text).map((part) => (common) => perform(send, { ...common, text: part })),
-      ),
-    )
+    return this.#once(out.key, () => this.#sendParts(rest, this.#textParts(this.#split(text))))
   }
 
   /** A caption that is too long follows as text. */
@@ -61,31 +55,19 @@ export class Sender {
     const shown = fits && caption.trim() !== '' ? caption : undefined
     const file: SendPart = (common) => perform(actions[action], { ...common, path, filename, mime, caption: shown })
     const texts = fits ? [] : this.#split(caption)
-    return this.#once(out.key, () =>
-      this.#sendParts(rest, [
-        file,
-        ...texts.map(
-          (text): SendPart =>
-            (common) =>
-              perform(actions.sendText, { ...common, text }),
-        ),
-      ]),
-    )
+    return this.#once(out.key, () => this.#sendParts(rest, [file, ...this.#textParts(texts)]))
   }
 
-  /** A message that is sent in one part by another action. Text that is too long for it follows. */
+  /** A text whose first part is sent by another action, such as a quote. */
   sendOne(out: Outgoing, text: string, send: (part: OutgoingTextPart) => Promise<string | undefined>) {
     const [first = '', ...more] = this.#split(text)
-    return this.#once(out.key, () =>
-      this.#sendParts(out, [
-        (common) => send({ ...common, text: first }),
-        ...more.map(
-          (part): SendPart =>
-            (common) =>
-              perform(this.#connector.actions.sendText, { ...common, text: part }),
-        ),
-      ]),
-    )
+    return this.sendWith(out, (part) => send({ ...part, text: first }), ...more)
+  }
+
+  /** A message of another kind, such as a forwarded one, and texts that follow it. */
+  sendWith(out: Outgoing, send: SendPart, ...texts: (string | undefined)[]): Promise<string | undefined> {
+    const following = texts.flatMap((text) => (text === undefined ? [] : this.#split(text)))
+    return this.#once(out.key, () => this.#sendParts(out, [send, ...this.#textParts(following)]))
   }
 
   /** Changes all parts of a message; a longer text gets new ones, which the key makes repeatable. */
@@ -112,6 +94,11 @@ export class Sender {
   async delete(target: TargetMessage): Promise<void> {
     for (const id of this.#state.partsOf(target.chat, target.id))
       await perform(this.#connector.actions.delete, { ...target, id })
+  }
+
+  #textParts(texts: readonly string[]): SendPart[] {
+    const send = this.#connector.actions.sendText
+    return texts.map((text) => (common) => perform(send, { ...common, text }))
   }
 
   #split(text: string): string[] {
