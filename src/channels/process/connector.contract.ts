@@ -353,6 +353,7 @@ export function testConnector(subject: ConnectorUnderTest): void {
         platform.sent[0]?.files?.map(({ bytes }) => bytes),
         [16],
       )
+      assert.match(platform.sent[0]?.files?.[0]?.name ?? '', /^ä .note.\.txt$/)
       assert.equal((await sendFile('short', 'a caption')).status, 200)
       const before = platform.sent.length
       assert.equal((await sendFile('long', 'word '.repeat(textMax / 4))).status, 200)

@@ -223,9 +223,9 @@ function createActions(context: ConnectorContext, api: Api, typing: TypingIndica
     )
     return idOf(rich ?? (await checked(api.sendMessage(chatIdOf(out), text, optionsOf(out)))))
   }
-  // The package does not escape names.
+  // The package writes the name into a header as it is.
   const file = ({ path, filename }: OutgoingFilePart): InputFile =>
-    new InputFile(path, filename.replace(/["\\\r\n]/g, '_'))
+    new InputFile(path, `"${filename.replace(/["\\\r\n]/g, '_')}"`)
   const react = (target: TargetMessage, emoji: string): Promise<void> =>
     done(
       checked(
