@@ -56,7 +56,8 @@ const FOLDER_LISTS: Record<string, RegExp> = {
 
 const MAY_IMPORT_LISTS = ['daemons', 'cli', 'egress']
 /** The entry file of a plugin; everything in its folder belongs to it. */
-const PLUGIN = /^(src\/(?:store|channels|runtimes|daemons)\/[^/]+\/)(?:engine|adapter|runtime|daemon)\.ts$/
+const PLUGIN = /^(src\/(?:store|channels|runtimes|daemons)\/[^/]+\/)(?:engine|adapter|connector|runtime|daemon)\.ts$/
+const CONNECTOR_FOLDER = /^src\/channels\/(?:telegram|slack|discord|email)\//
 const ONLY_IN_STORE = ['pg']
 const ENVIRONMENT_READER = 'src/lib/environment.ts'
 /** Last words of file names that exclude nothing, so that such files collect unrelated code. */
@@ -91,6 +92,7 @@ const MAY_WRITE_FILES: Record<string, string> = {
   'src/store/search/full-text-file.ts': 'the search index',
   'src/store/migrate.ts': 'the copy of the store before a migration',
   'src/egress/policy/state-file.ts': 'the state of the egress proxy',
+  'src/channels/process/adapter-server.ts': 'files to send, in the directory of an adapter',
   'src/egress/container/seccomp.ts': 'the seccomp profile of one run, in a temporary directory',
   'src/cell/bubblewrap/mount-view.ts': 'a temporary directory to mount on',
   'src/cell/bubblewrap/anonymous-file.ts': 'an unnamed temporary file',
@@ -115,6 +117,7 @@ const MAY_WRITE_FILES: Record<string, string> = {
 
 /** Files that call JSON.parse: the JSON is our own, or the process serves no other clients. */
 const MAY_PARSE_JSON: Record<string, string> = {
+  'src/channels/process/account-config.ts': 'the configuration that svc writes, in the process of an adapter',
   'src/registry/audit.ts': 'its own summaries',
   'src/egress/container/command-check.ts': 'output of the container engine',
   'src/lib/text/json.ts': 'the only module that parses untrusted JSON',
@@ -154,6 +157,8 @@ const SERVER_FOLDER = /^src\/(?!cli\/|deploy\/|web\/|lib\/command-line\/|egress\
 
 /** Files of the server folders that run elsewhere, where an exception ends only what they do. */
 const OTHER_PROCESSES: Record<string, string> = {
+  'src/channels/process/account-config.ts': 'the process of an adapter',
+  'src/channels/process/main.ts': 'the process of an adapter',
   'src/egress/io.ts': 'the command line of egress-proxy',
   'src/runtimes/connect.ts': 'a process inside a cell',
   'src/runtimes/demo/agent.ts': 'the process of the demo agent',
@@ -289,12 +294,16 @@ function resourceViolations(tree: Tree): string[] {
 
 function packageViolations(tree: Tree): string[] {
   type Packages = Record<string, string>
-  const manifest: { dependencies?: Packages; devDependencies?: Packages } = JSON.parse(tree['package.json'] ?? '{}')
+  const manifest: { dependencies?: Packages; devDependencies?: Packages; optionalDependencies?: Packages } = JSON.parse(
+    tree['package.json'] ?? '{}',
+  )
   // The package contains no declarations of other layers, so types of theirs may come from anywhere.
   const isErased = ({ from, typeOnly }: Import): boolean => typeOnly && !['lib', 'egress'].includes(layerOf(from))
   return importsIn(tree, isSource).flatMap((found) => {
     const name = packageOf(found)
     if (!name || (manifest.devDependencies?.[name] && isErased(found))) return []
+    // Only the process of its adapter loads it.
+    if (manifest.optionalDependencies?.[name] && CONNECTOR_FOLDER.test(found.from)) return []
     if (!manifest.dependencies?.[name])
       return [describeImport(found, 'not a dependency, so the installed package would lack it')]
     if (ONLY_IN_STORE.includes(name) && !found.typeOnly && layerOf(found.from) !== 'store')

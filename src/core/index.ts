@@ -9,6 +9,7 @@ import { chatTopics } from './chats/chat-topics.ts'
 import { chats } from './chats/chats.ts'
 import { topicRemovals } from './chats/topic-removal.ts'
 import { configVersion } from './config-version.ts'
+import { channelAccounts } from './delivery/channel-accounts.ts'
 import { channelRegistrations } from './delivery/channel-registrations.ts'
 import { outbox } from './delivery/outbox.ts'
 import { sandboxEntries, sandboxRooms } from './delivery/sandbox-rooms.ts'
@@ -101,6 +102,7 @@ export const coreTables = [
   outbox,
   channelRegistrations,
   channelSecrets,
+  channelAccounts,
   sandboxEntries,
   sandboxRooms,
   turns,

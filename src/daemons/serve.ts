@@ -12,6 +12,7 @@ import { type OpenDaemon, openDaemon } from './daemon.ts'
 import { type HttpLimits, type HttpListener, openHttpListener } from './http/listener.ts'
 import { openPeers } from './http/peers.ts'
 import { daemons } from './index.ts'
+import { runAdapters } from './process/adapter-processes.ts'
 import { broadcastDrafts, receiveBroadcastDrafts, receiveDrafts } from './process/draft-relay.ts'
 import type { OpenHost } from './process/host.ts'
 import { dialLines } from './process/line-client.ts'
@@ -83,6 +84,11 @@ export async function serve(given: ServeOptions): Promise<RunningInstance> {
     opened.defer(() => Promise.all([options.host.search?.close(), closeAll(listeners)]).then(() => {}))
     opened.defer(() => stop.abort())
     const urls = Object.fromEntries(listeners.map(([name, { url }]) => [name, url]))
+    // A daemon alone in its container would reach the platform, but the others would not reach its adapter.
+    if (!options.daemons?.length && urls.routd !== undefined) {
+      const adapters = runAdapters(options, urls.routd)
+      opened.defer(() => adapters.close())
+    }
     const presence = await announceServing(options, urls)
     opened.defer(() => presence?.close())
     // A front that replaces another one has the same addresses.

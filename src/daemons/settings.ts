@@ -220,6 +220,22 @@ export const CHANNEL_SETTINGS = {
   ),
 } satisfies SettingDeclarations
 
+const PlatformUrlSetting = z
+  .string()
+  .refine(
+    (text) => /^https?:\/\/[^\s/?#@]+(?:\/[^\s?#]*)?$/.test(text) && URL.canParse(text),
+    'must be a URL such as https://bots.example.com, without user, query and fragment',
+  )
+
+/** Base URLs in place of the platforms' own. */
+export const PLATFORM_URL_SETTINGS = {
+  TELEGRAM_API_URL: setting(
+    PlatformUrlSetting,
+    undefined,
+    'base URL of a Bot API server of your own; /bot<token>/… is below it',
+  ),
+} satisfies SettingDeclarations
+
 /** See docs/decisions.md#turn-defaults. */
 export const TURN_SETTINGS = {
   ...live({
@@ -411,6 +427,7 @@ export const ALL_SETTINGS: SettingDeclarations = {
   ...ONBOARDING_SETTINGS,
   ...LINK_SETTINGS,
   ...CHANNEL_SETTINGS,
+  ...PLATFORM_URL_SETTINGS,
   ...TURN_SETTINGS,
   ...AGENT_LIMIT_SETTINGS,
   ...RETENTION_SETTINGS,

@@ -5,6 +5,7 @@ import { aclResource } from './acl.ts'
 import { aclMembershipResource } from './acl-membership.ts'
 import { auditResource } from './audit.ts'
 import { bearersResource } from './bearers.ts'
+import { channelAccountsResource } from './channel-accounts.ts'
 import { channelRegistrationsResource } from './channel-registrations.ts'
 import { channelSecretsResource } from './channel-secrets.ts'
 import { conversationsResource } from './conversations.ts'
@@ -59,6 +60,7 @@ export const resources: readonly Resource[] = [
   identitiesResource,
   inboxResource,
   channelSecretsResource,
+  channelAccountsResource,
   conversationsResource,
   channelRegistrationsResource,
   modelKeysResource,

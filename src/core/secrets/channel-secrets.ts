@@ -5,7 +5,6 @@ import { refuse } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
 import { Table } from '../../store/table.ts'
 import { platformFault } from '../access/namespaces.ts'
-import { basePlatformOf } from '../delivery/platforms.ts'
 import { Bytes, checkedText, line, Timestamp } from '../values.ts'
 
 export const AdapterName = checkedText((value) =>
@@ -49,16 +48,6 @@ export function findChannelSecret(tx: Tx, secret: string): Promise<ChannelSecret
 /** The secret bound to a platform; undefined if the shared secret may use it. */
 export async function secretOfPlatform(tx: Tx, platform: string): Promise<ChannelSecret | undefined> {
   return (await channelSecrets.list(tx)).find(({ platforms }) => platforms.includes(platform))
-}
-
-/**
- * The namespace of people that an adapter with this secret may use in chats of a platform, besides the platform itself: that
- * of `telegram` in `telegram-work:…`, if the secret may also use `telegram`. See docs/decisions.md#accounts-of-a-platform.
- */
-export async function personNamespaceOf(tx: Tx, secret_name: string | undefined, platform: string): Promise<string> {
-  const base = basePlatformOf(platform)
-  if (base === platform) return platform
-  return (await secretOfPlatform(tx, base))?.name === secret_name ? base : platform
 }
 
 /** `secret_name` is undefined for the shared secret. Errors do not reveal which secret has the platform. */

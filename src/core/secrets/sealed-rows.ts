@@ -2,19 +2,20 @@
 import { Refusal } from '../../lib/refusal.ts'
 import type { Tx } from '../../store/engine.ts'
 import { bytes, optional, query, text } from '../../store/statement.ts'
+import { accountContext, channelAccounts } from '../delivery/channel-accounts.ts'
 import { answerContext, verifyContext } from '../links/route-tokens.ts'
 import type { Keyring } from './keyring.ts'
 import { secretContext, secrets } from './secrets.ts'
 import { sealContextOf, signingKeys } from './signing-keys.ts'
 
 export interface SealedRow {
-  readonly kind: 'secret' | 'link' | 'signing key'
+  readonly kind: 'secret' | 'link' | 'account' | 'signing key'
   readonly name: string
   readonly sealed: Uint8Array
   readonly context: string
 }
 
-/** Secrets of folders and people, secrets of links that check or make signatures, and the key that signs bearers. */
+/** Secrets of folders and people, of links that check or make signatures, of chat platforms, and the key that signs bearers. */
 export async function listSealedRows(tx: Tx): Promise<SealedRow[]> {
   const links = await query(
     tx,
@@ -44,6 +45,12 @@ export async function listSealedRows(tx: Tx): Promise<SealedRow[]> {
       name: `secret of the answers of ${jid}`,
       sealed: answer_secret,
       context: answerContext(token_hash),
+    })),
+    ...(await channelAccounts.list(tx)).map(({ account, secrets_sealed }) => ({
+      kind: 'account' as const,
+      name: `secrets of the account ${account}`,
+      sealed: secrets_sealed,
+      context: accountContext(account),
     })),
     ...(await signingKeys.list(tx, { active: true })).map(({ kid, private_sealed }) => ({
       kind: 'signing key' as const,

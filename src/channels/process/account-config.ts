@@ -1,0 +1,32 @@
+// What svc hands to the process of an adapter: one line of JSON on its standard input, whose end tells it to stop. Not in the
+// environment, which other processes of the user can read.
+import { createInterface } from 'node:readline'
+
+export interface AccountConfig {
+  /** Folder below src/channels. */
+  readonly platform: string
+  /** `<platform>` or `<platform>-<name>`. */
+  readonly account: string
+  /** Base URL of routd. */
+  readonly hostUrl: string
+  /** The channel secret of this account. */
+  readonly secret: string
+  /** Of this account alone. */
+  readonly directory: string
+  readonly settings: Readonly<Record<string, string>>
+  readonly secrets: Readonly<Record<string, string>>
+  readonly apiUrl?: string | undefined
+  readonly logLevel?: 'debug' | 'info' | 'warn' | 'error' | undefined
+}
+
+/** The line is written by svc itself, so only its presence is checked. */
+export async function readAccountConfig(input: NodeJS.ReadableStream, onEnd: () => void): Promise<AccountConfig> {
+  const lines = createInterface({ input })
+  const first = Promise.withResolvers<string>()
+  lines.once('line', first.resolve)
+  lines.once('close', () => {
+    first.reject(new Error('the configuration is missing on standard input'))
+    onEnd()
+  })
+  return JSON.parse(await first.promise)
+}

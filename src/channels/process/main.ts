@@ -1,0 +1,107 @@
+// The process of one adapter. svc starts it with the configuration on standard input and ends it by closing that. An exception that
+// nothing catches ends it, and svc starts it again: what it has not stored, the platform delivers again.
+import { extname } from 'node:path'
+import { FAULT_EXIT_CODE, guard } from '../../lib/fault-boundary.ts'
+import { openLog } from '../../lib/log/log.ts'
+import { type AccountConfig, readAccountConfig } from './account-config.ts'
+import type { ReportedHealth } from './adapter-requests.ts'
+import { capabilitiesOf } from './adapter-requests.ts'
+import { openAdapterServer } from './adapter-server.ts'
+import { AdapterStore } from './adapter-store.ts'
+import { HostClient, StoppedError } from './host-client.ts'
+import { type ConnectorModule, PlatformError } from './port.ts'
+
+/** Exit code of an account that the platform does not accept: starting it again soon is useless. */
+const REFUSED_EXIT_CODE = 78
+const CLOSE_MS = 5000
+
+const stop = new AbortController()
+
+async function main(): Promise<void> {
+  const config = await readAccountConfig(process.stdin, () => stop.abort())
+  const log = (await openLog({ level: config.logLevel ?? 'info' })).child({ adapter: config.account })
+  const fail = (error: unknown): void => {
+    if (error instanceof StoppedError || stop.signal.aborted) return
+    log.error({ err: error }, 'the adapter ends after an error')
+    process.exit(error instanceof PlatformError && error.kind === 'refused' ? REFUSED_EXIT_CODE : FAULT_EXIT_CODE)
+  }
+  process.on('uncaughtException', fail)
+  process.on('unhandledRejection', fail)
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => stop.abort())
+  await runAdapter(config, log, fail).catch(fail)
+}
+
+async function runAdapter(
+  config: AccountConfig,
+  log: Awaited<ReturnType<typeof openLog>>,
+  fail: (error: unknown) => void,
+): Promise<void> {
+  const { account, directory, settings, secrets, apiUrl, hostUrl, secret } = config
+  const { signal } = stop
+  const now = (): number => Date.now()
+  const state = new AdapterStore(directory, now)
+  state.prune()
+  let health: ReportedHealth = { status: 'connecting', since: new Date(now()).toISOString() }
+  let client: HostClient | undefined
+  const { openConnector } = await loadConnector(config.platform)
+  const connector = await openConnector({
+    account,
+    settings,
+    secrets,
+    apiUrl,
+    state,
+    log,
+    now,
+    signal,
+    receive: async (event) => {
+      await ready.promise
+      if (!client) throw new StoppedError()
+      return client.receive(event)
+    },
+    setHealth: (status, detail) => {
+      if (status === health.status && detail === health.detail) return
+      if (status !== health.status) log.info({ status, detail }, 'the connection to the platform has changed')
+      const since = status === health.status ? health.since : new Date(now()).toISOString()
+      health = { status, detail, since }
+    },
+    guard: (callback) => guard(fail, callback),
+  })
+  const server = await openAdapterServer({
+    connector,
+    state,
+    account,
+    directory,
+    health: () => health,
+    token: () => client?.token,
+    onFault: (error) => log.error({ err: error }, 'a request of svc failed'),
+  })
+  client = new HostClient({
+    hostUrl,
+    secret,
+    log,
+    signal,
+    registration: {
+      name: account,
+      url: server.url,
+      jid_prefixes: [`${account}:`],
+      capabilities: capabilitiesOf(connector),
+    },
+  })
+  ready.resolve()
+  await client.keepRegistered()
+  setTimeout(() => process.exit(0), CLOSE_MS).unref()
+  await connector.close()
+  await server.close()
+  state.close()
+  process.exit(0)
+}
+
+/** Events that arrive before the registration wait for it. */
+const ready = Promise.withResolvers<void>()
+
+/** Loads source or compiled code, whichever this file is. */
+async function loadConnector(platform: string): Promise<ConnectorModule> {
+  return import(new URL(`../${platform}/connector${extname(import.meta.url)}`, import.meta.url).href)
+}
+
+await main()

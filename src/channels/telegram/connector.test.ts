@@ -1,0 +1,269 @@
+import assert from 'node:assert/strict'
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
+import { openFakeHost, startAdapter } from '../../../test/support/adapter-process.ts'
+import { openTelegramServer, TELEGRAM_GROUP, TELEGRAM_PERSON } from '../../../test/support/telegram-server.ts'
+import { tempDir } from '../../../test/support/temp.ts'
+import { until } from '../../../test/support/until.ts'
+import { testConnector } from '../process/connector.contract.ts'
+import { PlatformError } from '../process/port.ts'
+import { checkAccount } from './connector.ts'
+
+testConnector({ platform: 'telegram', textMax: 4096, afterLostAnswer: 'unknown', open: (t) => openTelegramServer(t) })
+
+const setUp = async (t: TestContext, settings: Record<string, string> = {}, inGroup = true) => {
+  const [host, platform] = [await openFakeHost(t), await openTelegramServer(t, { inGroup })]
+  const directory = join(tempDir(t), 'adapter')
+  mkdirSync(directory)
+  const config = { platform: 'telegram', account: 'telegram-work', directory, ...platform.account, settings }
+  const adapter = await startAdapter(t, host, config)
+  return { host, platform, adapter, jid: `telegram-work:${platform.chat}` }
+}
+const message = (members: object) => ({
+  message: { message_id: 7, date: 1_800_000_000, chat: TELEGRAM_GROUP, from: TELEGRAM_PERSON, ...members },
+})
+
+suite('events of groups', () => {
+  test('name the group, its topic and the person, below the account', async (t) => {
+    const { host, platform, jid } = await setUp(t)
+    platform.update(message({ text: 'What is new?', is_topic_message: true, message_thread_id: 5 }))
+    await until(() => host.stored.length === 1)
+    assert.partialDeepStrictEqual(host.stored[0], {
+      chat_jid: jid,
+      sender: 'telegram:user/42',
+      sender_name: 'Mia Berg',
+      chat_name: 'The team',
+      is_group: true,
+      topic: '5',
+      timestamp: 1_800_000_000,
+    })
+    assert.equal(host.stored[0]?.verb, undefined)
+  })
+
+  test('are mentions if they name the bot, command it or reply to it', async (t) => {
+    const { host, platform } = await setUp(t)
+    const entity = (type: string, offset: number, length: number) => [{ type, offset, length }]
+    const own = {
+      message_id: 3,
+      date: 1,
+      chat: TELEGRAM_GROUP,
+      from: { id: 123456789, is_bot: true, first_name: 'Ada' },
+      text: 'x',
+    }
+    platform.update(message({ message_id: 1, text: 'Hi @Ada_Test_Bot!', entities: entity('mention', 3, 13) }))
+    platform.update(message({ message_id: 2, text: 'Hi @other_person', entities: entity('mention', 3, 13) }))
+    platform.update(message({ message_id: 3, text: '/new@ada_test_bot now', entities: entity('bot_command', 0, 17) }))
+    platform.update(message({ message_id: 4, text: 'really?', reply_to_message: own }))
+    await until(() => host.stored.length === 4)
+    assert.deepEqual(
+      host.stored.map(({ verb, content }) => [verb, content]),
+      [
+        ['mention', 'Hi @Ada_Test_Bot!'],
+        [undefined, 'Hi @other_person'],
+        ['mention', '/new now'],
+        ['mention', 'really?'],
+      ],
+    )
+  })
+
+  test('show stickers, polls, places and forwarded messages as text', async (t) => {
+    const { host, platform } = await setUp(t)
+    platform.update(message({ message_id: 1, sticker: { file_id: 's', emoji: '🎉' } }))
+    platform.update(
+      message({ message_id: 2, poll: { question: 'When?', options: [{ text: 'Now' }, { text: 'Later' }] } }),
+    )
+    platform.update(message({ message_id: 3, location: { latitude: 52.5, longitude: 13.4 } }))
+    platform.update(
+      message({ message_id: 4, text: 'news', forward_origin: { type: 'hidden_user', sender_user_name: 'Somebody' } }),
+    )
+    platform.update(message({ message_id: 5, new_chat_members: [{ id: 9, is_bot: false, first_name: 'Noah' }] }))
+    await until(() => host.stored.length === 5)
+    assert.deepEqual(
+      host.stored.map(({ content }) => content),
+      ['[sticker 🎉]', '[poll] When?\n- Now\n- Later', '[location] 52.5, 13.4', 'news', 'Noah joined'],
+    )
+    assert.equal(host.stored[3]?.forwarded_from, 'Somebody')
+  })
+
+  test('join the pictures of an album', async (t) => {
+    const { host, platform } = await setUp(t)
+    host.behave(503)
+    platform.say({ text: 'first' })
+    await until(() => host.received.length > 0)
+    for (const id of [1, 2])
+      platform.update(
+        message({
+          message_id: id,
+          media_group_id: 'album',
+          photo: [
+            { file_id: 'small', file_size: 1 },
+            { file_id: `file-${id}`, file_size: 4 },
+          ],
+          ...(id === 1 ? { caption: 'two pictures' } : {}),
+        }),
+      )
+    host.behave('ok')
+    await until(() => host.stored.length === 2)
+    const album = host.stored[1]
+    assert.equal(album?.id, '1')
+    assert.match(album?.content ?? '', /^two pictures/)
+  })
+
+  test('of other bots count only where the setting allows it', async (t) => {
+    const { host, platform } = await setUp(t, { bots: 'allow' })
+    platform.say({ text: 'of a bot', by: 'bot' })
+    await until(() => host.stored.length === 1)
+    assert.equal(host.stored[0]?.sender, 'telegram:user/77')
+  })
+
+  test('that nobody can read are no events', async (t) => {
+    const { host, platform } = await setUp(t)
+    for (const odd of [
+      {},
+      { poll_answer: {} },
+      message({}),
+      { message: { ...message({}).message, from: undefined, text: 'x' } },
+    ])
+      platform.update(odd)
+    platform.say({ text: 'readable' })
+    await until(() => host.stored.length === 1)
+    assert.equal(host.stored[0]?.content, 'readable')
+  })
+})
+
+suite('actions at the platform', () => {
+  test('pin, unpin, react, forward, quote and type, in the topic', async (t) => {
+    const { host, platform, jid } = await setUp(t)
+    const { body } = await host.post('/send', {
+      chat_jid: jid,
+      content: '**bold**',
+      key: 'k1',
+      thread_id: '5',
+      reply_to: '3',
+    })
+    const target = { chat_jid: jid, target_id: body.id }
+    assert.partialDeepStrictEqual(platform.sent[0], {
+      method: 'sendRichMessage',
+      threadId: '5',
+      replyTo: '3',
+      text: '**bold**',
+    })
+    assert.equal((await host.post('/pin', target)).status, 200)
+    assert.ok(platform.pinned.has(String(body.id)))
+    assert.equal((await host.post('/unpin', target)).status, 200)
+    assert.equal((await host.post('/unpin', { chat_jid: jid, all: true })).status, 200)
+    assert.equal((await host.post('/like', { ...target, reaction: '🔥' })).status, 200)
+    assert.deepEqual(platform.reactions.get(String(body.id)), ['🔥'])
+    assert.equal((await host.post('/dislike', target)).status, 200)
+    assert.deepEqual(platform.reactions.get(String(body.id)), ['👎'])
+    const forward = { source_jid: jid, target_jid: jid, source_msg_id: body.id, comment: 'see this', key: 'k2' }
+    assert.equal((await host.post('/forward', forward)).status, 200)
+    assert.deepEqual(
+      platform.sent.slice(1).map(({ method, text }) => [method, text]),
+      [
+        ['forwardMessage', ''],
+        ['sendRichMessage', 'see this'],
+      ],
+    )
+    const quote = { chat_jid: jid, source_msg_id: body.id, comment: 'well', key: 'k3' }
+    assert.equal((await host.post('/quote', quote)).status, 200)
+    assert.equal(platform.sent.at(-1)?.replyTo, body.id)
+    assert.equal((await host.post('/typing', { chat_jid: jid, on: true, thread_id: '5' })).status, 200)
+    assert.deepEqual(platform.calls.at(-1), {
+      method: 'sendChatAction',
+      params: { chat_id: TELEGRAM_GROUP.id, action: 'typing', message_thread_id: 5 },
+    })
+    assert.equal((await host.post('/typing', { chat_jid: jid, on: false, thread_id: '5' })).status, 200)
+  })
+
+  test('declare what the platform can do, and refuse the rest as unsupported', async (t) => {
+    const { host, jid } = await setUp(t)
+    const { repost, post, pane, fetch_history, ...others } = host.capabilities
+    assert.deepEqual(
+      { repost, post, pane, fetch_history },
+      { repost: false, post: false, pane: false, fetch_history: false },
+    )
+    assert.ok(Object.values(others).every(Boolean), JSON.stringify(others))
+    assert.equal((await host.get(`/v1/history?jid=${encodeURIComponent(jid)}&limit=5`)).status, 501)
+    assert.equal((await host.post('/repost', { chat_jid: jid, source_msg_id: '1', key: 'k' })).status, 501)
+  })
+
+  test('send plain text where the server or the text has no format', async (t) => {
+    const { host, platform, jid } = await setUp(t)
+    platform.refuse('sendRichMessage', 400, "Bad Request: can't parse entities")
+    await host.post('/send', { chat_jid: jid, content: '*odd', key: 'k1' })
+    platform.forget('sendRichMessage')
+    await host.post('/send', { chat_jid: jid, content: 'old server', key: 'k2' })
+    assert.deepEqual(
+      platform.sent.map(({ method, text }) => [method, text]),
+      [
+        ['sendMessage', '*odd'],
+        ['sendMessage', 'old server'],
+      ],
+    )
+  })
+
+  test('send a picture as a photo, else as a document, and speech as a voice message', async (t) => {
+    const { host, platform, jid } = await setUp(t)
+    const send = (path: string, type: string, key: string) => {
+      const form = new FormData()
+      for (const [name, value] of Object.entries({ chat_jid: jid, key, filename: 'a.bin' })) form.set(name, value)
+      form.set('file', new File(['bytes'], 'a.bin', { type }))
+      return host.post(path, form)
+    }
+    await send('/send-file', 'image/png', 'k1')
+    platform.refuse('sendPhoto', 400, 'Bad Request: PHOTO_INVALID_DIMENSIONS')
+    await send('/send-file', 'image/png', 'k2')
+    await send('/send-file', 'application/pdf', 'k3')
+    await send('/send-voice', 'audio/ogg', 'k4')
+    assert.deepEqual(
+      platform.sent.map(({ method }) => method),
+      ['sendPhoto', 'sendDocument', 'sendDocument', 'sendVoice'],
+    )
+  })
+
+  test('refuse chats and messages that the platform cannot have', async (t) => {
+    const { host, jid } = await setUp(t)
+    for (const chat_jid of ['telegram-work:lobby', 'telegram:user/42', 'telegram-work:user/x', 42]) {
+      const { status, body } = await host.post('/send', { chat_jid, content: 'x', key: `k${chat_jid}` })
+      assert.equal(status, 400)
+      assert.match(String(body.error), /no chat of/)
+    }
+    assert.equal((await host.post('/pin', { chat_jid: jid, target_id: 'abc' })).status, 400)
+  })
+})
+
+suite('the account', () => {
+  const access = (url: string, token: string) => ({
+    settings: {},
+    secrets: { token },
+    apiUrl: url,
+    signal: new AbortController().signal,
+  })
+
+  test('is checked by its token, and shows name, invitation and what is left to do', async (t) => {
+    const { url, account } = await openTelegramServer(t)
+    assert.deepEqual(await checkAccount(access(url, account.secrets.token ?? '')), {
+      name: '@ada_test_bot (Ada)',
+      inviteUrl: 'https://t.me/ada_test_bot?startgroup=true',
+      steps: [
+        'In groups the bot sees only mentions, replies and commands. To let it read everything: /setprivacy, Disable, at @BotFather',
+      ],
+    })
+  })
+
+  test('with another token is refused without naming it', async (t) => {
+    const { url } = await openTelegramServer(t)
+    await assert.rejects(checkAccount(access(url, '1:wrong')), (error) => {
+      assert.ok(error instanceof PlatformError)
+      assert.equal(error.kind, 'refused')
+      assert.doesNotMatch(error.message, /1:wrong/)
+      return true
+    })
+    await assert.rejects(
+      checkAccount(access('http://127.0.0.1:9', '1:x')),
+      (error) => error instanceof PlatformError && error.kind === 'unavailable',
+    )
+  })
+})

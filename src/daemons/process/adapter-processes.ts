@@ -1,0 +1,235 @@
+// Runs the adapters of channel accounts, each in a process of its own: starts, restarts and stops them as the store says. Only one
+// process of an instance runs the adapter of an account.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { ADAPTER_ENTRY } from '../../channels/index.ts'
+import {
+  AccountSecrets,
+  accountContext,
+  type ChannelAccount,
+  channelAccounts,
+  leaseAccount,
+  releaseAccounts,
+} from '../../core/delivery/channel-accounts.ts'
+import type { ConnectedPlatform } from '../../core/delivery/platform-accounts.ts'
+import { readEnvironment } from '../../lib/environment.ts'
+import { Directory } from '../../lib/files/directory.ts'
+import type { Log } from '../../lib/log/log.ts'
+import { Refusal } from '../../lib/refusal.ts'
+import { readSettings, type SettingSource } from '../../lib/settings.ts'
+import { parseJson } from '../../lib/text/json.ts'
+import type { InstanceHost } from '../../registry/context.ts'
+import { PLATFORM_URL_SETTINGS } from '../settings.ts'
+
+const TICK_MS = 2000
+const LEASE_MS = 15_000
+const PAUSE_MS = 1000
+const PAUSE_MAX_MS = 60_000
+/** An adapter that has run for longer starts again at once. */
+const STEADY_MS = 60_000
+const STOP_MS = 6000
+/** Of one adapter, in MiB: a leak ends it alone. */
+const HEAP_MAX = 256
+
+export interface AdapterProcessesOptions {
+  readonly host: InstanceHost
+  readonly log: Log
+  /** Of routd. */
+  readonly hostUrl: string
+  /** Base URLs in place of the platforms' own. */
+  apiUrlOf(platform: ConnectedPlatform): string | undefined
+}
+
+interface RunningAdapter {
+  readonly row: ChannelAccount
+  child: ChildProcess | undefined
+  startedAt: number
+  failures: number
+  nextAt: number
+}
+
+/** For a process that serves all daemons. */
+export function runAdapters(
+  {
+    host,
+    log,
+    sources,
+  }: Pick<AdapterProcessesOptions, 'host' | 'log'> & { readonly sources: readonly SettingSource[] },
+  hostUrl: string,
+): AdapterProcesses {
+  const adapters = new AdapterProcesses({ host, log, hostUrl, apiUrlOf: (platform) => apiUrlOf(platform, sources) })
+  void adapters.check()
+  return adapters
+}
+
+const API_URLS = { telegram: 'TELEGRAM_API_URL' } as const satisfies Record<
+  ConnectedPlatform,
+  keyof typeof PLATFORM_URL_SETTINGS
+>
+
+/** Base URL in place of the platform's own. */
+export function apiUrlOf(platform: ConnectedPlatform, sources: readonly SettingSource[]): string | undefined {
+  return readSettings(PLATFORM_URL_SETTINGS, sources)[API_URLS[platform]]
+}
+
+export class AdapterProcesses {
+  readonly #options: AdapterProcessesOptions
+  readonly #adapters = new Map<string, RunningAdapter>()
+  readonly #process = `${hostname()}:${process.pid}`
+  readonly #timer: NodeJS.Timeout
+  #isClosed = false
+  #checking: Promise<void> | undefined
+
+  constructor(options: AdapterProcessesOptions) {
+    this.#options = options
+    this.#timer = setInterval(
+      options.host.faults.guard('job', () => this.check()),
+      TICK_MS,
+    ).unref()
+  }
+
+  /** Starts and stops what the store says; calls do not overlap. */
+  check(): Promise<void> {
+    this.#checking ??= this.#check()
+      .catch((error) => {
+        if (!(error instanceof Refusal)) this.#options.host.faults.report('job', error)
+      })
+      .finally(() => {
+        this.#checking = undefined
+      })
+    return this.#checking
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    clearInterval(this.#timer)
+    await this.#checking
+    await Promise.all([...this.#adapters.keys()].map((account) => this.#stop(account)))
+    await this.#options.host.engine.transaction((tx) => releaseAccounts(tx, this.#process)).catch(() => undefined)
+  }
+
+  async #check(): Promise<void> {
+    const { engine, clock } = this.#options.host
+    const rows = this.#isClosed ? [] : await engine.read((tx) => channelAccounts.list(tx))
+    const wanted = new Set<string>()
+    for (const row of rows) {
+      const known = this.#adapters.get(row.account)
+      // An account that was removed and added again has other secrets.
+      if (known && known.row.created_at !== row.created_at) continue
+      if (await this.#lease(row, clock.now())) wanted.add(row.account)
+    }
+    for (const account of this.#adapters.keys()) if (!wanted.has(account)) await this.#stop(account)
+    for (const row of rows) if (wanted.has(row.account)) await this.#start(row)
+  }
+
+  async #lease({ account, leased_by, leased_until }: ChannelAccount, now: number): Promise<boolean> {
+    const { engine } = this.#options.host
+    // Renewed at half time, so that most ticks write nothing.
+    if (leased_by === this.#process && leased_until - now > LEASE_MS / 2) return true
+    const isOver = leased_by !== undefined && hasEnded(leased_by)
+    return engine.transaction((tx) =>
+      leaseAccount(tx, account, { process: this.#process, until: now + LEASE_MS, now: isOver ? leased_until : now }),
+    )
+  }
+
+  async #start(row: ChannelAccount): Promise<void> {
+    const { log } = this.#options
+    const { account } = row
+    const running = this.#adapters.get(account) ?? { row, child: undefined, startedAt: 0, failures: 0, nextAt: 0 }
+    this.#adapters.set(account, running)
+    if (running.child || performance.now() < running.nextAt || this.#isClosed) return
+    try {
+      const config = await this.#readConfig(row)
+      running.startedAt = performance.now()
+      running.child = this.#spawn(running, config)
+    } catch (error) {
+      this.#onEnd(running, undefined)
+      log.error({ adapter: account, err: error }, 'the adapter cannot be started')
+    }
+  }
+
+  async #readConfig({ account, platform, settings, secrets_sealed }: ChannelAccount): Promise<object> {
+    const { host, hostUrl, apiUrlOf } = this.#options
+    const { layout, keyring } = host
+    if (!layout) throw new Refusal('unavailable', 'adapters need the data directory')
+    const opened = keyring.open(secrets_sealed, accountContext(account))
+    const { channel, platform: secrets } = AccountSecrets.parse(parseJson(Buffer.from(opened).toString()))
+    const directory = join(layout.root, 'channels', account)
+    await using _parent = await Directory.make(join(layout.root, 'channels'), 0o700)
+    await using _own = await Directory.make(directory, 0o700)
+    return { platform, account, settings, secrets, hostUrl, secret: channel, directory, apiUrl: apiUrlOf(platform) }
+  }
+
+  #spawn(running: RunningAdapter, config: object): ChildProcess {
+    const { host, log } = this.#options
+    const { account } = running.row
+    const child = spawn(process.execPath, [`--max-old-space-size=${HEAP_MAX}`, ADAPTER_ENTRY], {
+      env: adapterEnvironment(),
+      stdio: ['pipe', 'ignore', 'inherit'],
+    })
+    const onEnd = (reason: unknown): void => {
+      if (running.child !== child) return
+      const pauseMs = this.#onEnd(running, child)
+      if (!this.#isClosed && this.#adapters.get(account) === running)
+        log.warn({ adapter: account, reason: String(reason), pauseMs }, 'an adapter has ended and is started again')
+    }
+    child.once(
+      'exit',
+      host.faults.guard('process', (code, signal) => onEnd(signal ?? `exit code ${code}`)),
+    )
+    child.once('error', host.faults.guard('process', onEnd))
+    // A process that ends before it reads is reported by its end.
+    child.stdin?.on('error', () => undefined)
+    child.stdin?.write(`${JSON.stringify(config)}\n`)
+    log.info({ adapter: account, pid: child.pid }, 'an adapter has started')
+    return child
+  }
+
+  /** Returns the time until the next start. */
+  #onEnd(running: RunningAdapter, child: ChildProcess | undefined): number {
+    const isSteady = child !== undefined && performance.now() - running.startedAt > STEADY_MS
+    running.failures = isSteady ? 0 : running.failures + 1
+    const pauseMs = isSteady ? 0 : Math.min(PAUSE_MAX_MS, PAUSE_MS * 2 ** Math.min(running.failures - 1, 10))
+    running.nextAt = performance.now() + pauseMs
+    running.child = undefined
+    return pauseMs
+  }
+
+  async #stop(account: string): Promise<void> {
+    const running = this.#adapters.get(account)
+    this.#adapters.delete(account)
+    const child = running?.child
+    if (!child || child.exitCode !== null || child.signalCode !== null) return
+    const ended = new Promise<void>((resolve) => void child.once('exit', () => resolve()))
+    // It ends when its input does.
+    child.stdin?.end()
+    await Promise.race([ended, pause(STOP_MS, undefined, { ref: false })])
+    child.kill('SIGKILL')
+    await ended
+  }
+}
+
+/** No secret of the instance. */
+const PASSED_VARIABLES = [
+  ...['PATH', 'HOME', 'TZ', 'LANG', 'NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'SSL_CERT_DIR', 'NODE_USE_ENV_PROXY'],
+  ...['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY', 'http_proxy', 'https_proxy', 'no_proxy'],
+]
+
+function adapterEnvironment(): NodeJS.ProcessEnv {
+  const given = PASSED_VARIABLES.map((name) => [name, readEnvironment(name)] as const)
+  return Object.fromEntries(given.filter(([, value]) => value !== undefined))
+}
+
+/** Whether the process of a lease has ended on this machine. */
+function hasEnded(leasedBy: string): boolean {
+  const at = leasedBy.lastIndexOf(':')
+  if (leasedBy.slice(0, at) !== hostname()) return false
+  try {
+    process.kill(Number(leasedBy.slice(at + 1)), 0)
+    return false
+  } catch {
+    return true
+  }
+}

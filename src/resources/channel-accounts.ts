@@ -1,0 +1,96 @@
+// Accounts of chat platforms whose adapters svc starts. Only for the command line.
+import { z } from 'zod'
+import { creatorOf } from '../core/access/caller.ts'
+import {
+  type AccountSecrets,
+  accountContext,
+  ChannelAccount,
+  channelAccounts,
+} from '../core/delivery/channel-accounts.ts'
+import { deregisterOthers, deregisterSecret } from '../core/delivery/channel-registrations.ts'
+import { mustBeAccount } from '../core/delivery/platform-accounts.ts'
+import { channelSecrets, hashSecret, secretOfPlatform } from '../core/secrets/channel-secrets.ts'
+import { refuse } from '../lib/refusal.ts'
+import { requireOperator } from '../registry/authorization.ts'
+import { mustFindRow } from '../registry/crud.ts'
+import { defineResource, defineVerb } from '../registry/resource.ts'
+
+const Named = ChannelAccount.pick({ account: true })
+const ListedAccount = ChannelAccount.pick({
+  account: true,
+  platform: true,
+  settings: true,
+  created_at: true,
+  created_by: true,
+})
+
+export const channelAccountsResource = defineResource({
+  of: channelAccounts,
+  title: 'ChannelAccounts',
+  servedBy: [],
+  verbs: (table) => ({
+    list: defineVerb({
+      isReadOnly: true,
+      input: z.object({}),
+      output: z.object({ channel_accounts: z.array(ListedAccount) }),
+      authorize: requireOperator,
+      run: async ({ tx }) => {
+        const rows = await table.list(tx, {}, [['account', 'asc']])
+        return { channel_accounts: rows.map((row) => ListedAccount.parse(row)) }
+      },
+    }),
+
+    /** Its adapter starts within seconds where svc serves. */
+    add: defineVerb({
+      input: ChannelAccount.pick({ account: true, platform: true, settings: true }).extend({
+        secrets: z.record(z.string(), z.string()).meta({ writeOnly: true }),
+      }),
+      output: ListedAccount.extend({ ended: z.array(z.string()).describe('Adapters whose registration has ended') }),
+      authorize: requireOperator,
+      run: async (ctx, { account, platform, settings, secrets }) => {
+        mustBeAccount(platform, { settings, secrets })
+        const owner = await secretOfPlatform(ctx.tx, account)
+        const isTaken = owner ?? (await channelSecrets.find(ctx.tx, { name: account }))
+        if (isTaken)
+          refuse(
+            'conflict',
+            `the platform ${account} belongs to the adapter ${isTaken.name}`,
+            `svc channel ${ctx.instance} rm ${isTaken.name} ends it; --account <name> adds a further account`,
+          )
+        const channel = Buffer.from(ctx.random.bytes(32)).toString('base64url')
+        const sealed: AccountSecrets = { channel, platform: secrets }
+        const row = {
+          ...{ account, platform, settings, leased_until: 0, created_at: ctx.now, created_by: creatorOf(ctx.caller) },
+          secrets_sealed: ctx.keyring.seal(JSON.stringify(sealed), accountContext(account)),
+        }
+        await table.insert(ctx.tx, row)
+        const secret_hash = hashSecret(channel)
+        const { created_at, created_by } = row
+        await channelSecrets.insert(ctx.tx, {
+          name: account,
+          platforms: [account],
+          secret_hash,
+          created_at,
+          created_by,
+        })
+        return {
+          ...ListedAccount.parse(row),
+          ended: await deregisterOthers(ctx.tx, { name: account, platforms: [account] }),
+        }
+      },
+    }),
+
+    /** Its adapter stops within seconds. Its cursors and keys stay for an account of the same name. */
+    remove: defineVerb({
+      input: Named,
+      output: z.object({ ended: z.array(z.string()) }),
+      authorize: requireOperator,
+      run: async (ctx, { account }) => {
+        await mustFindRow(ctx, table, { account }, `account ${account}`)
+        await table.remove(ctx.tx, { account })
+        await channelSecrets.remove(ctx.tx, { name: account })
+        return { ended: await deregisterSecret(ctx.tx, account) }
+      },
+    }),
+  }),
+})
