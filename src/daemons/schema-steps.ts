@@ -42,6 +42,7 @@ export const SCHEMA_STEPS: Readonly<Record<string, number>> = {
   outbox: 11,
   channel_registrations: 5,
   channel_secrets: 2,
+  channel_accounts: 1,
   sandbox_entries: 3,
   sandbox_rooms: 2,
   turns: 18,
