@@ -51,13 +51,15 @@ const LISTS: Record<string, RegExp> = {
 /** Lists of folder names, from which plugins are loaded. `channels/http` is the channel of every adapter. */
 const FOLDER_LISTS: Record<string, RegExp> = {
   'src/core/delivery/platforms.ts': /^src\/channels\/(?!http\/)([^/]+)\/adapter\.ts$/,
+  'src/core/delivery/platform-accounts.ts': /^src\/channels\/([^/]+)\/connector\.ts$/,
   'src/runtimes/settings.ts': /^src\/runtimes\/([^/]+)\/runtime\.ts$/,
 }
 
 const MAY_IMPORT_LISTS = ['daemons', 'cli', 'egress']
 /** The entry file of a plugin; everything in its folder belongs to it. */
 const PLUGIN = /^(src\/(?:store|channels|runtimes|daemons)\/[^/]+\/)(?:engine|adapter|connector|runtime|daemon)\.ts$/
-const CONNECTOR_FOLDER = /^src\/channels\/(?:telegram|slack|discord|email)\//
+/** Packages of platforms are optional. */
+const CONNECTOR_FOLDER = /^src\/channels\/telegram\//
 const ONLY_IN_STORE = ['pg']
 const ENVIRONMENT_READER = 'src/lib/environment.ts'
 /** Last words of file names that exclude nothing, so that such files collect unrelated code. */

@@ -11,6 +11,7 @@ import { parseDotenv } from '../../src/lib/text/dotenv.ts'
 import { commandsOf, type GuideOptions, runGuide, settingsOf } from '../support/guide.ts'
 import { type InstalledPackage, installPackage } from '../support/installed-package.ts'
 import { needs } from '../support/needs.ts'
+import { TELEGRAM_TOKEN } from '../support/telegram-server.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const GUIDES = [
@@ -53,6 +54,8 @@ const untilShown = (command: string, text: string): string =>
   `for try in $(seq 150); do ${command} > shown.log || true; ! grep '${text}' shown.log || break; sleep 0.2; done; grep -q '${text}' shown.log`
 const MODEL_SERVER = `${process.execPath} ${join(ROOT, 'test/support/model-server.ts')} > /dev/null & others+=($!)
 until curl -s localhost:11434 > /dev/null; do sleep 0.1; done`
+const TELEGRAM = `${process.execPath} ${join(ROOT, 'test/support/telegram-program.ts')} > /dev/null & others+=($!)
+until curl -s 127.0.0.1:8095/sent > /dev/null; do sleep 0.1; done`
 const OPTIONS: Readonly<Record<string, Partial<GuideOptions>>> = {
   // Tests with a container engine and with systemd run that section.
   'README.md': { before: [], leftOutSection: '## Run it on a server' },
@@ -89,6 +92,15 @@ const OPTIONS: Readonly<Record<string, Partial<GuideOptions>>> = {
       // As a visitor, who has a HOME of their own.
       `lab=$(svc token demo issue chat lab check | sed -n 's/^url: //p'); id=$(curl -s -d content=Hi "$lab" | sed 's/.*"turn_id":"//; s/".*//')`,
       untilShown('curl -s "$lab$id"', 'Question 1: Hi'),
+    ],
+  },
+  'docs/telegram.md': {
+    before: [TELEGRAM, 'export TELEGRAM_API_URL=http://127.0.0.1:8095', ...STARTED],
+    files: { 'token.txt': `${TELEGRAM_TOKEN}\n` },
+    after: [
+      'svc channel demo add telegram --token - < token.txt',
+      'curl -s "127.0.0.1:8095/say?What+is+new" > /dev/null',
+      untilShown('curl -s 127.0.0.1:8095/sent', '"chat":"user/42","text":"This is the demo of `helpdesk`'),
     ],
   },
   'docs/runtimes.md': {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { demoCliOn } from '../../../test/support/cli.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
+import { openTelegramServer, TELEGRAM_TOKEN } from '../../../test/support/telegram-server.ts'
 import { channelRegistrations, recordHealth, registerChannel } from '../../core/delivery/channel-registrations.ts'
 import { systemClock } from '../../lib/clock.ts'
 import { sourceOf } from '../../lib/settings.ts'
@@ -69,6 +70,61 @@ onEveryEngine('svc channel', (engine) => {
     assert.ok(!doctor.includes('2@code'))
     const listed = await cli.ok('channel demo list --json')
     assert.ok(listed.includes('"state": "login_needed"') && !listed.includes('2@code'))
+  })
+
+  test('connects an account, lists it as an adapter and removes it', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    const telegram = await openTelegramServer(t)
+    const env = { TELEGRAM_API_URL: telegram.url }
+    const add = (line: string, stdin = `${TELEGRAM_TOKEN}\n`) => cli.run(`channel demo add ${line}`, { stdin, env })
+    const added = await add('telegram --token -')
+    assert.deepEqual(
+      [added.code, added.stdout],
+      [0, 'connected telegram as @ada_test_bot (Ada)\ninvite: https://t.me/ada_test_bot?startgroup=true\n'],
+    )
+    assert.match(added.stderr, /svc channel demo status shows its state; svc group demo add telegram:<chat> <folder>/)
+    const json = await add('telegram --account work --set bots=allow --token - --json')
+    const { account, settings, name } = JSON.parse(json.stdout)
+    assert.deepEqual([account, settings, name], ['telegram-work', { bots: 'allow' }, '@ada_test_bot (Ada)'])
+    assert.match(await cli.ok('channel demo list'), /\ntelegram\ttelegram\t\S+\t-\ntelegram-work\ttelegram-work\t/)
+    assert.match((await cli.run('channel demo rotate telegram')).stderr, /svc itself starts the adapter telegram/)
+    assert.equal(await cli.ok('channel demo rm telegram'), 'removed the account telegram\n')
+    const asked: string[] = []
+    const typed = await cli.run('channel demo add telegram', {
+      env,
+      terminal: true,
+      ask: async (question) => {
+        asked.push(question)
+        return TELEGRAM_TOKEN
+      },
+    })
+    assert.deepEqual([typed.code, asked.length], [0, 1])
+    assert.match(asked[0] ?? '', /token of the bot/)
+    for (const ran of [added, json, typed]) assert.ok(!(ran.stdout + ran.stderr).includes(TELEGRAM_TOKEN))
+  })
+
+  test('refuses an account with a sentence, and saves nothing', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    const telegram = await openTelegramServer(t)
+    telegram.revoke()
+    const env = { TELEGRAM_API_URL: telegram.url }
+    for (const [line, stdin, sentence] of [
+      ['telegram --token -', `${TELEGRAM_TOKEN}\n`, /Telegram does not accept this token/],
+      ['telegram --token -', 'a token\n', /the token of the bot must look like/],
+      ['telegram --token -', '', /the token of the bot must look like/],
+      ['telegram --token 1:x', '', /--token takes -, and the token comes on stdin/],
+      ['telegram', '', /no terminal: give the token on stdin with --token -/],
+      ['telegram --set bots --token -', '', /--set takes <name>=<value>, not bots/],
+      ['telegram --account Work --token -', '', /the name of an account has 1 to 32/],
+      ['icq --token -', '', /icq is none of telegram; --platforms <list>/],
+      ['bridge -p discord --token -', '', /--platforms makes a secret for an adapter of your own/],
+    ] as const) {
+      const ran = await cli.run(`channel demo add ${line}`, { stdin, env })
+      assert.deepEqual([ran.code, ran.stdout], [1, ''], `${line}: ${ran.stderr}`)
+      assert.match(ran.stderr, sentence)
+      assert.ok(!ran.stderr.includes('a token'))
+    }
+    assert.equal(await cli.ok('channel demo list'), '')
   })
 
   test('refuses platforms that are reserved for accounts, and an empty list', async (t) => {

@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict'
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { openFakeHost } from '../../../test/support/adapter-process.ts'
+import { testHost } from '../../../test/support/host.ts'
+import { openTelegramServer, TELEGRAM_TOKEN } from '../../../test/support/telegram-server.ts'
+import { tempDir } from '../../../test/support/temp.ts'
+import { until } from '../../../test/support/until.ts'
+import { accountContext, channelAccounts } from '../../core/delivery/channel-accounts.ts'
+import { layout } from '../../core/layout.ts'
+import { openLog } from '../../lib/log/log.ts'
+import { AdapterProcesses } from './adapter-processes.ts'
+
+interface LogLine {
+  readonly msg: string
+  readonly adapter?: string
+  readonly pid?: number
+  readonly reason?: string
+  readonly pauseMs?: number
+}
+
+/** A host whose accounts this process runs, with servers in place of routd and of the platform. */
+async function setUp(t: TestContext) {
+  const at = await testHost(t)
+  const [svc, telegram] = [await openFakeHost(t), await openTelegramServer(t)]
+  const root = join(tempDir(t), 'data')
+  mkdirSync(root)
+  const host = { ...at.host, layout: layout(root) }
+  const lines: LogLine[] = []
+  const log = await openLog({ to: { write: (line: string) => void lines.push(JSON.parse(line)) } })
+  const open = (): AdapterProcesses => {
+    const adapters = new AdapterProcesses({ host, log, hostUrl: svc.url, apiUrlOf: () => telegram.url })
+    t.after(() => adapters.close())
+    return adapters
+  }
+  const write = (account: string, created_at = '2026-01-01T00:00:00.000Z') => {
+    const sealed = JSON.stringify({ channel: svc.secret, platform: { token: TELEGRAM_TOKEN } })
+    return at.host.engine.transaction((tx) =>
+      channelAccounts.upsert(tx, {
+        ...{ account, platform: 'telegram', settings: {}, created_at, created_by: 'cli', leased_until: 0 },
+        secrets_sealed: at.host.keyring.seal(sealed, accountContext(account)),
+      }),
+    )
+  }
+  const starts = (): LogLine[] => lines.filter(({ msg }) => msg === 'an adapter has started')
+  const isRunning = (pid: number | undefined): boolean => {
+    try {
+      return pid !== undefined && process.kill(pid, 0)
+    } catch {
+      return false
+    }
+  }
+  return { at, svc, telegram, root, lines, open, write, starts, isRunning }
+}
+
+test('an account that is added is connected, and one that is removed is stopped', async (t) => {
+  const { at, svc, telegram, open, write, starts, isRunning } = await setUp(t)
+  const adapters = open()
+  await adapters.check()
+  assert.equal(starts().length, 0)
+  await write('telegram')
+  await adapters.check()
+  telegram.say({ text: 'hello' })
+  await until(() => svc.stored.length === 1)
+  assert.equal(svc.stored[0]?.content, 'hello')
+  const [{ pid } = { pid: undefined }] = starts()
+  assert.ok(isRunning(pid))
+  await at.host.engine.transaction((tx) => channelAccounts.remove(tx, { account: 'telegram' }))
+  await adapters.check()
+  assert.ok(!isRunning(pid))
+})
+
+test('an adapter that ends is started again after a pause that grows', async (t) => {
+  const { lines, open, write, starts } = await setUp(t)
+  const adapters = open()
+  await write('telegram')
+  for (const pauseMs of [1000, 2000]) {
+    await until(async () => {
+      await adapters.check()
+      return starts().length === Math.log2(pauseMs / 1000) + 1
+    })
+    process.kill(starts().at(-1)?.pid ?? assert.fail(), 'SIGKILL')
+    await until(() => lines.some((line) => line.pauseMs === pauseMs && line.reason === 'SIGKILL'))
+    await adapters.check()
+    assert.equal(starts().length, Math.log2(pauseMs / 1000) + 1, 'it is not started before the pause is over')
+  }
+})
+
+test('an account that was replaced gets a new process', async (t) => {
+  const { open, write, starts, isRunning } = await setUp(t)
+  const adapters = open()
+  await write('telegram')
+  await adapters.check()
+  await write('telegram', '2026-01-02T00:00:00.000Z')
+  await adapters.check()
+  await adapters.check()
+  assert.deepEqual(
+    starts().map(({ pid }) => isRunning(pid)),
+    [false, true],
+  )
+})
+
+test('only one process of an instance runs an adapter, and the next takes over when it stops', async (t) => {
+  const { at, open, write, starts } = await setUp(t)
+  await write('telegram')
+  // A process of another machine.
+  await at.host.engine.transaction((tx) =>
+    channelAccounts.update(
+      tx,
+      { account: 'telegram' },
+      { leased_by: 'elsewhere:1', leased_until: at.host.clock.now() + 5000 },
+    ),
+  )
+  const adapters = open()
+  await adapters.check()
+  assert.equal(starts().length, 0)
+  await at.host.engine.transaction((tx) =>
+    channelAccounts.update(tx, { account: 'telegram' }, { leased_until: at.host.clock.now() }),
+  )
+  await adapters.check()
+  assert.equal(starts().length, 1)
+  await adapters.close()
+  const row = await at.host.engine.read((tx) => channelAccounts.find(tx, { account: 'telegram' }))
+  assert.equal(row?.leased_by, undefined)
+})
+
+test('an account whose secrets cannot be opened is reported and holds up no other', async (t) => {
+  const { at, lines, open, write, starts } = await setUp(t)
+  await write('telegram')
+  await write('telegram-work')
+  await at.host.engine.transaction((tx) =>
+    channelAccounts.update(tx, { account: 'telegram' }, { secrets_sealed: Buffer.from('not sealed') }),
+  )
+  const adapters = open()
+  await adapters.check()
+  assert.deepEqual(
+    starts().map(({ adapter }) => adapter),
+    ['telegram-work'],
+  )
+  assert.ok(lines.some(({ msg, adapter }) => msg === 'the adapter cannot be started' && adapter === 'telegram'))
+  assert.doesNotMatch(JSON.stringify(lines), /stand-in-token/)
+})
