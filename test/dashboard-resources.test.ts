@@ -9,6 +9,7 @@ import { shapeOf } from '../src/daemons/dashd/pages/resources.ts'
 import { timestamp } from '../src/lib/clock.ts'
 import { encodeKey } from '../src/registry/url-key.ts'
 import { aclMembershipResource } from '../src/resources/acl-membership.ts'
+import { channelAccountsResource } from '../src/resources/channel-accounts.ts'
 import { channelSecretsResource } from '../src/resources/channel-secrets.ts'
 import { resources } from '../src/resources/index.ts'
 import { routeTokensResource } from '../src/resources/route-tokens.ts'
@@ -96,6 +97,14 @@ const ROWS: Readonly<Record<string, FormRow>> = {
     make: (dash) => signIn(dash, 'local:guest'),
     value: 'local:guest',
     stays: true,
+  },
+  channel_accounts: {
+    make: ({ cli }) =>
+      cli.call(channelAccountsResource.verbs.add, {
+        ...{ account: 'telegram-shop', platform: 'telegram', settings: {} },
+        secrets: { token: '123456789:abcdefghijklmnopqrstu' },
+      }),
+    value: 'telegram-shop',
   },
   channel_secrets: {
     make: ({ cli }) => cli.call(channelSecretsResource.verbs.add, { name: 'phone', platforms: ['sms'] }),

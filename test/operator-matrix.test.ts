@@ -145,6 +145,17 @@ const MATRIX: Readonly<Record<string, Row>> = {
     { folder: 'team', config: '{"command":"x"}', cleared: [], secrets: [] },
   ],
 
+  'channel_accounts.list': [OPERATORS, {}],
+  'channel_accounts.add': [
+    OPERATORS,
+    {
+      account: 'telegram-a',
+      platform: 'telegram',
+      settings: {},
+      secrets: { token: '123456789:abcdefghijklmnopqrstu' },
+    },
+  ],
+  'channel_accounts.remove': [OPERATORS, { account: 'telegram-a' }],
   'channel_secrets.list': [OPERATORS, {}],
   'channel_secrets.add': [OPERATORS, { name: 'a', platforms: ['telegram'] }],
   'channel_secrets.rotate': [OPERATORS, { name: 'a' }],

@@ -3,7 +3,7 @@
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Channel } from '../core/delivery/channel.ts'
-import type { HealthCheck } from '../core/delivery/health-reports.ts'
+import type { HealthCheck } from '../core/delivery/channel-registrations.ts'
 import type { ConnectedPlatform } from '../core/delivery/platform-accounts.ts'
 import { builtInChannelOf } from '../core/delivery/platforms.ts'
 import type { BuiltInContext } from './built-in-context.ts'
@@ -38,7 +38,7 @@ export const openAdapterChannel = async (adapter: Adapter): Promise<Channel> =>
 export const ADAPTER_ENTRY = fileURLToPath(new URL(`./process/main${extname(import.meta.url)}`, import.meta.url))
 
 /** Asks the platform who an account is. */
-export async function checkAccount(platform: ConnectedPlatform, access: AccountAccess): Promise<AccountCheck> {
+export async function checkConnectorAccount(platform: ConnectedPlatform, access: AccountAccess): Promise<AccountCheck> {
   const path = new URL(`./${platform}/connector${extname(import.meta.url)}`, import.meta.url).href
   const connector: ConnectorModule = await import(path)
   return connector.checkAccount(access)

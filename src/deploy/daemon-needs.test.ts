@@ -2,7 +2,14 @@ import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { daemons } from '../daemons/index.ts'
 import { linePeersOf } from '../daemons/process/line-client.ts'
-import { ALL_SETTINGS, CONTAINER_SETTINGS, DAEMON_NAMES, type DaemonName, TIMED_SETTINGS } from '../daemons/settings.ts'
+import {
+  ALL_SETTINGS,
+  CONTAINER_SETTINGS,
+  DAEMON_NAMES,
+  type DaemonName,
+  PLATFORM_URL_SETTINGS,
+  TIMED_SETTINGS,
+} from '../daemons/settings.ts'
 import { isSecretKey } from '../lib/settings.ts'
 import { DAEMON_NEEDS, mountsOf, needsSetting, peersOf, SHARED_KEYS } from './daemon-needs.ts'
 
@@ -26,10 +33,11 @@ suite('the needs of a daemon', () => {
     )
   })
 
-  test('cover every setting, except those of listeners, of containers and of timed without a store', () => {
+  test('cover every setting, except those of listeners, of containers, of adapters and of timed without a store', () => {
     const unread = Object.keys(ALL_SETTINGS).filter((key) => readersOf(key).length === 0)
     const addresses = DAEMON_NAMES.flatMap((name) => [`${name.toUpperCase()}_LISTEN`, `${name.toUpperCase()}_URL`])
-    const others = [...Object.keys(CONTAINER_SETTINGS), ...Object.keys(TIMED_SETTINGS)]
+    // Adapters do not run in containers.
+    const others = [CONTAINER_SETTINGS, TIMED_SETTINGS, PLATFORM_URL_SETTINGS].flatMap(Object.keys)
     assert.deepEqual(unread.sort(), ['WEB_LISTEN', ...others, ...addresses].sort())
   })
 
@@ -37,6 +45,7 @@ suite('the needs of a daemon', () => {
     const secrets = Object.keys(ALL_SETTINGS).filter((key) => isSecretKey(key) && !key.endsWith('D_URL'))
     assert.deepEqual(Object.fromEntries(secrets.map((key) => [key, readersOf(key).join(' ')])), {
       CHANNEL_SECRET: 'routd',
+      TELEGRAM_API_URL: '',
       SECRETS_KEY: 'proxyd routd webd gated runed authd onbod dashd',
       DATABASE_URL: DAEMON_NAMES.join(' '),
       POSTGRES_PASSWORD: '',

@@ -8,7 +8,7 @@ import {
   channelAccounts,
 } from '../core/delivery/channel-accounts.ts'
 import { deregisterOthers, deregisterSecret } from '../core/delivery/channel-registrations.ts'
-import { mustBeAccount } from '../core/delivery/platform-accounts.ts'
+import { CONNECTED_PLATFORMS, mustBeAccount } from '../core/delivery/platform-accounts.ts'
 import { channelSecrets, hashSecret, secretOfPlatform } from '../core/secrets/channel-secrets.ts'
 import { refuse } from '../lib/refusal.ts'
 import { requireOperator } from '../registry/authorization.ts'
@@ -36,13 +36,14 @@ export const channelAccountsResource = defineResource({
       authorize: requireOperator,
       run: async ({ tx }) => {
         const rows = await table.list(tx, {}, [['account', 'asc']])
-        return { channel_accounts: rows.map((row) => ListedAccount.parse(row)) }
+        return { channel_accounts: rows.map(listedAccount) }
       },
     }),
 
     /** Its adapter starts within seconds where svc serves. */
     add: defineVerb({
-      input: ChannelAccount.pick({ account: true, platform: true, settings: true }).extend({
+      input: ChannelAccount.pick({ account: true, settings: true }).extend({
+        platform: z.enum(CONNECTED_PLATFORMS),
         secrets: z.record(z.string(), z.string()).meta({ writeOnly: true }),
       }),
       output: ListedAccount.extend({ ended: z.array(z.string()).describe('Adapters whose registration has ended') }),
@@ -74,7 +75,7 @@ export const channelAccountsResource = defineResource({
           created_by,
         })
         return {
-          ...ListedAccount.parse(row),
+          ...listedAccount(row),
           ended: await deregisterOthers(ctx.tx, { name: account, platforms: [account] }),
         }
       },
@@ -94,3 +95,8 @@ export const channelAccountsResource = defineResource({
     }),
   }),
 })
+
+function listedAccount(row: ChannelAccount): z.output<typeof ListedAccount> {
+  const { account, platform, settings, created_at, created_by } = row
+  return { account, platform, settings, created_at, created_by }
+}

@@ -50,7 +50,7 @@ export const channelSecretsResource = defineResource({
       run: async (ctx) => {
         const registrations = await channelRegistrations.list(ctx.tx)
         const adaptersOf = (secret_name: string | undefined) =>
-          registrations.filter((row) => row.secret_name === secret_name).map((row) => Adapter.parse(row))
+          registrations.filter((row) => row.secret_name === secret_name).map(listedAdapter)
         const secrets = await table.list(ctx.tx)
         const listed: z.output<typeof ListedSecret>[] = secrets.map(({ secret_hash: _, ...row }) => ({
           ...row,
@@ -121,6 +121,11 @@ export const channelSecretsResource = defineResource({
     }),
   }),
 })
+
+function listedAdapter(row: ChannelRegistration): z.output<typeof Adapter> {
+  const { capabilities, token_hash, token_sealed, qr_sealed, checked_at, registered_at, secret_name, ...listed } = row
+  return listed
+}
 
 function newSecret({ random }: Context): string {
   return Buffer.from(random.bytes(32)).toString('base64url')

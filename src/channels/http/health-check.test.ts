@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import fc from 'fast-check'
 import { fakeAdapter } from '../../../test/support/fake-adapter.ts'
-import type { HealthReport } from '../../core/delivery/health-reports.ts'
+import type { HealthReport } from '../../core/delivery/channel-registrations.ts'
 import { probeHealth, readHealth } from './health-check.ts'
 
 const check = (status: number, body: unknown) => {

@@ -1,6 +1,6 @@
 // Health check of an adapter. The body is foreign text: its size and every member are limited.
 import { z } from 'zod'
-import { ConnectionState, type HealthCheck, type HealthReport } from '../../core/delivery/health-reports.ts'
+import { ConnectionState, type HealthCheck, type HealthReport } from '../../core/delivery/channel-registrations.ts'
 import { Timestamp } from '../../core/values.ts'
 import { timestamp } from '../../lib/clock.ts'
 import { replaceHidden } from '../../lib/text/hidden-characters.ts'

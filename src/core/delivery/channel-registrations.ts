@@ -10,7 +10,6 @@ import { AdapterName, channelSecrets, mustOwnPlatform } from '../secrets/channel
 import type { Keyring } from '../secrets/keyring.ts'
 import { Bytes, checkedText, Timestamp } from '../values.ts'
 import { platformOf } from './channel.ts'
-import { ConnectionState, type HealthCheck, type HealthReport } from './health-reports.ts'
 
 export const JidPrefix = checkedText((value) =>
   /^[a-z][a-z0-9_-]*:[\x21-\x7e]{0,200}$/.test(value) ? undefined : 'must look like platform: or platform:rooms/',
@@ -19,6 +18,30 @@ export const JidPrefix = checkedText((value) =>
 export const ChannelCapabilities = z
   .record(z.string().regex(/^[a-z][a-z0-9_]{0,63}$/), z.boolean())
   .refine((value) => Object.keys(value).length <= 100, 'has more than 100 entries')
+
+export const ConnectionState = z
+  .enum(['ok', 'connecting', 'stale', 'login_needed', 'refused'])
+  .describe(
+    'stale: no message for a while; login_needed: a person must sign in; refused: the platform refuses the account',
+  )
+export type ConnectionState = z.output<typeof ConnectionState>
+
+/** What an adapter reports of its connection to the platform, in the body of its health check. */
+export interface HealthReport {
+  readonly state: ConnectionState
+  /** One line without control characters. */
+  readonly detail?: string | undefined
+  /** RFC 3339. */
+  readonly since?: string | undefined
+  /** The content of a QR code that signs in to the platform: a secret. */
+  readonly qr?: string | undefined
+}
+
+export interface HealthCheck {
+  /** Whether the process answers. It is removed after failed checks, but not because its platform refuses it. */
+  readonly isAlive: boolean
+  readonly report?: HealthReport | undefined
+}
 
 export const ChannelRegistration = z.object({
   name: AdapterName,

@@ -1,6 +1,6 @@
 // Checks registered adapters by the health in the store, and platforms whose messages nothing delivers.
-import type { AdapterHealth } from '../../core/delivery/channel-registrations.ts'
-import { describeConnection, type HealthReport, NEEDS_PERSON } from '../../core/delivery/health-reports.ts'
+import type { AdapterHealth, HealthReport } from '../../core/delivery/channel-registrations.ts'
+import { describeConnection, NEEDS_PERSON } from '../../core/delivery/health-reports.ts'
 import { asNote, type DoctorFinding, makeFinding } from './findings.ts'
 
 interface AdapterReport extends Omit<HealthReport, 'state' | 'qr'> {

@@ -1,5 +1,5 @@
 // Asks a chat platform who an account is, for the command that connects it.
-import { checkAccount } from '../../channels/index.ts'
+import { checkConnectorAccount } from '../../channels/index.ts'
 import type { AccountCheck } from '../../channels/process/port.ts'
 import type { ConnectedPlatform } from '../../core/delivery/platform-accounts.ts'
 import { Refusal } from '../../lib/refusal.ts'
@@ -18,7 +18,7 @@ export async function checkPlatformAccount(
   { sources, ...account }: CheckedAccount,
 ): Promise<AccountCheck> {
   try {
-    return await checkAccount(platform, { ...account, apiUrl: apiUrlOf(platform, sources) })
+    return await checkConnectorAccount(platform, { ...account, apiUrl: apiUrlOf(platform, sources) })
   } catch (error) {
     const message = error instanceof Error ? error.message : 'it failed'
     throw new Refusal('invalid', `the check of the account failed: ${message}`, '--no-check saves it without a check')

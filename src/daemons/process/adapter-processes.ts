@@ -13,7 +13,7 @@ import {
   leaseAccount,
   releaseAccounts,
 } from '../../core/delivery/channel-accounts.ts'
-import type { ConnectedPlatform } from '../../core/delivery/platform-accounts.ts'
+import { type ConnectedPlatform, isConnectedPlatform } from '../../core/delivery/platform-accounts.ts'
 import { readEnvironment } from '../../lib/environment.ts'
 import { Directory } from '../../lib/files/directory.ts'
 import type { Log } from '../../lib/log/log.ts'
@@ -60,7 +60,7 @@ export function runAdapters(
   hostUrl: string,
 ): AdapterProcesses {
   const adapters = new AdapterProcesses({ host, log, hostUrl, apiUrlOf: (platform) => apiUrlOf(platform, sources) })
-  void adapters.check()
+  adapters.check().catch(host.faults.handler('job'))
   return adapters
 }
 
@@ -154,6 +154,8 @@ export class AdapterProcesses {
     const { host, hostUrl, apiUrlOf } = this.#options
     const { layout, keyring } = host
     if (!layout) throw new Refusal('unavailable', 'adapters need the data directory')
+    // A newer version may have added it.
+    if (!isConnectedPlatform(platform)) throw new Refusal('invalid', `this version has no adapter for ${platform}`)
     const opened = keyring.open(secrets_sealed, accountContext(account))
     const { channel, platform: secrets } = AccountSecrets.parse(parseJson(Buffer.from(opened).toString()))
     const directory = join(layout.root, 'channels', account)

@@ -8,10 +8,11 @@ import {
   claimHealthChecks,
   HEALTH_CHECK_EVERY_MS,
   HEALTH_FAILS_MAX,
+  type HealthCheck,
   isElsewhere,
   recordHealth,
 } from '../../core/delivery/channel-registrations.ts'
-import { describeConnection, type HealthCheck, NEEDS_PERSON } from '../../core/delivery/health-reports.ts'
+import { describeConnection, NEEDS_PERSON } from '../../core/delivery/health-reports.ts'
 import type { Log } from '../../lib/log/log.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'

@@ -1,6 +1,7 @@
 // /dash/channels: adapters with their health, their secrets, and messages to platforms that were not delivered.
+
+import type { ConnectionState } from '../../../core/delivery/channel-registrations.ts'
 import { HEALTH_FAILS_MAX } from '../../../core/delivery/channel-registrations.ts'
-import type { ConnectionState } from '../../../core/delivery/health-reports.ts'
 import { UNDELIVERED_COUNT_MAX, type UndeliveredMessage } from '../../../core/delivery/undelivered.ts'
 import { channelRegistrationsResource } from '../../../resources/channel-registrations.ts'
 import { channelSecretsResource } from '../../../resources/channel-secrets.ts'
