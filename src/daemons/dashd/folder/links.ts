@@ -87,6 +87,17 @@ interface LinkList {
   readonly may: MintRights
 }
 
+/** With where the answers go, as few links have that and the table is wide. */
+function contextOf({
+  answer_to,
+  context = '',
+}: {
+  readonly answer_to?: string | undefined
+  readonly context?: string | undefined
+}): string {
+  return answer_to === undefined ? context : `Answers go to ${answer_to}. ${context}`.trim()
+}
+
 async function linkTable(view: PageView, folder: string, { rows, next, may }: LinkList): Promise<DataTable<LinkRow>> {
   const inputs = rows.map(({ jid }) => ({ jid }))
   const [mayRevoke, mayTest] = [
@@ -110,12 +121,11 @@ async function linkTable(view: PageView, folder: string, { rows, next, may }: Li
       { label: 'Tools', cell: ({ tools, jid }) => tools ?? defaultReach(jid) },
       { label: 'Visitors', cell: ({ visitors, jid }) => (jid.startsWith('web:') ? (visitors ?? 'together') : '') },
       { label: 'Signature', cell: ({ verify }) => verify ?? 'not checked' },
-      { label: 'Answers to', cell: ({ answer_to }) => answer_to ?? '' },
       {
         label: 'Context',
         isProse: true,
-        cell: ({ context = '' }) => excerpt(context),
-        value: ({ context }) => context,
+        cell: (row) => excerpt(contextOf(row)),
+        value: contextOf,
       },
       {
         label: 'Created',
