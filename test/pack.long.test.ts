@@ -258,7 +258,7 @@ suite('the packed and installed package', () => {
   })
 
   test('it contains all other files of src', () => {
-    const assets = globSync('src/**/*.*', { cwd: installed.checkout }).filter((path) => !path.endsWith('.ts'))
+    const assets = globSync('src/**/*.*', { cwd: installed.checkout }).filter((path) => !/\.ts$|README\.md$/.test(path))
     assert.deepEqual(
       assets.filter((path) => !files.includes(path.replace(/^src/, 'dist'))),
       [],

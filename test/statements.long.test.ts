@@ -19,6 +19,7 @@ import {
   topicRemovals,
 } from '../src/core/chats/topic-removal.ts'
 import { bumpConfigVersion } from '../src/core/config-version.ts'
+import { leaseAccount, releaseAccounts } from '../src/core/delivery/channel-accounts.ts'
 import { claimHealthChecks } from '../src/core/delivery/channel-registrations.ts'
 import {
   claimOutbox,
@@ -424,6 +425,8 @@ async function useTopicsAndFiles({ host, clock }: TestHost): Promise<void> {
     await finishTopicRemovals(host, each.jid)
   }
   assert.deepEqual(await engine.read((tx) => topicRemovals.list(tx)), [])
+  await engine.transaction((tx) => leaseAccount(tx, 'telegram', { process: 'a:1', until: now, now }))
+  await engine.transaction((tx) => releaseAccounts(tx, 'a:1'))
 }
 
 onEveryEngine('the SQL of src/', (engine) => {

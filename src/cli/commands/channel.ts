@@ -56,7 +56,7 @@ export const channelCommands = [
     usage:
       'channel <instance> add <name> [--platforms|-p <list>] [--account <name>] [--token <source>] [--set <setting>] [--no-check] [--json]',
     about: `connect an account of ${CONNECTED_PLATFORMS.join(' or ')}: svc starts its adapter; prompts on a terminal, and --token - reads from stdin; with --platforms, create a secret for an adapter of your own, shown only once`,
-    example: 'channel demo add telegram',
+    example: 'channel demo add chatbridge --platforms discord,slack',
     run: async (svc, { name, platforms, account, token, set, noCheck }) => {
       if (platforms === undefined) return addAccount(svc, { name, account, token, set, isChecked: !noCheck })
       if (account !== undefined || token !== undefined || set !== undefined || noCheck)
