@@ -16,7 +16,7 @@ import {
   PlatformError,
   type TargetMessage,
 } from '../process/port.ts'
-import { API_URL, callApi, isTokenFault, openApi } from './telegram-api.ts'
+import { baseUrl, callApi, isTokenFault, openApi } from './telegram-api.ts'
 import {
   ALLOWED_UPDATES,
   type Bot,
@@ -157,14 +157,14 @@ class Poller {
 
   /** Undefined if the platform does not give it. */
   async #download({ id, size = 0 }: RemoteFile): Promise<Uint8Array | undefined> {
-    const { secrets, apiUrl = API_URL, signal } = this.#context
+    const { secrets, apiUrl, signal } = this.#context
     if (size > DOWNLOAD_MAX) return undefined
     const file = await this.#api.getFile(id, this.#signal()).catch((error) => {
       if (error instanceof GrammyError && error.error_code === 400) return undefined
       throw error
     })
     if (file?.file_path === undefined) return undefined
-    const url = `${apiUrl.replace(/\/+$/, '')}/file/bot${secrets.token}/${file.file_path}`
+    const url = `${baseUrl(apiUrl)}/file/bot${secrets.token}/${file.file_path}`
     const response = await fetch(url, { signal: AbortSignal.any([signal, AbortSignal.timeout(DOWNLOAD_MS)]) })
     if (response.status === 404) return undefined
     if (!response.ok) throw new PlatformError('unavailable', `Telegram answers ${response.status} for a file`)

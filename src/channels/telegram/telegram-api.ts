@@ -2,11 +2,16 @@
 import { Api, GrammyError, HttpError } from 'grammy'
 import { type AccountAccess, PlatformError } from '../process/port.ts'
 
-export const API_URL = 'https://api.telegram.org'
+const API_URL = 'https://api.telegram.org'
 const TIMEOUT_S = 60
 
-export function openApi({ secrets, apiUrl = API_URL }: AccountAccess): Api {
-  return new Api(secrets.token ?? '', { apiRoot: apiUrl.replace(/\/+$/, ''), timeoutSeconds: TIMEOUT_S })
+export function openApi({ secrets, apiUrl }: AccountAccess): Api {
+  return new Api(secrets.token ?? '', { apiRoot: baseUrl(apiUrl), timeoutSeconds: TIMEOUT_S })
+}
+
+/** Without a slash at its end. */
+export function baseUrl(url = API_URL): string {
+  return url.endsWith('/') ? url.slice(0, -1) : url
 }
 
 /** Nothing was sent: there was no connection. */
