@@ -26,11 +26,17 @@ const anyText = fc
 const word = fc.stringMatching(/^[a-z]{1,9}$/)
 const line = fc.array(word, { minLength: 1, maxLength: 6 }).map((words) => words.join(' '))
 const codeBlock = fc
-  .tuple(fc.constantFrom('```', '~~~', '````'), fc.constantFrom('', 'js'), fc.array(line, { minLength: 1, maxLength: 12 }))
+  .tuple(
+    fc.constantFrom('```', '~~~', '````'),
+    fc.constantFrom('', 'js'),
+    fc.array(line, { minLength: 1, maxLength: 12 }),
+  )
   .map(([marks, info, lines]) => `${marks}${info}\n${lines.join('\n')}\n${marks}`)
 const link = fc.tuple(line, word).map(([name, path]) => `[${name}](https://example.test/${path})`)
 const paragraph = fc.array(fc.oneof(word, link), { minLength: 1, maxLength: 20 }).map((each) => each.join(' '))
-const document = fc.array(fc.oneof(paragraph, codeBlock), { minLength: 1, maxLength: 8 }).map((each) => each.join('\n\n'))
+const document = fc
+  .array(fc.oneof(paragraph, codeBlock), { minLength: 1, maxLength: 8 })
+  .map((each) => each.join('\n\n'))
 
 /** Whether code is open at the end, as a platform reads a message. */
 function endsInCode(part: string): boolean {
@@ -110,7 +116,9 @@ suite('a text that is too long', () => {
     fc.assert(
       fc.property(document, fc.integer({ min: 100, max: 200 }), (text, max) => {
         const links = [...text.matchAll(/\[[^\]]*\]\([^)]*\)/g)].map(([each]) => each)
-        const found = splitText(text, max).flatMap((part) => [...part.matchAll(/\[[^\]]*\]\([^)]*\)/g)].map(([each]) => each))
+        const found = splitText(text, max).flatMap((part) =>
+          [...part.matchAll(/\[[^\]]*\]\([^)]*\)/g)].map(([each]) => each),
+        )
         assert.deepEqual(found, links)
       }),
       RUNS,

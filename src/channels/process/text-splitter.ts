@@ -14,8 +14,7 @@ export function splitText(text: string, max: number, measure: (text: string) => 
       parts.push(opening + rest)
       break
     }
-    const shownOf = (taken: string): string =>
-      opening + taken.trimEnd() + closingOf(fenceAfter(taken, fence), max)
+    const shownOf = (taken: string): string => opening + taken.trimEnd() + closingOf(fenceAfter(taken, fence), max)
     const at = outsidePair(
       rest,
       cutOf(window, fence, (taken) => measure(shownOf(taken)) <= max),
