@@ -2,6 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
+import { after } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { AccountConfig } from '../../src/channels/process/account-config.ts'
 import type { InboundEvent } from '../../src/channels/process/port.ts'
@@ -30,6 +31,8 @@ export interface FakeHost {
   /** The address that is registered. */
   readonly adapterUrl: string | undefined
   behave(how: HostBehaviour): void
+  /** Forgets all events. */
+  clear(): void
   /** Sends a request as svc does. */
   post(path: string, members: Readonly<Record<string, unknown>> | FormData): Promise<AdapterAnswer>
   get(path: string): Promise<AdapterAnswer>
@@ -104,6 +107,10 @@ export async function openFakeHost(t: CleanupScope): Promise<FakeHost> {
     behave: (next) => {
       how = next
     },
+    clear: () => {
+      received.length = 0
+      stored.clear()
+    },
     post: (path, members) =>
       members instanceof FormData
         ? call(path, { method: 'POST', body: members })
@@ -159,5 +166,19 @@ export async function startAdapter(
       const [code] = await ended
       return code
     },
+  }
+}
+
+/** What all tests of a suite share; call it in the body of the suite. */
+export function shareInSuite<T>(open: (t: CleanupScope) => Promise<T>): () => Promise<T> {
+  let shared: Promise<T> | undefined
+  const cleanups: (() => void)[] = []
+  // Within a test, `after` would belong to that test.
+  after(() => {
+    for (const cleanup of cleanups.reverse()) cleanup()
+  })
+  return () => {
+    shared ??= open({ after: (cleanup) => void cleanups.push(cleanup) })
+    return shared
   }
 }

@@ -31,8 +31,12 @@ export interface TelegramServer extends PlatformStandIn {
   update(members: Record<string, unknown>): number
   /** Methods that this server does not know, like an older one. */
   forget(...methods: string[]): void
+  /** Runs once, before the next request for updates is answered. */
+  beforeNextPoll(work: () => void): void
+  /** How often files were asked for; all of them fail. */
+  failFiles(): { readonly count: number }
   /** Fails the next call of a method with this error. */
-  refuse(method: string, code: number, description: string): void
+  refuse(method: string, code: number, description: string, parameters?: object): void
   readonly pinned: ReadonlySet<string>
   readonly reactions: ReadonlyMap<string, readonly string[]>
 }
@@ -53,10 +57,12 @@ export async function openTelegramServer(
   const pinned = new Set<string>()
   const reactions = new Map<string, string[]>()
   const forgotten = new Set<string>()
-  const refused = new Map<string, { code: number; description: string }>()
+  const refused = new Map<string, { code: number; description: string; parameters: object }>()
   const polls = new Set<() => void>()
   let [nextUpdate, nextMessage, isRevoked]: [number, number, boolean] = [500, 900, false]
   let fault: SendFault | undefined
+  let beforePoll: (() => void) | undefined
+  let failedFiles: { count: number } | undefined
   let last: Update | undefined
 
   const update = (members: Record<string, unknown>): number => {
@@ -150,6 +156,9 @@ export async function openTelegramServer(
   }
 
   const poll = async (params: Record<string, unknown>, request: IncomingMessage): Promise<unknown> => {
+    const work = beforePoll
+    beforePoll = undefined
+    work?.()
     const offset = Number(params.offset ?? 0)
     // Asking confirms what is before.
     while (updates[0] && updates[0].update_id < offset) updates.shift()
@@ -175,6 +184,11 @@ export async function openTelegramServer(
     const fail = (error_code: number, description: string, more: object = {}): void =>
       answer(error_code, { ok: false, error_code, description, ...more })
     if (root !== '') {
+      if (failedFiles) {
+        failedFiles.count++
+        response.writeHead(200, { 'Content-Length': 100 }).write('the start')
+        return void setImmediate(() => request.socket.destroy())
+      }
       const bytes = files.get(rest.replace('documents/', ''))
       if (!bytes) return fail(404, 'Not Found')
       response.writeHead(200).end(bytes)
@@ -185,7 +199,7 @@ export async function openTelegramServer(
     if (forgotten.has(rest)) return fail(404, 'Not Found: method not found')
     const refusal = refused.get(rest)
     refused.delete(rest)
-    if (refusal) return fail(refusal.code, refusal.description)
+    if (refusal) return fail(refusal.code, refusal.description, { parameters: refusal.parameters })
     const isSending = SENDING.includes(rest)
     const now = isSending ? fault : undefined
     if (isSending) fault = undefined
@@ -239,6 +253,14 @@ export async function openTelegramServer(
     get sent() {
       return messages.filter(({ isDeleted }) => !isDeleted)
     },
+    clearSent: () => {
+      messages.length = 0
+      calls.length = 0
+      pinned.clear()
+      reactions.clear()
+      forgotten.clear()
+      refused.clear()
+    },
     calls,
     update,
     say,
@@ -261,7 +283,14 @@ export async function openTelegramServer(
     forget: (...methods) => {
       for (const method of methods) forgotten.add(method)
     },
-    refuse: (method, code, description) => void refused.set(method, { code, description }),
+    beforeNextPoll: (work) => {
+      beforePoll = work
+    },
+    failFiles: () => {
+      failedFiles = { count: 0 }
+      return failedFiles
+    },
+    refuse: (method, code, description, parameters = {}) => void refused.set(method, { code, description, parameters }),
     pinned,
     reactions,
   }

@@ -1,8 +1,8 @@
 // The HTTP server that svc sends to. It listens on loopback and accepts only svc, by the token of the registration.
 import { randomUUID, timingSafeEqual } from 'node:crypto'
 import { once } from 'node:events'
-import { createWriteStream, type WriteStream } from 'node:fs'
-import { rm } from 'node:fs/promises'
+import { readdirSync, rmSync } from 'node:fs'
+import { type FileHandle, open, rm } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { MultipartReader } from '../../lib/http/multipart.ts'
@@ -16,6 +16,9 @@ import { Sender } from './sender.ts'
 /** A text of svc has at most 256 KiB. */
 const BODY_MAX = 4 * 1024 * 1024
 const FIELDS_MAX = 16
+const TEMP_FILE = /^[0-9a-f-]{36}\.tmp$/
+/** No platform asks for a longer pause than a day. */
+const RETRY_AFTER_MAX_S = 86_400
 
 export interface AdapterServerOptions {
   readonly connector: Connector
@@ -34,12 +37,17 @@ export interface AdapterServer {
 }
 
 export async function openAdapterServer(options: AdapterServerOptions): Promise<AdapterServer> {
+  removeTempFiles(options.directory)
   const sender = new Sender(options)
+  const running = new Set<Promise<void>>()
   const server = createServer((request, response) => {
-    respond(options, sender, request, response).catch((error) => {
-      options.onFault(error)
-      response.destroy()
-    })
+    const done = respond(options, sender, request, response)
+      .catch((error) => {
+        options.onFault(error)
+        response.destroy()
+      })
+      .finally(() => running.delete(done))
+    running.add(done)
   })
   server.requestTimeout = 0
   server.listen(0, '127.0.0.1')
@@ -50,9 +58,15 @@ export async function openAdapterServer(options: AdapterServerOptions): Promise<
     url: `http://127.0.0.1:${port}`,
     close: async () => {
       server.close()
+      await Promise.all(running)
       server.closeAllConnections()
     },
   }
+}
+
+/** Uploads of a process that was killed. */
+function removeTempFiles(directory: string): void {
+  for (const name of readdirSync(directory)) if (TEMP_FILE.test(name)) rmSync(join(directory, name), { force: true })
 }
 
 async function respond(
@@ -64,20 +78,32 @@ async function respond(
   const send = (status: number, body: object, headers: Record<string, string> = {}): void => {
     response.writeHead(status, { 'Content-Type': 'application/json', ...headers }).end(JSON.stringify(body))
   }
-  const { pathname, searchParams } = new URL(request.url ?? '/', 'http://adapter')
-  if (pathname === '/health') return send(200, options.health())
+  const [path = '', query = ''] = (request.url ?? '').split('?', 2)
+  if (path === '/health') return send(200, options.health())
   if (!isAuthorized(request, options.token())) return send(401, { ok: false, error: 'the token is not valid' })
+  const method = path === '/v1/history' ? 'GET' : 'POST'
+  if (request.method !== method)
+    return send(405, { ok: false, error: `the method must be ${method}` }, { Allow: method })
   let body: RequestBody | undefined
   try {
     body = await readBody(request, options)
-    const result = await answerRequest({ ...options, sender }, { path: pathname, query: searchParams, body })
+    const result = await answerRequest({ ...options, sender }, { path, query: new URLSearchParams(query), body })
     send(200, { ok: true, ...result })
   } catch (error) {
+    // svc has closed the connection before the body was complete.
+    if (request.destroyed && !request.complete) return
+    // svc reads the answer when it has sent the rest.
+    request.resume()
     const { status, retryAfterS, ...problem } = problemOf(error, options)
-    send(status, problem, retryAfterS === undefined ? {} : { 'Retry-After': String(Math.ceil(retryAfterS)) })
+    send(status, problem, retryAfterHeader(retryAfterS))
   } finally {
     if (body?.path !== undefined) await rm(body.path, { force: true })
   }
+}
+
+function retryAfterHeader(seconds: number | undefined): Record<string, string> {
+  if (seconds === undefined || !(seconds >= 0)) return {}
+  return { 'Retry-After': String(Math.min(RETRY_AFTER_MAX_S, Math.ceil(seconds))) }
 }
 
 const STATUSES = { refused: 400, rate_limited: 429, unavailable: 503, unclear: 504, unsupported: 501 } as const
@@ -104,7 +130,7 @@ async function readBody(request: IncomingMessage, options: AdapterServerOptions)
   if (/^multipart\//i.test(type)) return readForm(request, type, options)
   const chunks: Buffer[] = []
   let size = 0
-  for await (const chunk of request) {
+  for await (const chunk of chunksOf(request)) {
     size += chunk.length
     if (size > BODY_MAX) throw new PlatformError('refused', `the request is longer than ${BODY_MAX} bytes`)
     chunks.push(chunk)
@@ -114,51 +140,55 @@ async function readBody(request: IncomingMessage, options: AdapterServerOptions)
   return isObject(members) ? { members } : { members: {} }
 }
 
+/** Leaves the connection open when the reader stops, for the answer. */
+function chunksOf(request: IncomingMessage): AsyncIterable<Buffer> {
+  return request.iterator({ destroyOnReturn: false })
+}
+
 /** The file goes to the disk, as it may be large. */
 async function readForm(
   request: IncomingMessage,
   type: string,
   { directory, connector }: AdapterServerOptions,
 ): Promise<RequestBody> {
-  const members: Record<string, string> = {}
+  const fields = new Map<string, Buffer[]>()
   const path = join(directory, `${randomUUID()}.tmp`)
   const max = connector.limits.fileBytes ?? Number.POSITIVE_INFINITY
   const reader = new MultipartReader(type, FIELDS_MAX)
-  let file: WriteStream | undefined
-  let [name, mime, fieldBytes, fileBytes] = ['', '', 0, 0]
+  let file: FileHandle | undefined
+  /** Of the part that is being read; undefined for the file. */
+  let field: Buffer[] | undefined
+  let [mime, fieldBytes, fileBytes] = ['', 0, 0]
   try {
-    for await (const chunk of request)
+    for await (const chunk of chunksOf(request))
       for (const event of reader.read(chunk)) {
         if (event.kind === 'part') {
-          name = event.head.name
-          if (event.head.filename === undefined) members[name] = ''
+          const { name, filename, headers } = event.head
+          field = filename === undefined ? [] : undefined
+          if (field) fields.set(name, field)
           else {
-            file = createWriteStream(path, { mode: 0o600 })
-            await once(file, 'open')
-            mime = event.head.headers.get('content-type') ?? ''
-            name = ''
+            if (file) throw new PlatformError('refused', 'the form has more than one file')
+            file = await open(path, 'wx', 0o600)
+            mime = headers.get('content-type') ?? ''
           }
-        } else if (event.kind === 'data' && name === '') {
+        } else if (event.kind === 'data' && field) {
+          fieldBytes += event.bytes.length
+          if (fieldBytes > BODY_MAX) throw new PlatformError('refused', `the fields are longer than ${BODY_MAX} bytes`)
+          field.push(event.bytes)
+        } else if (event.kind === 'data') {
           fileBytes += event.bytes.length
           if (fileBytes > max)
             throw new PlatformError('refused', `the file is larger than ${max} bytes, which the platform takes`)
-          if (file && !file.write(event.bytes)) await once(file, 'drain')
-        } else if (event.kind === 'data') {
-          fieldBytes += event.bytes.length
-          if (fieldBytes > BODY_MAX) throw new PlatformError('refused', `the fields are longer than ${BODY_MAX} bytes`)
-          members[name] += event.bytes.toString('latin1')
+          await file?.appendFile(event.bytes)
         }
       }
     reader.end()
-    if (file) {
-      file.end()
-      await once(file, 'close')
-    }
+    await file?.close()
   } catch (error) {
-    file?.destroy()
+    await file?.close().catch(() => undefined)
     await rm(path, { force: true })
     throw error
   }
-  for (const [field, text] of Object.entries(members)) members[field] = Buffer.from(text, 'latin1').toString()
+  const members = Object.fromEntries([...fields].map(([name, bytes]) => [name, Buffer.concat(bytes).toString()]))
   return { members, ...(file ? { path, mime } : {}) }
 }

@@ -9,6 +9,7 @@ const KEEP_SENDS_MS = 7 * 24 * 3_600_000
 const KEEP_PARTS_MS = 365 * 24 * 3_600_000
 /** Values that are cached for the platform, such as names. */
 const CACHE_MAX = 10_000
+const PRUNE_EVERY_MS = 3_600_000
 
 export interface SendAttempt {
   /** The platform's id; undefined if the attempt has not ended, or its end is not known. */
@@ -20,9 +21,13 @@ export class AdapterStore {
   readonly #db: DatabaseSync
   readonly #statements = new Map<string, StatementSync>()
   readonly #now: () => number
+  readonly #cacheMax: number
+  #prunedAt: number
+  #cachedSinceEviction = 0
 
-  constructor(directory: string, now: () => number) {
+  constructor(directory: string, now: () => number, cacheMax = CACHE_MAX) {
     this.#now = now
+    this.#cacheMax = cacheMax
     this.#db = new DatabaseSync(join(directory, 'state.db'))
     this.#db.exec(`pragma journal_mode = wal; pragma synchronous = full; pragma busy_timeout = 5000;
       create table if not exists cursors (name text primary key, value text not null) without rowid;
@@ -36,6 +41,8 @@ export class AdapterStore {
       create index if not exists parts_at on parts (at);
       create table if not exists cache (name text primary key, value text not null, at integer not null) without rowid;
       create index if not exists cache_at on cache (at);`)
+    this.#prunedAt = now()
+    this.#prune()
   }
 
   /** A position in the platform's events. */
@@ -66,9 +73,8 @@ export class AdapterStore {
 
   setCached(name: string, value: string): void {
     this.#run('insert or replace into cache (name, value, at) values (?, ?, ?)').run(name, value, this.#now())
-    this.#run(
-      `delete from cache where name in (select name from cache order by at desc limit -1 offset ${CACHE_MAX})`,
-    ).run()
+    // Eviction reads the whole cache, so it follows many writes.
+    if (++this.#cachedSinceEviction > this.#cacheMax / 10) this.#evict()
   }
 
   sendAttempt(key: string, part: number): SendAttempt | undefined {
@@ -79,6 +85,7 @@ export class AdapterStore {
 
   /** Call before the platform is asked. */
   beginSend(key: string, part: number): void {
+    if (Math.abs(this.#now() - this.#prunedAt) > PRUNE_EVERY_MS) this.#prune()
     this.#run('insert or replace into sends (key, part, id, is_sent, at) values (?, ?, null, 0, ?)').run(
       key,
       part,
@@ -101,12 +108,14 @@ export class AdapterStore {
     return rows.length === 0 ? [first] : rows.map((row) => String(row.id))
   }
 
-  setParts(chat: string, first: string, ids: readonly string[]): void {
+  /** `doneKey`: a key that is not asked for again. */
+  setParts(chat: string, first: string, ids: readonly string[], doneKey?: string): void {
     this.#db.exec('begin')
     try {
       this.#run('delete from parts where chat = ? and first = ?').run(chat, first)
       const insert = this.#run('insert into parts (chat, first, part, id, at) values (?, ?, ?, ?, ?)')
       if (ids.length > 1) for (const [part, id] of ids.entries()) insert.run(chat, first, part, id, this.#now())
+      if (doneKey !== undefined) this.#run('delete from sends where key = ?').run(doneKey)
       this.#db.exec('commit')
     } catch (error) {
       this.#db.exec('rollback')
@@ -114,15 +123,24 @@ export class AdapterStore {
     }
   }
 
-  /** Removes what nobody asks for any more. */
-  prune(): void {
-    this.#run('delete from sends where at < ?').run(this.#now() - KEEP_SENDS_MS)
-    this.#run('delete from parts where at < ?').run(this.#now() - KEEP_PARTS_MS)
-  }
-
   close(): void {
     this.#statements.clear()
     this.#db.close()
+  }
+
+  /** Removes what is too old to be asked for. */
+  #prune(): void {
+    this.#prunedAt = this.#now()
+    this.#run('delete from sends where at < ?').run(this.#prunedAt - KEEP_SENDS_MS)
+    this.#run('delete from parts where at < ?').run(this.#prunedAt - KEEP_PARTS_MS)
+    this.#evict()
+  }
+
+  #evict(): void {
+    this.#cachedSinceEviction = 0
+    this.#run('delete from cache where name in (select name from cache order by at desc limit -1 offset ?)').run(
+      this.#cacheMax,
+    )
   }
 
   #run(sql: string): StatementSync {

@@ -1,16 +1,18 @@
 // Tests that the adapter of every platform must pass: nothing is lost or doubled, whenever the adapter, svc or the platform fails.
-// Each runs the real process of the adapter against a local server that behaves like the platform.
+// They run the real process of the adapter against a local server that behaves like the platform: tests that end it have their own,
+// the others of a suite share one.
 import assert from 'node:assert/strict'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { suite, type TestContext, test } from 'node:test'
+import { suite, test } from 'node:test'
 import {
   type AdapterProcess,
   type FakeHost,
   openFakeHost,
+  shareInSuite,
   startAdapter,
 } from '../../../test/support/adapter-process.ts'
-import { tempDir } from '../../../test/support/temp.ts'
+import { type CleanupScope, tempDir } from '../../../test/support/temp.ts'
 import { until } from '../../../test/support/until.ts'
 import type { AccountConfig } from './account-config.ts'
 
@@ -47,6 +49,8 @@ export interface PlatformStandIn {
   readonly person: string
   /** Messages of the account, in order, without those that were deleted. */
   readonly sent: readonly PlatformMessage[]
+  /** Forgets them, for the next test with the same process. */
+  clearSent(): void
   /** A person writes in the chat. Returns the platform's id. */
   say(event: PlatformEvent): string | Promise<string>
   edit?(id: string, text: string): void | Promise<void>
@@ -66,7 +70,7 @@ export interface ConnectorUnderTest {
   readonly textMax: number
   /** What happens to a message whose answer was lost: it is sent once, or svc is told that nobody knows. */
   readonly afterLostAnswer: 'sent once' | 'unknown'
-  open(t: TestContext): Promise<PlatformStandIn>
+  open(t: CleanupScope): Promise<PlatformStandIn>
 }
 
 interface Subject {
@@ -82,7 +86,7 @@ const BIG_FILE = 20 * 1024 * 1024 - 1024
 
 export function testConnector(subject: ConnectorUnderTest): void {
   const { platform: name, textMax, afterLostAnswer } = subject
-  const setUp = async (t: TestContext): Promise<Subject> => {
+  const setUp = async (t: CleanupScope): Promise<Subject> => {
     const [host, platform] = [await openFakeHost(t), await subject.open(t)]
     const directory = join(tempDir(t), 'adapter')
     mkdirSync(directory)
@@ -90,14 +94,25 @@ export function testConnector(subject: ConnectorUnderTest): void {
     const restart = (): Promise<AdapterProcess> => startAdapter(t, host, config)
     return { host, platform, jid: `${name}:${platform.chat}`, adapter: await restart(), restart }
   }
+  /** Each test finds an account without messages. */
+  const share = (): (() => Promise<Subject>) => {
+    const shared = shareInSuite(setUp)
+    return async () => {
+      const { host, platform } = await shared()
+      host.clear()
+      platform.clearSent()
+      return shared()
+    }
+  }
   const textsOf = (host: FakeHost): (string | undefined)[] => host.stored.map(({ content }) => content)
   let keys = 0
   const send = ({ host, jid }: Pick<Subject, 'host' | 'jid'>, content: string, key = `key ${++keys}`) =>
     host.post('/send', { chat_jid: jid, content, key })
 
   suite(`events of ${name}`, () => {
-    test('are stored with their author, chat and id', async (t) => {
-      const { host, platform, jid } = await setUp(t)
+    const shared = share()
+    test('are stored with their author, chat and id', async () => {
+      const { host, platform, jid } = await shared()
       const id = await platform.say({ text: 'What is new?' })
       await until(() => host.stored.length === 1)
       const [event] = host.stored
@@ -107,8 +122,8 @@ export function testConnector(subject: ConnectorUnderTest): void {
       )
     })
 
-    test('are stored in order and once, also if the platform repeats them', async (t) => {
-      const { host, platform } = await setUp(t)
+    test('are stored in order and once, also if the platform repeats them', async () => {
+      const { host, platform } = await shared()
       for (const text of ['one', 'two', 'three']) await platform.say({ text })
       await until(() => host.stored.length === 3)
       await platform.repeat()
@@ -154,8 +169,8 @@ export function testConnector(subject: ConnectorUnderTest): void {
       assert.deepEqual(textsOf(host), ['before', 'one', 'two'])
     })
 
-    test('wait while svc is not available', async (t) => {
-      const { host, platform } = await setUp(t)
+    test('wait while svc is not available', async () => {
+      const { host, platform } = await shared()
       host.behave(503)
       for (const text of ['one', 'two']) await platform.say({ text })
       await until(() => host.received.length >= 2)
@@ -181,8 +196,8 @@ export function testConnector(subject: ConnectorUnderTest): void {
       assert.equal(host.received.filter(({ content }) => content === 'refused').length, 1)
     })
 
-    test('of the account itself and of other bots start nothing', async (t) => {
-      const { host, platform } = await setUp(t)
+    test('of the account itself and of other bots start nothing', async () => {
+      const { host, platform } = await shared()
       await platform.say({ text: 'mine', by: 'self' })
       await platform.say({ text: 'of a bot', by: 'bot' })
       await platform.say({ text: 'of a person' })
@@ -194,8 +209,8 @@ export function testConnector(subject: ConnectorUnderTest): void {
       )
     })
 
-    test('have the message that they reply to', async (t) => {
-      const subject = await setUp(t)
+    test('have the message that they reply to', async () => {
+      const subject = await shared()
       const { host, platform } = subject
       const { body } = await send(subject, 'an answer')
       await platform.say({ text: 'why?', replyTo: String(body.id) })
@@ -203,8 +218,8 @@ export function testConnector(subject: ConnectorUnderTest): void {
       assert.equal(host.stored.find(({ content }) => content === 'why?')?.reply_to, body.id)
     })
 
-    test('bring files of 20 MB', async (t) => {
-      const { host, platform } = await setUp(t)
+    test('bring files of 20 MB', async () => {
+      const { host, platform } = await shared()
       const bytes = new Uint8Array(BIG_FILE).fill(7)
       await platform.say({ text: 'see', file: { name: 'photo.png', type: 'image/png', bytes } })
       await until(() => host.stored.length === 1)
@@ -213,8 +228,8 @@ export function testConnector(subject: ConnectorUnderTest): void {
       assert.equal(Buffer.from(file?.data ?? '', 'base64').length, BIG_FILE)
     })
 
-    test('change, remove and react to messages', async (t) => {
-      const { host, platform } = await setUp(t)
+    test('change, remove and react to messages', async () => {
+      const { host, platform } = await shared()
       const id = await platform.say({ text: 'first words' })
       await until(() => host.stored.length === 1)
       const last = (): object | undefined => host.stored.at(-1)
@@ -241,6 +256,7 @@ export function testConnector(subject: ConnectorUnderTest): void {
   })
 
   suite(`messages to ${name}`, () => {
+    const shared = share()
     test('are sent once with each key', async (t) => {
       const subject = await setUp(t)
       const { host, platform, adapter, restart } = subject
@@ -257,15 +273,15 @@ export function testConnector(subject: ConnectorUnderTest): void {
       assert.equal(host.capabilities.dedupe, true)
     })
 
-    test('are sent once if svc repeats a key while it is being sent', async (t) => {
-      const subject = await setUp(t)
+    test('are sent once if svc repeats a key while it is being sent', async () => {
+      const subject = await shared()
       const both = await Promise.all([send(subject, 'once', 'same'), send(subject, 'once', 'same')])
       assert.deepEqual(both[0], both[1])
       assert.equal(subject.platform.sent.length, 1)
     })
 
-    test('are sent again after a connection that broke before the platform had them, or nobody can know', async (t) => {
-      const subject = await setUp(t)
+    test('are sent again after a connection that broke before the platform had them, or nobody can know', async () => {
+      const subject = await shared()
       subject.platform.failNext('lost before')
       const first = await send(subject, 'again', 'broken')
       assert.equal(first.status, 504)
@@ -293,8 +309,8 @@ export function testConnector(subject: ConnectorUnderTest): void {
       }
     })
 
-    test('wait for the time that the platform names, or for a short one', async (t) => {
-      const subject = await setUp(t)
+    test('wait for the time that the platform names, or for a short one', async () => {
+      const subject = await shared()
       subject.platform.failNext({ limited: 7 })
       const limited = await send(subject, 'later', 'limited')
       assert.deepEqual([limited.status, limited.retryAfter], [429, '7'])
@@ -304,8 +320,8 @@ export function testConnector(subject: ConnectorUnderTest): void {
       assert.equal(subject.platform.sent.length, 1)
     })
 
-    test('are not split at the limit, and split one character above it', async (t) => {
-      const subject = await setUp(t)
+    test('are not split at the limit, and split one character above it', async () => {
+      const subject = await shared()
       await send(subject, 'x'.repeat(textMax))
       assert.equal(subject.platform.sent.length, 1)
       await send(subject, `${'y'.repeat(textMax)}z`)
@@ -314,8 +330,8 @@ export function testConnector(subject: ConnectorUnderTest): void {
       assert.equal(`${texts[1]}${texts[2]}`, `${'y'.repeat(textMax)}z`)
     })
 
-    test('that are much longer keep their code, and all parts are changed and deleted together', async (t) => {
-      const subject = await setUp(t)
+    test('that are much longer keep their code, and all parts are changed and deleted together', async () => {
+      const subject = await shared()
       const { host, platform, jid } = subject
       const lines = Array.from({ length: Math.ceil((3 * textMax) / 20) }, (_, at) => `line ${at} of the code`)
       const { body } = await send(subject, `Here it is:\n\n\`\`\`js\n${lines.join('\n')}\n\`\`\`\n\nThat was it.`)
@@ -338,8 +354,8 @@ export function testConnector(subject: ConnectorUnderTest): void {
       }
     })
 
-    test('have files with captions of any length', async (t) => {
-      const { host, platform, jid } = await setUp(t)
+    test('have files with captions of any length', async () => {
+      const { host, platform, jid } = await shared()
       if (!host.capabilities.send_file) return
       const sendFile = (key: string, caption: string) => {
         const form = new FormData()
@@ -367,8 +383,8 @@ export function testConnector(subject: ConnectorUnderTest): void {
       )
     })
 
-    test('of other bearers are refused', async (t) => {
-      const { host, platform } = await setUp(t)
+    test('of other bearers are refused', async () => {
+      const { host, platform } = await shared()
       const response = await fetch(`${host.adapterUrl}/send`, { method: 'POST', body: '{}' })
       assert.equal(response.status, 401)
       assert.equal(platform.sent.length, 0)
@@ -388,8 +404,8 @@ export function testConnector(subject: ConnectorUnderTest): void {
       )
     })
 
-    test('that the platform fails to take are tried again later', async (t) => {
-      const subject = await setUp(t)
+    test('that the platform fails to take are tried again later', async () => {
+      const subject = await shared()
       subject.platform.failNext('error')
       const { status } = await send(subject, 'again', 'failed once')
       assert.ok([503, 504].includes(status), String(status))

@@ -9,6 +9,10 @@ const REGISTER_EVERY_MS = 60_000
 const PAUSE_MS = 250
 const PAUSE_MAX_MS = 10_000
 const TIMEOUT_MS = 30_000
+/** A larger time would stop the account for as long. */
+const RETRY_AFTER_MAX_MS = 60_000
+/** svc refuses larger requests. */
+const BODY_MAX = 32 * 1024 * 1024
 
 export interface Registration {
   readonly name: string
@@ -38,6 +42,8 @@ export class HostClient {
   readonly #options: HostClientOptions
   #token: string | undefined
   #registering: Promise<void> | undefined
+  /** The end of the last event of each chat that is being sent. */
+  readonly #receiving = new Map<string, Promise<void>>()
 
   constructor(options: HostClientOptions) {
     this.#options = options
@@ -57,17 +63,42 @@ export class HostClient {
     }
   }
 
-  async receive(event: InboundEvent): Promise<EventReceipt> {
+  /** Events of one chat are sent one after the other. */
+  receive(event: InboundEvent): Promise<EventReceipt> {
+    const { chat_jid: chat } = event
+    const received = (this.#receiving.get(chat) ?? Promise.resolve()).then(() => this.#send(event))
+    const ended = received.then(
+      () => undefined,
+      () => undefined,
+    )
+    this.#receiving.set(chat, ended)
+    ended.then(() => {
+      if (this.#receiving.get(chat) === ended) this.#receiving.delete(chat)
+    })
+    return received
+  }
+
+  async #send(event: InboundEvent): Promise<EventReceipt> {
     const { log } = this.#options
-    const body = JSON.stringify(toWire(event))
+    let body = JSON.stringify(toWire(event))
+    let isSmallest = !hasFiles(event)
+    if (!isSmallest && Buffer.byteLength(body) > BODY_MAX)
+      [body, isSmallest] = [JSON.stringify(withoutFiles(event)), true]
     for (let attempt = 0; ; attempt++) {
-      const response = await this.#post('/v1/messages', body, this.#token).catch(() => undefined)
+      if (this.#token === undefined) await this.#register()
+      const token = this.#token
+      const response = await this.#post('/v1/messages', body, token).catch(() => undefined)
       if (response?.status === 200) {
         if (response.body.duplicate === true) return 'duplicate'
         return response.body.ignored === undefined ? 'stored' : 'ignored'
       }
-      if (response?.status === 401) await this.#register().catch(() => undefined)
-      else if (response && isFinal(response.status)) {
+      // Other events may have registered since.
+      if (response?.status === 401) {
+        if (token === this.#token) await this.#register()
+      } else if (response?.status === 413 && !isSmallest) {
+        ;[body, isSmallest] = [JSON.stringify(withoutFiles(event)), true]
+        continue
+      } else if (response && isFinal(response.status)) {
         log.warn(
           { status: response.status, chat: event.chat_jid, detail: response.body.detail },
           'svc refused an event',
@@ -112,11 +143,10 @@ export class HostClient {
       signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
     })
     const parsed = tryParseJson(await response.text())
-    const retryAfter = response.headers.get('retry-after') ?? ''
     return {
       status: response.status,
       body: typeof parsed === 'object' && parsed !== null ? { ...parsed } : {},
-      retryAfterMs: /^\d{1,5}$/.test(retryAfter) ? Number(retryAfter) * 1000 : undefined,
+      retryAfterMs: readRetryAfter(response.headers.get('retry-after')),
     }
   }
 
@@ -128,9 +158,30 @@ export class HostClient {
   }
 }
 
-/** Statuses that another attempt would get, too. */
+/** Milliseconds. A date is no number of seconds, and svc sends none. */
+export function readRetryAfter(header: string | null): number | undefined {
+  return /^\d+$/.test(header ?? '') ? Math.min(RETRY_AFTER_MAX_MS, Number(header) * 1000) : undefined
+}
+
+/** Statuses that say that the event is wrong, and not the request or the time. */
 function isFinal(status: number): boolean {
-  return status >= 400 && status < 500 && ![408, 425, 429].includes(status)
+  return [400, 403, 409, 410, 413, 415, 422].includes(status)
+}
+
+function hasFiles({ attachments }: InboundEvent): boolean {
+  return attachments?.some(({ data }) => data !== undefined) ?? false
+}
+
+/** With a line for each file that svc does not take. */
+function withoutFiles({ attachments = [], ...event }: InboundEvent): InboundEvent {
+  const lines = attachments
+    .filter(({ data }) => data !== undefined)
+    .map(({ filename = 'without a name' }) => `[the file ${filename} is too large to receive]`)
+  return {
+    ...event,
+    content: [event.content, ...lines].filter((line) => line !== undefined).join('\n'),
+    attachments: attachments.filter(({ data }) => data === undefined),
+  }
 }
 
 function toWire({ attachments, ...event }: InboundEvent): object {

@@ -2,13 +2,14 @@
 // nothing catches ends it, and svc starts it again: what it has not stored, the platform delivers again.
 import { extname } from 'node:path'
 import { FAULT_EXIT_CODE, guard } from '../../lib/fault-boundary.ts'
-import { openLog } from '../../lib/log/log.ts'
+import { openLog, openLogStream } from '../../lib/log/log.ts'
 import { type AccountConfig, readAccountConfig } from './account-config.ts'
 import type { ReportedHealth } from './adapter-requests.ts'
 import { capabilitiesOf } from './adapter-requests.ts'
 import { openAdapterServer } from './adapter-server.ts'
 import { AdapterStore } from './adapter-store.ts'
 import { HostClient, StoppedError } from './host-client.ts'
+import { hideSecrets } from './log-secrets.ts'
 import { type ConnectorModule, PlatformError } from './port.ts'
 
 /** Exit code of an account that the platform does not accept: starting it again soon is useless. */
@@ -19,7 +20,8 @@ const stop = new AbortController()
 
 async function main(): Promise<void> {
   const config = await readAccountConfig(process.stdin, () => stop.abort())
-  const log = (await openLog({ level: config.logLevel ?? 'info' })).child({ adapter: config.account })
+  const to = hideSecrets(await openLogStream(), [config.secret, ...Object.values(config.secrets)])
+  const log = (await openLog({ level: config.logLevel ?? 'info', to })).child({ adapter: config.account })
   const fail = (error: unknown): void => {
     if (error instanceof StoppedError || stop.signal.aborted) return
     log.error({ err: error }, 'the adapter ends after an error')
@@ -40,7 +42,6 @@ async function runAdapter(
   const { signal } = stop
   const now = (): number => Date.now()
   const state = new AdapterStore(directory, now)
-  state.prune()
   let health: ReportedHealth = { status: 'connecting', since: new Date(now()).toISOString() }
   let client: HostClient | undefined
   const { openConnector } = await loadConnector(config.platform)
@@ -90,8 +91,9 @@ async function runAdapter(
   ready.resolve()
   await client.keepRegistered()
   setTimeout(() => process.exit(0), CLOSE_MS).unref()
-  await connector.close()
+  // Requests that run are answered, so that svc knows what was sent.
   await server.close()
+  await connector.close()
   state.close()
   process.exit(0)
 }

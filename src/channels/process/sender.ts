@@ -26,6 +26,7 @@ export interface Outgoing extends Place {
 
 type SendPart = (part: OutgoingPart) => Promise<string | undefined>
 
+const EMPTY_TEXT = 'the text is empty'
 const UNKNOWN_END = 'an earlier attempt ended without an answer of the platform: it may have been sent'
 
 export class Sender {
@@ -33,6 +34,8 @@ export class Sender {
   readonly #state: AdapterStore
   /** svc repeats a key while an attempt at it is under way. */
   readonly #sending = new Map<string, Promise<string | undefined>>()
+  /** The last change of each message that is being changed. */
+  readonly #changing = new Map<string, Promise<void>>()
 
   constructor({ connector, state }: SenderOptions) {
     this.#connector = connector
@@ -41,7 +44,11 @@ export class Sender {
 
   sendText(out: Outgoing & { readonly text: string }): Promise<string | undefined> {
     const { text, ...rest } = out
-    return this.#once(out.key, () => this.#sendParts(rest, this.#textParts(this.#split(text))))
+    return this.#once(out.key, async () => {
+      const texts = this.#split(text)
+      if (texts.length === 0) throw new PlatformError('refused', EMPTY_TEXT)
+      return this.#sendParts(rest, this.#textParts(texts))
+    })
   }
 
   /** A caption that is too long follows as text. */
@@ -70,30 +77,58 @@ export class Sender {
     return this.#once(out.key, () => this.#sendParts(out, [send, ...this.#textParts(following)]))
   }
 
-  /** Changes all parts of a message; a longer text gets new ones, which the key makes repeatable. */
-  async edit(target: TargetMessage, text: string): Promise<void> {
-    const { actions } = this.#connector
-    const { chat, id: first, threadId } = target
-    const texts = this.#split(text)
-    const ids = [...this.#state.partsOf(chat, first)]
-    const kept = ids.slice(0, Math.max(1, texts.length))
-    for (const [at, id] of kept.entries()) await perform(actions.edit, { chat, threadId, id, text: texts[at] ?? '' })
-    for (const id of ids.slice(kept.length)) await perform(actions.delete, { chat, threadId, id })
-    const all = [...kept]
-    const digest = createHash('sha256')
-      .update(JSON.stringify([chat, first, text]))
-      .digest('hex')
-    for (const [at, part] of texts.slice(kept.length).entries()) {
-      const send: SendPart = (common) => perform(actions.sendText, { ...common, text: part })
-      const id = await this.#sendPart(`edit ${digest}`, at, { chat, threadId }, send)
-      if (id !== undefined) all.push(id)
-    }
-    if (ids.length !== all.length) this.#state.setParts(chat, first, all)
+  /** Changes all parts of a message; a longer text gets new ones, and after a failure another attempt goes on where it ended. */
+  edit(target: TargetMessage, text: string): Promise<void> {
+    return this.#inTurn(target, () => this.#edit(target, this.#split(text)))
   }
 
-  async delete(target: TargetMessage): Promise<void> {
-    for (const id of this.#state.partsOf(target.chat, target.id))
-      await perform(this.#connector.actions.delete, { ...target, id })
+  /** The last part first, so that another attempt after a failure finds the rest by the id of the first. */
+  delete(target: TargetMessage): Promise<void> {
+    return this.#inTurn(target, () => this.#deleteParts(target, this.#state.partsOf(target.chat, target.id), 0))
+  }
+
+  async #edit(target: TargetMessage, texts: readonly string[]): Promise<void> {
+    const { actions } = this.#connector
+    const { chat, id: first, threadId } = target
+    if (texts.length === 0) throw new PlatformError('refused', EMPTY_TEXT)
+    const ids = this.#state.partsOf(chat, first)
+    const kept = ids.slice(0, texts.length)
+    for (const [at, id] of kept.entries()) await perform(actions.edit, { chat, threadId, id, text: texts[at] ?? '' })
+    await this.#deleteParts(target, ids, kept.length)
+    const added = texts.slice(kept.length)
+    if (added.length === 0) return
+    const digest = createHash('sha256')
+      .update(JSON.stringify([chat, first, texts]))
+      .digest('hex')
+    const key = `edit ${digest}`
+    const all = [...kept]
+    for (const [at, part] of added.entries()) {
+      const send: SendPart = (common) => perform(actions.sendText, { ...common, text: part })
+      const id = await this.#sendPart(key, at, { chat, threadId }, send)
+      if (id !== undefined) all.push(id)
+    }
+    // A later edit to the same text sends other parts.
+    this.#state.setParts(chat, first, all, key)
+  }
+
+  async #deleteParts(target: TargetMessage, ids: readonly string[], from: number): Promise<void> {
+    const { chat, id: first } = target
+    for (let at = ids.length - 1; at >= from; at--) {
+      await perform(this.#connector.actions.delete, { ...target, id: ids[at] ?? first })
+      if (ids.length > 1) this.#state.setParts(chat, first, ids.slice(0, at))
+    }
+  }
+
+  /** Changes of one message follow each other. */
+  #inTurn({ chat, id }: TargetMessage, change: () => Promise<void>): Promise<void> {
+    const name = `${chat} ${id}`
+    const changed = (this.#changing.get(name) ?? Promise.resolve()).catch(() => undefined).then(change)
+    this.#changing.set(name, changed)
+    const end = (): void => {
+      if (this.#changing.get(name) === changed) this.#changing.delete(name)
+    }
+    changed.then(end, end)
+    return changed
   }
 
   #textParts(texts: readonly string[]): SendPart[] {

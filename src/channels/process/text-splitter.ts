@@ -1,30 +1,38 @@
 // Splits a long Markdown text into messages: between paragraphs, else lines, else words. A code fence that is cut is closed and
-// opened again, and no cut is inside of a link.
+// opened again, and no cut is inside of a link that fits into a message.
 
 /** `measure` counts a text as the platform does. */
 export function splitText(text: string, max: number, measure: (text: string) => number = lengthOf): string[] {
   const parts: string[] = []
   let rest = text.trim()
-  let fence: string | undefined
+  let fence: Fence | undefined
   while (rest !== '') {
-    const opening = fence === undefined ? '' : `${fence}\n`
+    const opening = openingOf(fence, max)
     // A character of two units may count as one.
     const window = rest.slice(0, 2 * max + 2)
     if (window.length === rest.length && measure(opening + rest) <= max) {
       parts.push(opening + rest)
       break
     }
-    const at = cutOf(window, fence, (taken) => {
-      const open = openFence(taken, fence)
-      return measure(opening + taken.trimEnd() + (open === undefined ? '' : `\n${closingOf(open)}`)) <= max
-    })
+    const shownOf = (taken: string): string => opening + taken.trimEnd() + closingOf(fenceAfter(taken, fence), max)
+    const at = outsidePair(
+      rest,
+      cutOf(window, fence, (taken) => measure(shownOf(taken)) <= max),
+    )
     const taken = rest.slice(0, at)
-    const open = openFence(taken, fence)
-    const shown = taken.trimEnd()
-    if (shown !== '') parts.push(opening + shown + (open === undefined ? '' : `\n${closingOf(open)}`))
-    // Indentation of code is kept.
-    rest = open === undefined ? rest.slice(at).trimStart() : rest.slice(at).replace(/^\n/, '')
-    fence = open
+    if (taken.trim() !== '') parts.push(shownOf(taken))
+    fence = fenceAfter(taken, fence)
+    rest = rest.slice(at)
+    if (fence === undefined) rest = rest.trimStart()
+    else {
+      // Indentation of code is kept.
+      rest = rest.replace(/^\n/, '')
+      const end = closingOf(fence, max) === '' ? undefined : closingLineOf(rest, fence)
+      if (end !== undefined) {
+        rest = rest.slice(end).trimStart()
+        fence = undefined
+      }
+    }
   }
   return parts
 }
@@ -34,27 +42,42 @@ function lengthOf(text: string): number {
 }
 
 /** Where to cut: the last good place of the longest start that fits. */
-function cutOf(text: string, fence: string | undefined, fits: (taken: string) => boolean): number {
+function cutOf(text: string, fence: Fence | undefined, fits: (taken: string) => boolean): number {
   const longest = longestFit(text, fits)
-  const head = text.slice(0, longest)
-  const earliest = Math.floor(longest / 2)
-  const isFree = (at: number): boolean => at > earliest && !isInLink(text, at)
-  const inFence = openFence(head, fence) !== undefined
-  const places = [
-    inFence ? -1 : head.lastIndexOf('\n\n'),
-    head.lastIndexOf('\n'),
-    inFence ? -1 : lastSentenceEnd(head),
-    inFence ? -1 : head.lastIndexOf(' '),
-  ]
-  for (const place of places) if (isFree(place)) return place
+  const isCode = fenceAfter(text.slice(0, longest), fence) !== undefined
+  const last = (mark: string): number => text.lastIndexOf(mark, longest)
+  const places = isCode ? [last('\n')] : [last('\n\n'), last('\n'), lastSentenceEnd(text.slice(0, longest)), last(' ')]
+  const isGood = (at: number): boolean =>
+    at > longest / 2 && startOfLink(text, at) === undefined && fits(text.slice(0, at))
   const link = startOfLink(text, longest)
-  if (link !== undefined && link > 0 && fits(text.slice(0, link))) return link
-  // At least one character, so that it ends; never between two surrogates.
-  const at = Math.max(1, longest)
-  return isLowSurrogate(text.charCodeAt(at)) ? Math.max(at - 1, 2) : at
+  const at = places.find(isGood) ?? (link !== undefined && link > 0 && fits(text.slice(0, link)) ? link : longest)
+  return beforeFenceLine(text, at, fence)
 }
 
-/** Sizes grow with the text, so the search takes few steps. */
+/** The same place, or the one before the line of a fence that it would cut or leave without code. */
+function beforeFenceLine(text: string, at: number, fence: Fence | undefined): number {
+  const taken = text.slice(0, at)
+  const before = taken.trimEnd().lastIndexOf('\n')
+  if (before <= 0) return at
+  const end = text.indexOf('\n', before + 1)
+  const lineEnd = end < 0 ? text.length : end
+  if (!/^ {0,3}(?:```|~~~)/.test(text.slice(before + 1, lineEnd))) return at
+  return at >= lineEnd && fenceAfter(taken, fence) === undefined ? at : before
+}
+
+/** At least one character, so that it ends; never between two surrogates. */
+function outsidePair(text: string, cut: number): number {
+  const at = Math.max(1, cut)
+  const isInPair = isBetween(text.charCodeAt(at - 1), 0xd800, 0xdbff) && isBetween(text.charCodeAt(at), 0xdc00, 0xdfff)
+  if (!isInPair) return at
+  return at > 1 ? at - 1 : at + 1
+}
+
+function isBetween(code: number, low: number, high: number): boolean {
+  return code >= low && code <= high
+}
+
+/** Sizes grow with the text, apart from a few characters at a fence, so the search takes few steps. */
 function longestFit(text: string, fits: (taken: string) => boolean): number {
   let [low, high] = [0, text.length]
   while (low < high) {
@@ -69,45 +92,53 @@ function lastSentenceEnd(text: string): number {
   return Math.max(...['. ', '! ', '? ', '。'].map((mark) => text.lastIndexOf(mark))) + 1
 }
 
-const FENCE = /^ {0,3}(`{3,}|~{3,})([^\n]*)$/gm
-const FENCE_INFO_MAX = 64
+/** A code fence that is open. */
+interface Fence {
+  readonly marks: string
+  /** Such as `js`. */
+  readonly info: string
+}
 
-/** The fence that is open at the end of the text, as its first line. */
-export function openFence(text: string, before: string | undefined): string | undefined {
+const FENCE = /^ {0,3}(`{3,}|~{3,})([^\n]*)$/gm
+
+/** The fence that is open at the end of the text. */
+function fenceAfter(text: string, before: Fence | undefined): Fence | undefined {
   let open = before
-  for (const [line, marks = '', info = ''] of text.matchAll(FENCE)) {
+  for (const [, marks = '', info = ''] of text.matchAll(FENCE)) {
     if (open === undefined) {
-      if (!info.includes('`')) open = (marks + info.trimEnd()).slice(0, FENCE_INFO_MAX)
-    } else if (info.trim() === '' && marks.startsWith(closingOf(open)) && line !== '') open = undefined
+      if (marks.startsWith('~') || !info.includes('`')) open = { marks, info: info.trim() }
+    } else if (info.trim() === '' && marks.startsWith(open.marks)) open = undefined
   }
   return open
 }
 
-function closingOf(fence: string): string {
-  return /^(`+|~+)/.exec(fence)?.[0] ?? '```'
+/** Where the line ends that closes the fence, if the text starts with one. */
+function closingLineOf(text: string, { marks }: Fence): number | undefined {
+  const [line, closing] = /^ {0,3}(`{3,}|~{3,})[ \t]*(?=\n|$)/.exec(text) ?? []
+  return closing?.startsWith(marks) ? line?.length : undefined
 }
 
-/** How far before a cut the start of a link is looked for. */
-const LINK_MAX = 2048
+/** Longer fences are not closed and opened again: they would fill the messages. */
+const isRepeated = ({ marks }: Fence, max: number): boolean => 8 * marks.length <= max
 
-function isInLink(text: string, at: number): boolean {
-  return startOfLink(text, at) !== undefined
+function openingOf(fence: Fence | undefined, max: number): string {
+  if (fence === undefined || !isRepeated(fence, max)) return ''
+  return `${fence.marks}${8 * fence.info.length <= max ? fence.info : ''}\n`
 }
 
-/** The start of the link or URL that contains this position. */
+function closingOf(fence: Fence | undefined, max: number): string {
+  return fence === undefined || !isRepeated(fence, max) ? '' : `\n${fence.marks}`
+}
+
+/** The start of the link or URL that contains this position. No link that is longer than the text counts. */
 function startOfLink(text: string, at: number): number | undefined {
-  const from = Math.max(0, at - LINK_MAX)
-  const before = text.slice(from, at)
+  const before = text.slice(0, at)
   const bracket = before.lastIndexOf('[')
-  if (bracket >= 0 && /^\[[^\][]*(?:\](?:\([^()\s]*)?)?$/.test(before.slice(bracket))) {
-    const start = from + bracket
-    if (/^\[[^\][]*\]\([^()\s]*\)/.test(text.slice(start, at + LINK_MAX))) return start
+  if (bracket >= 0) {
+    const [link] = /^\[[^\][]*\]\([^()\s]*\)/.exec(text.slice(bracket)) ?? []
+    if (link !== undefined && bracket + link.length > at) return before.endsWith('!', bracket) ? bracket - 1 : bracket
   }
   const url = Math.max(before.lastIndexOf('https://'), before.lastIndexOf('http://'))
-  if (url >= 0 && !/\s/.test(before.slice(url)) && /^\S/.test(text.slice(at, at + 1))) return from + url
+  if (url >= 0 && !/\s/.test(before.slice(url)) && /^\S/.test(text.slice(at, at + 1))) return url
   return undefined
-}
-
-function isLowSurrogate(code: number): boolean {
-  return code >= 0xdc00 && code <= 0xdfff
 }

@@ -1,13 +1,15 @@
 // Telegram: receives by long polling, where an update stays at the platform until a later offset is asked for, and sends through
 // the Bot API, which has no keys: a message whose answer was lost is never sent again. See docs/telegram.md.
 import { setTimeout as pause } from 'node:timers/promises'
-import { type Api, GrammyError, InputFile } from 'grammy'
+import { type Api, GrammyError, HttpError, InputFile } from 'grammy'
 import type { ReactionTypeEmoji, Update } from 'grammy/types'
+import { isObject } from '../../lib/text/json.ts'
 import {
   type AccountAccess,
   type AccountCheck,
   type Connector,
   type ConnectorContext,
+  type EventReceipt,
   type InboundAttachment,
   type InboundEvent,
   type OutgoingFilePart,
@@ -16,13 +18,14 @@ import {
   PlatformError,
   type TargetMessage,
 } from '../process/port.ts'
-import { baseUrl, callApi, isTokenFault, openApi } from './telegram-api.ts'
+import { apiRootOf, callApi, isTokenFault, openApi } from './telegram-api.ts'
 import {
   ALLOWED_UPDATES,
   type Bot,
   joinAlbums,
   type RemoteFile,
   readUpdate,
+  startOfLastAlbum,
   type TelegramEvent,
 } from './telegram-events.ts'
 
@@ -35,6 +38,13 @@ const REFUSED_PAUSE_MS = 60_000
 /** The Bot API gives no larger files. */
 const DOWNLOAD_MAX = 20 * 1024 * 1024
 const DOWNLOAD_MS = 120_000
+/** A file that fails as often, while updates arrive, holds up the bot no longer. */
+const DOWNLOAD_ATTEMPTS = 5
+/** No pause that the platform asks for may stop the bot for longer. */
+const LIMITED_MAX_MS = 3_600_000
+/** The pictures of an album arrive one by one. */
+const ALBUM_PAUSE_MS = 400
+const ALBUM_MAX = 10
 /** The platform shows it for five seconds. */
 const TYPING_EVERY_MS = 4500
 const TYPING_MAX_MS = 5 * 60_000
@@ -83,6 +93,10 @@ export async function openConnector(context: ConnectorContext): Promise<Connecto
 class Poller {
   readonly #context: ConnectorContext
   readonly #api: Api
+  readonly #failedDownloads = new Map<string, number>()
+  /** Events with files follow each other, as they are in memory until svc has stored them. */
+  #lastFile: Promise<unknown> = Promise.resolve()
+  #isConnected = false
 
   constructor(context: ConnectorContext, api: Api) {
     this.#context = context
@@ -97,9 +111,11 @@ class Poller {
         bot ??= await this.#start()
         await this.#poll(bot)
         failures = 0
+        this.#isConnected = true
         this.#context.setHealth('ok')
       } catch (error) {
         if (signal.aborted) return
+        this.#isConnected = false
         if (!(error instanceof Error) || !isPlatformFault(error)) throw error
         await this.#pause(error, failures++)
       }
@@ -117,59 +133,126 @@ class Poller {
 
   async #poll(bot: Bot): Promise<void> {
     const { state } = this.#context
-    const offset = Number(state.cursor('offset') ?? 0)
-    const updates = await this.#api.getUpdates(
-      { offset, timeout: POLL_S, limit: UPDATES_MAX, allowed_updates: ALLOWED_UPDATES },
+    const cursor = `offset ${bot.id}`
+    const offset = Number(state.cursor(cursor) ?? 0)
+    const updates = await this.#getWithAlbums(offset)
+    if (updates.length === 0) {
+      // Confirmed by now. Without it, ids may start anew, as those of Telegram do after a week.
+      if (offset > 0) state.setCursor(cursor, undefined)
+      return
+    }
+    const ids = updates.map(({ update_id }) => update_id).filter((id) => Number.isSafeInteger(id) && id >= 0)
+    if (ids.length === 0) throw new PlatformError('unavailable', 'Telegram sends updates without an id')
+    await this.#store(bot, updates)
+    state.setCursor(cursor, String(1 + Math.max(...ids)))
+    this.#failedDownloads.clear()
+  }
+
+  /** Waits for the rest of an album at the end. */
+  async #getWithAlbums(offset: number): Promise<Update[]> {
+    let updates = await this.#getUpdates(offset, this.#isConnected ? POLL_S : 0)
+    for (let waits = 0; waits < ALBUM_MAX && updates.length < UPDATES_MAX; waits++) {
+      if (startOfLastAlbum(updates) === undefined) return updates
+      await pause(ALBUM_PAUSE_MS, undefined, { signal: this.#context.signal })
+      const more = await this.#getUpdates(offset, 0)
+      if (more.length <= updates.length) return updates
+      updates = more
+    }
+    const start = startOfLastAlbum(updates) ?? 0
+    return updates.length < UPDATES_MAX || start === 0 ? updates : updates.slice(0, start)
+  }
+
+  async #getUpdates(offset: number, timeout: number): Promise<Update[]> {
+    const updates: unknown = await this.#api.getUpdates(
+      { offset, timeout, limit: UPDATES_MAX, allowed_updates: ALLOWED_UPDATES },
       this.#signal(),
     )
-    if (updates.length === 0) return
-    await this.#store(bot, updates)
-    state.setCursor('offset', String(1 + Math.max(...updates.map(({ update_id }) => update_id))))
+    if (!Array.isArray(updates)) throw new PlatformError('unavailable', 'Telegram sends no list of updates')
+    return updates.filter((update: Update) => isObject(update))
   }
 
   /** Each chat in order, and all chats at once. */
   async #store(bot: Bot, updates: readonly Update[]): Promise<void> {
-    const { account, settings } = this.#context
-    const events = updates.flatMap((update) =>
-      readUpdate({ account, bot, areBotsHeard: settings.bots === 'allow' }, update),
-    )
+    const { account, settings, log } = this.#context
+    const events = updates.flatMap((update) => {
+      const onUnreadable = (): void => log.warn({ update: update.update_id }, 'an update of Telegram cannot be read')
+      const moved = update.message?.migrate_to_chat_id
+      if (moved !== undefined)
+        log.warn(
+          { from: update.message?.chat?.id, to: moved },
+          'a group has become a supergroup, which is another chat',
+        )
+      return readUpdate({ account, bot, areBotsHeard: settings.bots === 'allow', onUnreadable }, update)
+    })
     const chats = Map.groupBy(events, ({ event }) => event.chat_jid)
-    await Promise.all([...chats.values()].map((chat) => this.#storeChat(chat)))
+    const stored = await Promise.allSettled([...chats.values()].map((chat) => this.#storeChat(chat)))
+    for (const result of stored) if (result.status === 'rejected') throw result.reason
   }
 
   async #storeChat(events: readonly TelegramEvent[]): Promise<void> {
-    for (const { event, files } of joinAlbums(events, DOWNLOAD_MAX))
-      await this.#context.receive(await this.#withFiles(event, files))
+    for (const { event, files } of joinAlbums(events, DOWNLOAD_MAX)) {
+      if (files.length === 0) await this.#context.receive(event)
+      else await this.#storeWithFiles(event, files)
+    }
+  }
+
+  #storeWithFiles(event: InboundEvent, files: readonly RemoteFile[]): Promise<EventReceipt> {
+    const stored = this.#lastFile.then(async () => this.#context.receive(await this.#withFiles(event, files)))
+    this.#lastFile = stored.catch(() => undefined)
+    return stored
   }
 
   async #withFiles(event: InboundEvent, files: readonly RemoteFile[]): Promise<InboundEvent> {
-    if (files.length === 0) return event
     const attachments: InboundAttachment[] = []
     const missing: string[] = []
+    let left = DOWNLOAD_MAX
     for (const file of files) {
-      const data = await this.#download(file)
+      const data = await this.#download(file, left)
       if (data === undefined) missing.push(`[the file ${file.name} is too large to receive, or gone]`)
       else attachments.push({ mime: file.mime, filename: file.name, data })
+      left -= data?.length ?? 0
     }
     const content = [event.content, ...missing].filter((text) => text !== undefined).join('\n')
     return { ...event, attachments, content: content === '' ? undefined : content }
   }
 
   /** Undefined if the platform does not give it. */
-  async #download({ id, size = 0 }: RemoteFile): Promise<Uint8Array | undefined> {
-    const { secrets, apiUrl, signal } = this.#context
-    if (size > DOWNLOAD_MAX) return undefined
+  async #download(file: RemoteFile, max: number): Promise<Uint8Array | undefined> {
+    const { log, signal } = this.#context
+    if ((file.size ?? 0) > max) return undefined
+    try {
+      return await this.#fetchFile(file.id, max)
+    } catch (error) {
+      const isOfFile = !(error instanceof GrammyError) || error.error_code >= 500
+      if (signal.aborted || !isOfFile) throw error
+      const failures = 1 + (this.#failedDownloads.get(file.id) ?? 0)
+      this.#failedDownloads.set(file.id, failures)
+      // The error may contain the token.
+      if (failures < DOWNLOAD_ATTEMPTS) throw new PlatformError('unavailable', 'Telegram does not send a file')
+      log.warn({ attempts: failures }, 'a file of Telegram cannot be received')
+      return undefined
+    }
+  }
+
+  async #fetchFile(id: string, max: number): Promise<Uint8Array | undefined> {
+    const { secrets, signal } = this.#context
     const file = await this.#api.getFile(id, this.#signal()).catch((error) => {
       if (error instanceof GrammyError && error.error_code === 400) return undefined
       throw error
     })
     if (file?.file_path === undefined) return undefined
-    const url = `${baseUrl(apiUrl)}/file/bot${secrets.token}/${file.file_path}`
+    const url = `${apiRootOf(this.#context)}/file/bot${secrets.token}/${file.file_path}`
     const response = await fetch(url, { signal: AbortSignal.any([signal, AbortSignal.timeout(DOWNLOAD_MS)]) })
     if (response.status === 404) return undefined
-    if (!response.ok) throw new PlatformError('unavailable', `Telegram answers ${response.status} for a file`)
-    const data = new Uint8Array(await response.arrayBuffer())
-    return data.length > DOWNLOAD_MAX ? undefined : data
+    if (!response.ok) throw new Error(`status ${response.status}`)
+    const chunks: Uint8Array[] = []
+    let size = 0
+    for await (const chunk of response.body ?? []) {
+      size += chunk.length
+      if (size > max) return undefined
+      chunks.push(chunk)
+    }
+    return Buffer.concat(chunks)
   }
 
   async #pause(error: Error, failures: number): Promise<void> {
@@ -179,7 +262,8 @@ class Poller {
     if (isRefused) setHealth('refused', 'Telegram does not accept the token')
     else if (isShared) setHealth('refused', 'another program receives the messages of this bot')
     else setHealth('connecting', 'Telegram cannot be reached')
-    const limited = error instanceof GrammyError ? (error.parameters.retry_after ?? 0) * 1000 : 0
+    const limited =
+      error instanceof GrammyError ? Math.min(LIMITED_MAX_MS, (Number(error.parameters.retry_after) || 0) * 1000) : 0
     const ms = isRefused
       ? REFUSED_PAUSE_MS
       : Math.max(limited, Math.min(PAUSE_MAX_MS, PAUSE_MS * 2 ** Math.min(failures, 6)))
@@ -193,11 +277,7 @@ class Poller {
 
 /** Faults of the platform or of the way to it; any other is a bug and ends the process. */
 function isPlatformFault(error: Error): boolean {
-  return (
-    error instanceof GrammyError ||
-    error instanceof PlatformError ||
-    ['HttpError', 'TimeoutError', 'TypeError'].includes(error.name)
-  )
+  return error instanceof GrammyError || error instanceof HttpError || error instanceof PlatformError
 }
 
 /** The package declares the signal of another library. */
@@ -243,7 +323,7 @@ function createActions(context: ConnectorContext, api: Api, typing: TypingIndica
         const photo = await checked(
           api.sendPhoto(chat, file(out), options).catch((error) => {
             // Too large or too long for a photo.
-            if (error instanceof GrammyError && error.error_code === 400) return undefined
+            if (error instanceof GrammyError && [400, 413].includes(error.error_code)) return undefined
             throw error
           }),
         )
@@ -274,9 +354,21 @@ function createActions(context: ConnectorContext, api: Api, typing: TypingIndica
           throw error
         }),
       )
-      if (edited === undefined) await checked(api.editMessageText(chat, id, text))
+      if (edited === undefined)
+        await checked(
+          api.editMessageText(chat, id, text).catch((error) => {
+            if (!isUnchanged(error)) throw error
+          }),
+        )
     },
-    delete: (target) => done(checked(api.deleteMessage(chatIdOf(target), messageIdOf(target.id)))),
+    delete: async (target) => {
+      const [chat, id] = [chatIdOf(target), messageIdOf(target.id)]
+      await checked(
+        api.deleteMessage(chat, id).catch((error) => {
+          if (!isGone(error)) throw error
+        }),
+      )
+    },
     pin: (target) => done(checked(api.pinChatMessage(chatIdOf(target), messageIdOf(target.id)))),
     unpin: (target) => done(checked(api.unpinChatMessage(chatIdOf(target), messageIdOf(target.id)))),
     unpinAll: (place) => done(checked(api.unpinAllChatMessages(chatIdOf(place)))),
@@ -297,6 +389,11 @@ function isFormatFault(error: unknown): boolean {
 
 function isUnchanged(error: unknown): boolean {
   return error instanceof GrammyError && /message is not modified/i.test(error.description)
+}
+
+/** Deleted by an earlier attempt, or by a person. */
+function isGone(error: unknown): boolean {
+  return error instanceof GrammyError && /message to delete not found/i.test(error.description)
 }
 
 function chatIdOf({ chat }: Place): number {
@@ -336,17 +433,24 @@ class TypingIndicators {
   }
 
   async set(place: Place, isOn: boolean): Promise<void> {
+    const chat = chatIdOf(place)
     const key = `${place.chat} ${place.threadId ?? ''}`
-    clearInterval(this.#timers.get(key)?.timer)
-    this.#timers.delete(key)
+    this.#stop(key)
     if (!isOn) return
     const until = this.#context.now() + TYPING_MAX_MS
-    const timer = setInterval(
-      this.#context.guard(() => this.#show(key, place)),
-      TYPING_EVERY_MS,
-    ).unref()
-    this.#timers.set(key, { timer, until })
-    await callApi(this.#api.sendChatAction(chatIdOf(place), 'typing', threadOf(place)))
+    const show = this.#context.guard(() => this.#show(key, place))
+    this.#timers.set(key, { timer: setInterval(show, TYPING_EVERY_MS).unref(), until })
+    try {
+      await callApi(this.#api.sendChatAction(chat, 'typing', threadOf(place)))
+    } catch (error) {
+      this.#stop(key)
+      throw error
+    }
+  }
+
+  #stop(key: string): void {
+    clearInterval(this.#timers.get(key)?.timer)
+    this.#timers.delete(key)
   }
 
   close(): void {
@@ -357,11 +461,7 @@ class TypingIndicators {
   async #show(key: string, place: Place): Promise<void> {
     const running = this.#timers.get(key)
     if (!running) return
-    if (this.#context.now() > running.until) {
-      clearInterval(running.timer)
-      this.#timers.delete(key)
-      return
-    }
+    if (this.#context.now() > running.until) return this.#stop(key)
     // The next one comes soon.
     await this.#api.sendChatAction(chatIdOf(place), 'typing', threadOf(place)).catch(() => undefined)
   }

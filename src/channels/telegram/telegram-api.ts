@@ -5,13 +5,13 @@ import { type AccountAccess, PlatformError } from '../process/port.ts'
 const API_URL = 'https://api.telegram.org'
 const TIMEOUT_S = 60
 
-export function openApi({ secrets, apiUrl }: AccountAccess): Api {
-  return new Api(secrets.token ?? '', { apiRoot: baseUrl(apiUrl), timeoutSeconds: TIMEOUT_S })
+export function openApi(access: AccountAccess): Api {
+  return new Api(access.secrets.token ?? '', { apiRoot: apiRootOf(access), timeoutSeconds: TIMEOUT_S })
 }
 
 /** Without a slash at its end. */
-export function baseUrl(url = API_URL): string {
-  return url.endsWith('/') ? url.slice(0, -1) : url
+export function apiRootOf({ apiUrl = API_URL }: Pick<AccountAccess, 'apiUrl'>): string {
+  return apiUrl.endsWith('/') ? apiUrl.slice(0, -1) : apiUrl
 }
 
 /** Nothing was sent: there was no connection. */
@@ -29,7 +29,8 @@ export async function callApi<T>(call: Promise<T>): Promise<T> {
 function platformErrorOf(error: unknown): unknown {
   if (error instanceof GrammyError) {
     const { error_code: code, description, parameters } = error
-    const message = `Telegram answers: ${description}`
+    const moved = parameters.migrate_to_chat_id
+    const message = `Telegram answers: ${description}${moved === undefined ? '' : `; the chat is group/${moved} now`}`
     if (code === 429) return new PlatformError('rate_limited', message, { retryAfterS: parameters.retry_after })
     // A gateway that reached no server.
     if (code === 502 || code === 503) return new PlatformError('unavailable', message)

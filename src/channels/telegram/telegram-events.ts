@@ -12,6 +12,8 @@ export interface EventContext {
   readonly bot: Bot
   /** Whether messages of other bots count. */
   readonly areBotsHeard: boolean
+  /** Called with what is wrong with an update that cannot be read. */
+  onUnreadable?(error: unknown): void
 }
 
 /** A file that is still at the platform. */
@@ -37,14 +39,41 @@ export const ALLOWED_UPDATES = [
   'message_reaction',
 ] as const
 
-/** An update may be several events, or none. */
+/** An update may be several events, or none. Never throws: an update that cannot be read would block the bot for ever. */
 export function readUpdate(context: EventContext, update: Update): TelegramEvent[] {
+  try {
+    return readKnownUpdate(context, update).filter(isEvent)
+  } catch (error) {
+    context.onUnreadable?.(error)
+    return []
+  }
+}
+
+function readKnownUpdate(context: EventContext, update: Update): TelegramEvent[] {
   const message = update.message ?? update.channel_post
   if (message) return readMessage(context, message)
   const edited = update.edited_message ?? update.edited_channel_post
   if (edited) return readEdit(context, edited, update.update_id)
   if (update.message_reaction) return readReaction(context, update.message_reaction, update.update_id)
   return []
+}
+
+/** Members of foreign JSON may have any type. */
+function isEvent({ event, files, album }: TelegramEvent): boolean {
+  const { timestamp, is_group, reaction_removed, attachments, is_from_me, ...texts } = event
+  return (
+    /^[^:]+:(?:user|group)\/-?\d{1,16}$/.test(event.chat_jid) &&
+    /^(?:edit-|reaction-)?\d{1,16}(?:-\d+)?$/.test(event.id ?? '') &&
+    Number.isSafeInteger(timestamp) &&
+    [...Object.values(texts), album].every((text) => text === undefined || typeof text === 'string') &&
+    files.every(({ id, mime, name, size }) =>
+      [
+        typeof id === 'string' && typeof name === 'string',
+        mime === undefined || typeof mime === 'string',
+        size === undefined || typeof size === 'number',
+      ].every(Boolean),
+    )
+  )
 }
 
 export function chatJid(account: string, chat: Pick<Chat, 'id' | 'type'>): string {
@@ -285,6 +314,18 @@ export function joinAlbums(events: readonly TelegramEvent[], maxBytes: number): 
       }
   }
   return joined
+}
+
+/** Where the first album starts that may go on after these updates. */
+export function startOfLastAlbum(updates: readonly Update[]): number | undefined {
+  const albums = updates.map((update) => {
+    const message = update?.message ?? update?.channel_post
+    return { chat: message?.chat?.id, album: message?.media_group_id }
+  })
+  const last = new Map(albums.map(({ chat, album }) => [chat, album]))
+  const open = new Set([...last.values()].filter((album) => album !== undefined))
+  const start = albums.findIndex(({ album }) => album !== undefined && open.has(album))
+  return start < 0 ? undefined : start
 }
 
 function sizeOf(files: readonly RemoteFile[]): number {
