@@ -10,6 +10,7 @@ import { until } from '../../../test/support/until.ts'
 import { accountContext, channelAccounts } from '../../core/delivery/channel-accounts.ts'
 import { layout } from '../../core/layout.ts'
 import { openLog } from '../../lib/log/log.ts'
+import { processIdentity } from '../../lib/process-identity.ts'
 import { AdapterProcesses } from './adapter-processes.ts'
 
 interface LogLine {
@@ -140,4 +141,30 @@ test('an account whose secrets cannot be opened is reported and holds up no othe
   )
   assert.ok(lines.some(({ msg, adapter }) => msg === 'the adapter cannot be started' && adapter === 'telegram'))
   assert.doesNotMatch(JSON.stringify(lines), /stand-in-token/)
+})
+
+test('an adapter is taken over at once from a process that has ended, and from a clock that was ahead', async (t) => {
+  const { at, open, write, starts } = await setUp(t)
+  const ended = JSON.stringify({ ...processIdentity(), start: 'another' })
+  const now = at.host.clock.now()
+  for (const [leased_by, leased_until] of [
+    [ended, now + 10_000],
+    ['a process that is written in another way', now + 30_001],
+  ] as const) {
+    await write('telegram', `2026-01-0${starts().length + 1}T00:00:00.000Z`)
+    await at.host.engine.transaction((tx) =>
+      channelAccounts.update(tx, { account: 'telegram' }, { leased_by, leased_until }),
+    )
+    const before = starts().length
+    const adapters = open()
+    await adapters.check()
+    assert.equal(starts().length, before + 1, leased_by)
+    await adapters.close()
+  }
+  await write('telegram', '2026-01-09T00:00:00.000Z')
+  await at.host.engine.transaction((tx) =>
+    channelAccounts.update(tx, { account: 'telegram' }, { leased_by: 'elsewhere', leased_until: now + 30_000 }),
+  )
+  await open().check()
+  assert.equal(starts().length, 2, 'a lease that can be right is kept')
 })

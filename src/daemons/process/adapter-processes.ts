@@ -1,9 +1,9 @@
 // Runs the adapters of channel accounts, each in a process of its own: starts, restarts and stops them as the store says. Only one
 // process of an instance runs the adapter of an account.
 import { type ChildProcess, spawn } from 'node:child_process'
-import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
+import { z } from 'zod'
 import { ADAPTER_ENTRY } from '../../channels/index.ts'
 import {
   AccountSecrets,
@@ -17,9 +17,10 @@ import { type ConnectedPlatform, isConnectedPlatform } from '../../core/delivery
 import { readEnvironment } from '../../lib/environment.ts'
 import { Directory } from '../../lib/files/directory.ts'
 import type { Log } from '../../lib/log/log.ts'
+import { hasEnded, type ProcessIdentity, processIdentity } from '../../lib/process-identity.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { readSettings, type SettingSource } from '../../lib/settings.ts'
-import { parseJson } from '../../lib/text/json.ts'
+import { parseJson, tryParseJson } from '../../lib/text/json.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { PLATFORM_URL_SETTINGS } from '../settings.ts'
 
@@ -41,6 +42,13 @@ export interface AdapterProcessesOptions {
   /** Base URLs in place of the platforms' own. */
   apiUrlOf(platform: ConnectedPlatform): string | undefined
 }
+
+const LeaseOwner = z.object({
+  machine: z.string(),
+  namespace: z.string(),
+  pid: z.int(),
+  start: z.string(),
+}) satisfies z.ZodType<ProcessIdentity>
 
 interface RunningAdapter {
   readonly row: ChannelAccount
@@ -77,7 +85,9 @@ export function apiUrlOf(platform: ConnectedPlatform, sources: readonly SettingS
 export class AdapterProcesses {
   readonly #options: AdapterProcessesOptions
   readonly #adapters = new Map<string, RunningAdapter>()
-  readonly #process = `${hostname()}:${process.pid}`
+  readonly #identity = processIdentity()
+  /** As it is written down. */
+  readonly #process = JSON.stringify(this.#identity)
   readonly #timer: NodeJS.Timeout
   #isClosed = false
   #checking: Promise<void> | undefined
@@ -126,12 +136,19 @@ export class AdapterProcesses {
 
   async #lease({ account, leased_by, leased_until }: ChannelAccount, now: number): Promise<boolean> {
     const { engine } = this.#options.host
+    const leftMs = leased_until - now
     // Renewed at half time, so that most ticks write nothing.
-    if (leased_by === this.#process && leased_until - now > LEASE_MS / 2) return true
-    const isOver = leased_by !== undefined && hasEnded(leased_by)
+    if (leased_by === this.#process && leftMs > LEASE_MS / 2 && leftMs <= LEASE_MS) return true
+    // A lease that ends much later is of a wrong clock.
+    const isOver = leased_by !== undefined && (leftMs > 2 * LEASE_MS || this.#hasEnded(leased_by))
     return engine.transaction((tx) =>
       leaseAccount(tx, account, { process: this.#process, until: now + LEASE_MS, now: isOver ? leased_until : now }),
     )
+  }
+
+  #hasEnded(leasedBy: string): boolean {
+    const other = LeaseOwner.safeParse(tryParseJson(leasedBy)).data
+    return other !== undefined && hasEnded(other, this.#identity)
   }
 
   async #start(row: ChannelAccount): Promise<void> {
@@ -222,16 +239,4 @@ const PASSED_VARIABLES = [
 function adapterEnvironment(): NodeJS.ProcessEnv {
   const given = PASSED_VARIABLES.map((name) => [name, readEnvironment(name)] as const)
   return Object.fromEntries(given.filter(([, value]) => value !== undefined))
-}
-
-/** Whether the process of a lease has ended on this machine. */
-function hasEnded(leasedBy: string): boolean {
-  const at = leasedBy.lastIndexOf(':')
-  if (leasedBy.slice(0, at) !== hostname()) return false
-  try {
-    process.kill(Number(leasedBy.slice(at + 1)), 0)
-    return false
-  } catch {
-    return true
-  }
 }
