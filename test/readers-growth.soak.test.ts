@@ -8,6 +8,7 @@ import fc from 'fast-check'
 import { z } from 'zod'
 import { LineSplitter } from '../src/agent-socket/line-splitter.ts'
 import { parseRpcLine } from '../src/agent-socket/rpc-line.ts'
+import { splitText } from '../src/channels/process/text-splitter.ts'
 import { senderFault } from '../src/core/access/namespaces.ts'
 import { conditionsHold, parseConditions, parseRule, ruleMatches } from '../src/core/access/rules.ts'
 import { CursorTime, parseTimeCursor } from '../src/core/chats/time-cursor.ts'
@@ -161,6 +162,10 @@ const READERS: Record<string, Reader> = {
   stripDirective: {
     read: (text) => stripDirective(text, { folder: 'a', topic: 'b' }),
     pieces: ['/root ', '#b ', '@a '],
+  },
+  splitText: {
+    read: (text) => splitText(text, 2000),
+    pieces: ['```', '~~~', '```js', '](http://a', '[', '![', 'https://a', '. ', '\ud83d\ude00'],
   },
   splitMatch: { read: splitMatch, pieces: ['room=', 'sender='] },
   routeMatchFault: { read: routeMatchFault, pieces: ['room=', '[a', '**/'] },
