@@ -1,5 +1,6 @@
 // The process of one adapter. svc starts it with the configuration on standard input and ends it by closing that. An exception that
 // nothing catches ends it, and svc starts it again: what it has not stored, the platform delivers again.
+import { getPriority, setPriority } from 'node:os'
 import { extname } from 'node:path'
 import { FAULT_EXIT_CODE, guard } from '../../lib/fault-boundary.ts'
 import { openLog, openLogStream } from '../../lib/log/log.ts'
@@ -15,10 +16,16 @@ import { type ConnectorModule, PlatformError } from './port.ts'
 /** Exit code of an account that the platform does not accept: starting it again soon is useless. */
 const REFUSED_EXIT_CODE = 78
 const CLOSE_MS = 5000
+/** Links of svc answer while an adapter is busy. */
+const NICE = 5
+/** svc ends an adapter that gives no sign of life for a minute. */
+const ALIVE_MS = 1000
 
 const stop = new AbortController()
 
 async function main(): Promise<void> {
+  setPriority(Math.max(getPriority(), NICE))
+  setInterval(() => process.stdout.write('\n'), ALIVE_MS).unref()
   const config = await readAccountConfig(process.stdin, () => stop.abort())
   const to = hideSecrets(await openLogStream(), [config.secret, ...Object.values(config.secrets)])
   const log = (await openLog({ level: config.logLevel ?? 'info', to })).child({ adapter: config.account })

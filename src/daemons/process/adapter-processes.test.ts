@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { mkdirSync } from 'node:fs'
+import { getPriority } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { openFakeHost } from '../../../test/support/adapter-process.ts'
 import { testHost } from '../../../test/support/host.ts'
+import { runs } from '../../../test/support/part.ts'
 import { openTelegramServer, TELEGRAM_TOKEN } from '../../../test/support/telegram-server.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 import { until } from '../../../test/support/until.ts'
@@ -12,6 +14,8 @@ import { layout } from '../../core/layout.ts'
 import { openLog } from '../../lib/log/log.ts'
 import { processIdentity } from '../../lib/process-identity.ts'
 import { AdapterProcesses } from './adapter-processes.ts'
+
+const IN_LONG_PART = { skip: runs(0, 1) === 0 && 'long part: waits for signs of life' }
 
 interface LogLine {
   readonly msg: string
@@ -30,8 +34,8 @@ async function setUp(t: TestContext) {
   const host = { ...at.host, layout: layout(root) }
   const lines: LogLine[] = []
   const log = await openLog({ to: { write: (line: string) => void lines.push(JSON.parse(line)) } })
-  const open = (): AdapterProcesses => {
-    const adapters = new AdapterProcesses({ host, log, hostUrl: svc.url, apiUrlOf: () => telegram.url })
+  const open = (silenceMs?: number): AdapterProcesses => {
+    const adapters = new AdapterProcesses({ host, log, hostUrl: svc.url, apiUrlOf: () => telegram.url, silenceMs })
     t.after(() => adapters.close())
     return adapters
   }
@@ -168,3 +172,25 @@ test('an adapter is taken over at once from a process that has ended, and from a
   await open().check()
   assert.equal(starts().length, 2, 'a lease that can be right is kept')
 })
+
+test(
+  'an adapter that gives no sign of life is killed and started again, and one that does runs on at a lower priority',
+  IN_LONG_PART,
+  async (t) => {
+    const { svc, lines, open, write, starts } = await setUp(t)
+    await write('telegram')
+    // A busy machine delays signs, but not as long.
+    const adapters = open(12_000)
+    const begun = performance.now()
+    await adapters.check()
+    await until(() => svc.adapterUrl !== undefined)
+    const pid = starts()[0]?.pid ?? assert.fail()
+    assert.equal(getPriority(pid), Math.max(getPriority(), 5))
+    await until(() => performance.now() - begun > 12_500)
+    await adapters.check()
+    assert.deepEqual([starts().length, lines.filter(({ reason }) => reason !== undefined).length], [1, 0])
+    process.kill(pid, 'SIGSTOP')
+    await until(() => lines.some(({ reason }) => reason === 'SIGKILL'))
+    await until(() => starts().length === 2)
+  },
+)

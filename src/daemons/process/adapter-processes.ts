@@ -31,6 +31,8 @@ const PAUSE_MAX_MS = 60_000
 /** An adapter that has run for longer starts again at once. */
 const STEADY_MS = 60_000
 const STOP_MS = 6000
+/** An adapter gives a sign of life every second. */
+const SILENCE_MS = 60_000
 /** Of one adapter, in MiB: a leak ends it alone. */
 const HEAP_MAX = 256
 
@@ -41,6 +43,8 @@ export interface AdapterProcessesOptions {
   readonly hostUrl: string
   /** Base URLs in place of the platforms' own. */
   apiUrlOf(platform: ConnectedPlatform): string | undefined
+  /** After which an adapter is killed. */
+  readonly silenceMs?: number | undefined
 }
 
 const LeaseOwner = z.object({
@@ -54,6 +58,8 @@ interface RunningAdapter {
   readonly row: ChannelAccount
   child: ChildProcess | undefined
   startedAt: number
+  /** Its last sign of life. */
+  heardAt: number
   failures: number
   nextAt: number
 }
@@ -154,12 +160,23 @@ export class AdapterProcesses {
   async #start(row: ChannelAccount): Promise<void> {
     const { log } = this.#options
     const { account } = row
-    const running = this.#adapters.get(account) ?? { row, child: undefined, startedAt: 0, failures: 0, nextAt: 0 }
+    const running = this.#adapters.get(account) ?? {
+      row,
+      child: undefined,
+      startedAt: 0,
+      heardAt: 0,
+      failures: 0,
+      nextAt: 0,
+    }
     this.#adapters.set(account, running)
+    const { silenceMs = SILENCE_MS } = this.#options
+    // It loops or is stopped.
+    if (running.child && performance.now() - running.heardAt > silenceMs) running.child.kill('SIGKILL')
     if (running.child || performance.now() < running.nextAt || this.#isClosed) return
     try {
       const config = await this.#readConfig(row)
       running.startedAt = performance.now()
+      running.heardAt = running.startedAt
       running.child = this.#spawn(running, config)
     } catch (error) {
       this.#onEnd(running, undefined)
@@ -186,8 +203,12 @@ export class AdapterProcesses {
     const { account } = running.row
     const child = spawn(process.execPath, [`--max-old-space-size=${HEAP_MAX}`, ADAPTER_ENTRY], {
       env: adapterEnvironment(),
-      stdio: ['pipe', 'ignore', 'inherit'],
+      stdio: ['pipe', 'pipe', 'inherit'],
     })
+    const onAlive = (): void => {
+      running.heardAt = performance.now()
+    }
+    child.stdout?.on('data', host.faults.guard('process', onAlive))
     const onEnd = (reason: unknown): void => {
       if (running.child !== child) return
       const pauseMs = this.#onEnd(running, child)
