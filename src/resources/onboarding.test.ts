@@ -43,7 +43,7 @@ onEveryEngine('a decision on a chat that asks for a folder', (engine) => {
     assert.equal((await on.cli.call(update, { jid: JID, action: 'reprompt' })).status, 'awaiting_message')
   })
 
-  test('lets a person of the platform administer the folder of a chat of another account, and nobody else', async (t) => {
+  test('lets a person of the platform administer the folder of a chat of another account, but no other person', async (t) => {
     const on = await openOnboardingTest(t, engine)
     await on.groups('main')
     const admins: Record<string, [sender: string, isAdmin: boolean]> = {

@@ -68,7 +68,7 @@ export interface ConnectorUnderTest {
   readonly platform: string
   /** Longest text of one message. */
   readonly textMax: number
-  /** What happens to a message whose answer was lost: it is sent once, or svc is told that nobody knows. */
+  /** What happens to a message whose answer was lost: it is sent once, or svc is told that the result is unknown. */
   readonly afterLostAnswer: 'sent once' | 'unknown'
   open(t: CleanupScope): Promise<PlatformStandIn>
 }
@@ -280,7 +280,7 @@ export function testConnector(subject: ConnectorUnderTest): void {
       assert.equal(subject.platform.sent.length, 1)
     })
 
-    test('are sent again after a connection that broke before the platform had them, or nobody can know', async () => {
+    test('are sent again after a connection that broke before the platform had them, or reported as unknown', async () => {
       const subject = await shared()
       subject.platform.failNext('lost before')
       const first = await send(subject, 'again', 'broken')

@@ -25,7 +25,7 @@ export interface AccountCheck {
   readonly name: string
   /** Opens the dialog that adds the bot to a chat, with the rights that it needs. */
   readonly inviteUrl?: string | undefined
-  /** What is left to do at the platform, one step each. */
+  /** Steps that remain to be done at the platform. */
   readonly steps?: readonly string[] | undefined
 }
 
@@ -174,7 +174,7 @@ export interface Connector {
   readonly actions: Partial<ConnectorActions>
   /**
    * What became of an attempt that ended without an answer. `safe`: the platform knows a repeat by its nonce. A function looks for
-   * the message: its id, or undefined if it was certainly not sent. Absent: nobody can know, so it is never sent again.
+   * the message: its id, or undefined if it was certainly not sent. Absent: the result stays unknown, and it is never sent again.
    */
   readonly repeats?: 'safe' | ((out: OutgoingPart) => Promise<string | undefined>) | undefined
   close(): Promise<void>

@@ -181,7 +181,7 @@ suite('events of groups', () => {
     assert.equal(host.stored[0]?.sender, 'telegram:user/77')
   })
 
-  test('that nobody can read are no events', async () => {
+  test('without content or author are skipped', async () => {
     const { host, platform } = await shared()
     for (const odd of [
       {},
@@ -343,7 +343,7 @@ suite('the account', () => {
     signal: new AbortController().signal,
   })
 
-  test('is checked by its token, and shows name, invitation and what is left to do', async (t) => {
+  test('is checked by its token, and shows name, invite link and remaining steps', async (t) => {
     const { url, account } = await openTelegramServer(t)
     assert.deepEqual(await checkAccount(access(url, account.secrets.token ?? '')), {
       name: '@ada_test_bot (Ada)',

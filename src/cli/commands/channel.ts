@@ -87,7 +87,7 @@ export const channelCommands = [
     example: 'channel demo rotate chatbridge',
     run: async (svc, { name }) => {
       if (await findAccount(svc, name))
-        refuse('conflict', `svc itself starts the adapter ${name}, and nobody else has its secret`)
+        refuse('conflict', `svc starts the adapter ${name} itself, and its secret cannot be rotated`)
       printSecret(svc, await svc.call(secrets.rotate, { name }))
     },
   }),

@@ -196,7 +196,7 @@ onEveryEngine('the answer of a webhook with a URL', (engine) => {
     room.clock.advance(2000)
     const rows = await room.settled('failed')
     assert.deepEqual([rows[1]?.error, room.receiver.posted.length], ['its link is revoked', 2])
-    // Without the link, the chat keeps what is said in it.
+    // Without the link, messages stay in the chat.
     await room.say(turn, 'third')
     assert.equal((await room.rows())[2]?.state, 'sent')
   })

@@ -109,7 +109,7 @@ suite('the texts in a browser', () => {
   })
 })
 
-/** Modules of the chat whose texts nobody sees: of the service worker, of other pages, and of a lexer. */
+/** Modules of the chat whose texts are not shown: of the service worker, of other pages, and of a lexer. */
 const OTHER_MODULES = /^(dash.*|passkey|offline|highlighter)\.ts$/
 /** Functions that add each text to the page. */
 const SHOWN_BY = new Set(['append', 'prepend', 'replaceChildren'])
