@@ -59,7 +59,7 @@ const MAY_IMPORT_LISTS = ['daemons', 'cli', 'egress']
 /** The entry file of a plugin; everything in its folder belongs to it. */
 const PLUGIN = /^(src\/(?:store|channels|runtimes|daemons)\/[^/]+\/)(?:engine|adapter|connector|runtime|daemon)\.ts$/
 /** Packages of platforms are optional. */
-const CONNECTOR_FOLDER = /^src\/channels\/telegram\//
+const CONNECTOR_FOLDER = /^src\/channels\/(?:telegram|slack|discord|email)\//
 const ONLY_IN_STORE = ['pg']
 const ENVIRONMENT_READER = 'src/lib/environment.ts'
 /** Last words of file names that exclude nothing, so that such files collect unrelated code. */

@@ -234,6 +234,16 @@ export const PLATFORM_URL_SETTINGS = {
     undefined,
     'base URL of a Bot API server of your own; /bot<token>/… is below it',
   ),
+  SLACK_API_URL: setting(
+    PlatformUrlSetting,
+    undefined,
+    "base URL in place of Slack's, such as that of GovSlack; /api/… is below it",
+  ),
+  DISCORD_API_URL: setting(
+    PlatformUrlSetting,
+    undefined,
+    "base URL in place of Discord's; /v10/… is below it, and the gateway is asked for there",
+  ),
 } satisfies SettingDeclarations
 
 /** See docs/decisions.md#turn-defaults. */

@@ -46,6 +46,8 @@ suite('the needs of a daemon', () => {
     assert.deepEqual(Object.fromEntries(secrets.map((key) => [key, readersOf(key).join(' ')])), {
       CHANNEL_SECRET: 'routd',
       TELEGRAM_API_URL: '',
+      SLACK_API_URL: '',
+      DISCORD_API_URL: '',
       SECRETS_KEY: 'proxyd routd webd gated runed authd onbod dashd',
       DATABASE_URL: DAEMON_NAMES.join(' '),
       POSTGRES_PASSWORD: '',

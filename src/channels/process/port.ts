@@ -65,6 +65,8 @@ export interface InboundEvent {
   readonly forwarded_from?: string | undefined
   readonly topic?: string | undefined
   readonly verb?: string | undefined
+  /** The id of the button that a person pressed; `reply_to` names the message, and `verb` is `action`. */
+  readonly action?: string | undefined
   readonly reaction?: string | undefined
   readonly reaction_removed?: boolean | undefined
   /** The id of the message that this event changes or removes. */
@@ -103,6 +105,16 @@ export interface OutgoingPart extends Place {
 export interface OutgoingTextPart extends OutgoingPart {
   /** Markdown of at most `limits.text`. */
   readonly text: string
+  /** Below the text, for connectors with `hasButtons`. An edit of the message removes them. */
+  readonly buttons?: readonly Button[] | undefined
+}
+
+export interface Button {
+  /** Up to 40 ASCII letters, digits, "-" and "_": arrives again as `action` when a person presses it. */
+  readonly id: string
+  /** Up to 40 characters. */
+  readonly label: string
+  readonly style?: 'primary' | 'danger' | undefined
 }
 
 export interface OutgoingFilePart extends OutgoingPart {
@@ -172,6 +184,12 @@ export interface Connector {
     measure?(text: string): number
   }
   readonly actions: Partial<ConnectorActions>
+  readonly hasButtons?: boolean | undefined
+  /**
+   * How often the text of one message may be changed while an answer is being written; absent: people see whole answers only. Such a
+   * draft is sent with `sendText` and changed with `edit`.
+   */
+  readonly draftEveryMs?: number | undefined
   /**
    * What became of an attempt that ended without an answer. `safe`: the platform knows a repeat by its nonce. A function looks for
    * the message: its id, or undefined if it was certainly not sent. Absent: the result stays unknown, and it is never sent again.

@@ -1,5 +1,6 @@
 // Accounts of chat platforms, whose adapters svc starts, and secrets of other adapters.
 import {
+  type AccountField,
   accountName,
   CONNECTED_PLATFORMS,
   type ConnectedPlatform,
@@ -54,12 +55,15 @@ async function printQr({ print }: SvcContext, adapter: string, content: string):
 export const channelCommands = [
   defineSvcCommand({
     usage:
-      'channel <instance> add <name> [--platforms|-p <list>] [--account <name>] [--token <source>] [--set <setting>] [--no-check] [--json]',
-    about: `connect an account of ${CONNECTED_PLATFORMS.join(' or ')}: svc starts its adapter; prompts on a terminal, and --token - reads from stdin; with --platforms, create a secret for an adapter of your own, shown only once`,
+      'channel <instance> add <name> [--platforms|-p <list>] [--account <name>] [--token <source>] [--app-token <source>] [--bot-token <source>] [--address <address>] [--imap <host:port>] [--smtp <host:port>] [--user <name>] [--password <source>] [--tls <mode>] [--set <setting>] [--no-check] [--json]',
+    about: `connect an account of ${CONNECTED_PLATFORMS.join(', ')}: svc starts its adapter; prompts on a terminal, and --token - reads secrets from stdin, one a line; with --platforms, create a secret for an adapter of your own, shown only once`,
     example: 'channel demo add chatbridge --platforms discord,slack',
-    run: async (svc, { name, platforms, account, token, set, noCheck }) => {
-      if (platforms === undefined) return addAccount(svc, { name, account, token, set, isChecked: !noCheck })
-      if (account !== undefined || token !== undefined || set !== undefined || noCheck)
+    run: async (svc, { name, platforms, account, set, noCheck, json: _, instance: __, ...flags }) => {
+      const given = new Map(
+        Object.entries(flags).flatMap(([flag, value]) => (value === undefined ? [] : [[flagName(flag), value]])),
+      )
+      if (platforms === undefined) return addAccount(svc, { name, account, given, set, isChecked: !noCheck })
+      if (account !== undefined || given.size > 0 || set !== undefined || noCheck)
         throwUsageError('--platforms makes a secret for an adapter of your own, which has none of the other flags')
       const names = platforms.split(',').map((platform) => platform.trim())
       printSecret(svc, await svc.call(secrets.add, { name, platforms: names.filter(Boolean) }))
@@ -164,19 +168,24 @@ export const channelCommands = [
 interface NewAccount {
   readonly name: string
   readonly account: string | undefined
-  readonly token: string | undefined
+  /** Flags by the names of the fields. */
+  readonly given: ReadonlyMap<string, string>
   readonly set: string | undefined
   readonly isChecked: boolean
 }
 
-async function addAccount(svc: SvcContext, { name, account: given, token, set, isChecked }: NewAccount): Promise<void> {
+/** `appToken` is the field `app_token`. */
+function flagName(flag: string): string {
+  return flag.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+}
+
+async function addAccount(svc: SvcContext, { name, account: other, given, set, isChecked }: NewAccount): Promise<void> {
   if (!isConnectedPlatform(name))
     return throwUsageError(
       `${name} is none of ${CONNECTED_PLATFORMS.join(', ')}; --platforms <list> makes a secret for an adapter of your own`,
     )
-  const account = accountName(name, given)
-  const settings = readSettingPairs(set)
-  const entered = await readSecrets(svc, name, token)
+  const account = accountName(name, other)
+  const { settings, secrets: entered } = await readFields(svc, name, given, readSettingPairs(set))
   mustBeAccount(name, { settings, secrets: entered })
   const { sources, name: instance } = await svc.open()
   const check = isChecked
@@ -206,20 +215,53 @@ function readSettingPairs(given = ''): Record<string, string> {
   )
 }
 
-/** From stdin, one a line, else asked for without echo. */
-async function readSecrets(
+/** Settings from flags, and secrets from stdin, one a line; else both are asked for, secrets without echo. */
+async function readFields(
   { io }: SvcContext,
   platform: ConnectedPlatform,
-  source: string | undefined,
+  given: ReadonlyMap<string, string>,
+  set: Record<string, string>,
+): Promise<{ settings: Record<string, string>; secrets: Record<string, string> }> {
+  const { required, optional, secrets } = PLATFORM_ACCOUNTS[platform]
+  const known = new Set([...required, ...optional, ...secrets].map(({ name }) => name))
+  for (const name of given.keys()) if (!known.has(name)) throwUsageError(`${platform} has no --${flagOf(name)}`)
+  const settings = { ...set }
+  for (const { name } of [...required, ...optional]) {
+    const value = given.get(name)
+    if (value !== undefined) settings[name] = value
+  }
+  for (const { name, label } of required) {
+    if (settings[name] !== undefined) continue
+    const ask = io.prompt
+    if (!ask) return throwUsageError(`no terminal: give the ${label} with --${flagOf(name)}`)
+    settings[name] = (await ask(`${label}: `)).trim()
+  }
+  return { settings, secrets: await readSecrets(io, secrets, given) }
+}
+
+function flagOf(field: string): string {
+  return field.replaceAll('_', '-')
+}
+
+async function readSecrets(
+  io: SvcContext['io'],
+  fields: readonly AccountField[],
+  given: ReadonlyMap<string, string>,
 ): Promise<Record<string, string>> {
-  const fields = PLATFORM_ACCOUNTS[platform].secrets
-  if (source !== undefined && source !== '-') throwUsageError('--token takes -, and the token comes on stdin')
-  if (source === '-') {
+  const sources = fields.map(({ name }) => given.get(name))
+  const flags = fields.map(({ name }) => `--${flagOf(name)} -`).join(' ')
+  for (const [at, source] of sources.entries())
+    if (source !== undefined && source !== '-')
+      throwUsageError(`--${flagOf(fields[at]?.name ?? '')} takes -, and the secret comes on stdin`)
+  const isStdin = sources.some((source) => source !== undefined)
+  if (isStdin && sources.includes(undefined)) throwUsageError(`give all of ${flags}`)
+  if (isStdin) {
     const lines = (await readStdinText(io.stdin, STDIN_MAX)).split('\n').map((each) => each.trim())
-    return Object.fromEntries(fields.map(({ name }, at) => [name, lines[at] ?? '']))
+    const inOrder = [...given.keys()].filter((flag) => fields.some(({ name }) => name === flag))
+    return Object.fromEntries(inOrder.map((name, at) => [name, lines[at] ?? '']))
   }
   const ask = io.promptHidden
-  if (!ask) return throwUsageError('no terminal: give the token on stdin with --token -')
+  if (!ask) return throwUsageError(`no terminal: give ${flags}, and the secrets on stdin, one a line`)
   const answers: Record<string, string> = {}
   for (const { name, label } of fields) answers[name] = (await ask(`${label}: `)).trim()
   return answers

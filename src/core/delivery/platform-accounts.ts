@@ -1,10 +1,10 @@
 // The platforms whose adapters svc starts, each a folder below src/channels with a connector.ts, and what an account of them needs.
 import { refuse } from '../../lib/refusal.ts'
 
-export const CONNECTED_PLATFORMS = ['telegram'] as const
+export const CONNECTED_PLATFORMS = ['telegram', 'slack', 'discord', 'email'] as const
 export type ConnectedPlatform = (typeof CONNECTED_PLATFORMS)[number]
 
-interface AccountField {
+export interface AccountField {
   readonly name: string
   /** Asked for, and named in errors. */
   readonly label: string
@@ -14,11 +14,22 @@ interface AccountField {
 }
 
 interface PlatformAccount {
-  /** Asked for in this order, without echo. */
+  /** Asked for in this order, after the required settings and without echo. Each is a flag, too. */
   readonly secrets: readonly AccountField[]
-  /** Optional; operators give them as `<name>=<value>`. */
-  readonly settings: readonly AccountField[]
+  /** Flags of their own. */
+  readonly required: readonly AccountField[]
+  /** Operators give them as `--set <name>=<value>`, or `--tls`. */
+  readonly optional: readonly AccountField[]
 }
+
+const BOTS: AccountField = {
+  name: 'bots',
+  label: 'bots',
+  pattern: /^(?:allow|ignore)$/,
+  rule: 'must be allow or ignore: whether messages of other bots count',
+}
+
+const HOST_PORT = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\]):\d{1,5}$/
 
 export const PLATFORM_ACCOUNTS: Readonly<Record<ConnectedPlatform, PlatformAccount>> = {
   telegram: {
@@ -30,12 +41,70 @@ export const PLATFORM_ACCOUNTS: Readonly<Record<ConnectedPlatform, PlatformAccou
         rule: 'must look like 123456789:AAE…, as @BotFather shows it',
       },
     ],
-    settings: [
+    required: [],
+    optional: [BOTS],
+  },
+  slack: {
+    secrets: [
       {
-        name: 'bots',
-        label: 'bots',
-        pattern: /^(?:allow|ignore)$/,
-        rule: 'must be allow or ignore: whether messages of other bots count',
+        name: 'app_token',
+        label: 'app-level token',
+        pattern: /^xapp-[A-Za-z0-9-]{10,250}$/,
+        rule: 'must look like xapp-1-…, as "App-Level Tokens" of the app shows it',
+      },
+      {
+        name: 'bot_token',
+        label: 'token of the bot',
+        pattern: /^xoxb-[A-Za-z0-9-]{10,250}$/,
+        rule: 'must look like xoxb-…, as "OAuth & Permissions" of the app shows it',
+      },
+    ],
+    required: [],
+    optional: [BOTS],
+  },
+  discord: {
+    secrets: [
+      {
+        name: 'token',
+        label: 'token of the bot',
+        pattern: /^[A-Za-z0-9_-]{20,64}\.[A-Za-z0-9_-]{4,16}\.[A-Za-z0-9_-]{20,100}$/,
+        rule: 'must look like MTA….G….…, as "Bot", "Reset Token" of the application shows it',
+      },
+    ],
+    required: [],
+    optional: [BOTS],
+  },
+  email: {
+    secrets: [
+      {
+        name: 'password',
+        label: 'password of the mailbox',
+        pattern: /^[^\p{Cc}]{1,1000}$/u,
+        rule: 'must be 1 to 1000 characters',
+      },
+    ],
+    required: [
+      {
+        name: 'address',
+        label: 'address',
+        pattern: /^[^\s@<>"(),:;\\[\]]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,253})$/,
+        rule: 'must look like help@example.com',
+      },
+      { name: 'imap', label: 'IMAP server', pattern: HOST_PORT, rule: 'must look like imap.example.com:993' },
+      { name: 'smtp', label: 'SMTP server', pattern: HOST_PORT, rule: 'must look like smtp.example.com:465' },
+      {
+        name: 'user',
+        label: 'user name',
+        pattern: /^[^\p{Cc}]{1,320}$/u,
+        rule: 'must be 1 to 320 characters, often the whole address',
+      },
+    ],
+    optional: [
+      {
+        name: 'tls',
+        label: 'tls',
+        pattern: /^(?:on|off)$/,
+        rule: 'must be on, or off for servers at loopback addresses',
       },
     ],
   },
@@ -57,11 +126,13 @@ export function mustBeAccount(
   platform: ConnectedPlatform,
   given: { readonly settings: Readonly<Record<string, string>>; readonly secrets: Readonly<Record<string, string>> },
 ): void {
-  const { settings, secrets } = PLATFORM_ACCOUNTS[platform]
+  const { required, optional, secrets } = PLATFORM_ACCOUNTS[platform]
+  for (const { name, label, pattern, rule } of required)
+    if (!pattern.test(given.settings[name] ?? '')) refuse('invalid', `the ${label} ${rule}`)
   for (const { name, label, pattern, rule } of secrets)
     if (!pattern.test(given.secrets[name] ?? '')) refuse('invalid', `the ${label} ${rule}`)
   for (const [name, value] of Object.entries(given.settings)) {
-    const field = settings.find((each) => each.name === name)
+    const field = [...required, ...optional].find((each) => each.name === name)
     if (!field) refuse('invalid', `${platform} has no setting ${JSON.stringify(name)}`)
     if (!field.pattern.test(value)) refuse('invalid', `${field.label} ${field.rule}`)
   }

@@ -78,14 +78,16 @@ export function runAdapters(
   return adapters
 }
 
-const API_URLS = { telegram: 'TELEGRAM_API_URL' } as const satisfies Record<
-  ConnectedPlatform,
-  keyof typeof PLATFORM_URL_SETTINGS
->
+const API_URLS: Partial<Record<ConnectedPlatform, keyof typeof PLATFORM_URL_SETTINGS>> = {
+  telegram: 'TELEGRAM_API_URL',
+  slack: 'SLACK_API_URL',
+  discord: 'DISCORD_API_URL',
+}
 
 /** Base URL in place of the platform's own. */
 export function apiUrlOf(platform: ConnectedPlatform, sources: readonly SettingSource[]): string | undefined {
-  return readSettings(PLATFORM_URL_SETTINGS, sources)[API_URLS[platform]]
+  const name = API_URLS[platform]
+  return name === undefined ? undefined : readSettings(PLATFORM_URL_SETTINGS, sources)[name]
 }
 
 export class AdapterProcesses {
