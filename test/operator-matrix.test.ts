@@ -155,6 +155,7 @@ const MATRIX: Readonly<Record<string, Row>> = {
       secrets: { token: '123456789:abcdefghijklmnopqrstu' },
     },
   ],
+  'channel_accounts.set': [OPERATORS, { account: 'telegram-a', name: 'dm', value: 'open' }],
   'channel_accounts.remove': [OPERATORS, { account: 'telegram-a' }],
   'channel_secrets.list': [OPERATORS, {}],
   'channel_secrets.add': [OPERATORS, { name: 'a', platforms: ['telegram'] }],
@@ -240,6 +241,7 @@ const MATRIX: Readonly<Record<string, Row>> = {
   'sessions.delete_all': [OPERATORS, { sub: 'local:x' }],
   'bearers.revoke_all': [OPERATORS, { sub: 'local:x' }],
   'onboarding.queue': [OPERATORS, {}],
+  'onboarding.find_pairing': [OPERATORS, { code: 'BCDFGH' }],
   'sessions.create_link': [UNRESTRICTED, { sub: 'local:x' }],
 
   'config.export': [OPERATORS, {}],

@@ -57,6 +57,7 @@ import { findIdentityName } from '../src/core/people/identities.ts'
 import { REGISTRATIONS } from '../src/core/people/oauth-clients.ts'
 import { OPEN_ROWS_MAX, onboarding } from '../src/core/people/onboarding.ts'
 import { countAhead } from '../src/core/people/onboarding-requests.ts'
+import { openPairing } from '../src/core/people/pairing-codes.ts'
 import { takeChallenge } from '../src/core/people/passkeys.ts'
 import { createSession } from '../src/core/people/sessions.ts'
 import { makeRoom } from '../src/core/people/unused-rows.ts'
@@ -340,6 +341,8 @@ async function useOnboarding(t: TestContext, engine: EngineName): Promise<void> 
       await onboarding.insert(tx, { ...ONBOARDING_ROW, jid: `x:${room}` })
   })
   await on.write('x:new', 'hello')
+  const direct = { jid: 'telegram:user/2', sender: 'telegram:user/2', now: on.clock.now() }
+  await host.engine.transaction((tx) => openPairing(tx, host.random, direct))
 }
 
 /** Every page of the dashboard, for an operator and for an administrator of one folder. */

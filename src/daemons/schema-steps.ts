@@ -77,7 +77,7 @@ export const SCHEMA_STEPS: Readonly<Record<string, number>> = {
   chat_topics: 5,
   topic_removals: 1,
   installed_packages: 1,
-  onboarding: 11,
+  onboarding: 15,
   onboarding_gates: 1,
   invites: 2,
   audit: 10,

@@ -7,7 +7,7 @@ import { registerChannel } from '../core/delivery/channel-registrations.ts'
 import { channelAccountsResource } from './channel-accounts.ts'
 import { channelSecretsResource } from './channel-secrets.ts'
 
-const { add, list, remove } = channelAccountsResource.verbs
+const { add, list, remove, set } = channelAccountsResource.verbs
 const secrets = channelSecretsResource.verbs
 
 const TOKEN = '123456789:AAE-abcdefghijklmnopqrstuvwxyz'
@@ -38,6 +38,28 @@ onEveryEngine('accounts of platforms', (engine) => {
       at.cli.call(remove, { account: 'telegram' }),
       isRefusal('not_found', 'there is no account telegram'),
     )
+  })
+
+  test('change one setting at a time, to a value that fits', async (t) => {
+    const at = await testHost(t, engine)
+    await at.cli.call(add, { ...telegram, settings: { bots: 'allow' } })
+    const changed = await at.cli.call(set, { account: 'telegram', name: 'dm', value: 'open' })
+    assert.deepEqual(changed.settings, { bots: 'allow', dm: 'open' })
+    const faults: Record<string, RegExp> = {
+      'dm everybody': /^dm must be pairing, allowlist, open or off: who may start a direct chat$/,
+      'token x': /^telegram has no setting "token"$/,
+      '__proto__ x': /^telegram has no setting "__proto__"$/,
+    }
+    for (const [given, message] of Object.entries(faults)) {
+      const [name = '', value = ''] = given.split(' ')
+      await assert.rejects(at.cli.call(set, { account: 'telegram', name, value }), { message })
+    }
+    await assert.rejects(
+      at.cli.call(set, { account: 'slack', name: 'dm', value: 'open' }),
+      isRefusal('not_found', 'there is no account slack'),
+    )
+    const [row] = (await at.cli.call(list, {})).channel_accounts
+    assert.deepEqual(row?.settings, { bots: 'allow', dm: 'open' })
   })
 
   test('are stored without their token in plain text, also in the audit log', async (t) => {

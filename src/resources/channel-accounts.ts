@@ -8,8 +8,9 @@ import {
   channelAccounts,
 } from '../core/delivery/channel-accounts.ts'
 import { deregisterOthers, deregisterSecret } from '../core/delivery/channel-registrations.ts'
-import { CONNECTED_PLATFORMS, mustBeAccount } from '../core/delivery/platform-accounts.ts'
+import { CONNECTED_PLATFORMS, mustBeAccount, mustBeSettings } from '../core/delivery/platform-accounts.ts'
 import { channelSecrets, hashSecret, secretOfPlatform } from '../core/secrets/channel-secrets.ts'
+import { line } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { requireOperator } from '../registry/authorization.ts'
 import { mustFindRow } from '../registry/crud.ts'
@@ -78,6 +79,20 @@ export const channelAccountsResource = defineResource({
           ...listedAccount(row),
           ended: await deregisterOthers(ctx.tx, { name: account, platforms: [account] }),
         }
+      },
+    }),
+
+    /** Its adapter starts again with it. */
+    set: defineVerb({
+      input: Named.extend({ name: line(32), value: line(1000) }),
+      output: ListedAccount,
+      authorize: requireOperator,
+      run: async (ctx, { account, name, value }) => {
+        const row = await mustFindRow(ctx, table, { account }, `account ${account}`)
+        const settings = { ...row.settings, [name]: value }
+        mustBeSettings(row.platform, settings)
+        await table.update(ctx.tx, { account }, { settings })
+        return listedAccount({ ...row, settings })
       },
     }),
 

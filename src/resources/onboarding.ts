@@ -1,12 +1,20 @@
 // Onboarding: chats and people without a folder. The router creates the rows of chats and the page those of people; gates admit
 // them, and operators decide on them here.
 import { z } from 'zod'
+import { creatorOf } from '../core/access/caller.ts'
 import { isAccount } from '../core/access/namespaces.ts'
 import { hasGrant } from '../core/access/policy.ts'
 import { recordOutbound } from '../core/delivery/outbox.ts'
 import { groups } from '../core/groups/groups.ts'
 import { Onboarding, type OnboardingRow, onboarding, openOnboarding } from '../core/people/onboarding.ts'
-import { admissionFault, admit, discardPreparedFolder, prepareFolder } from '../core/people/onboarding-admission.ts'
+import {
+  admissionFault,
+  admit,
+  admitTo,
+  CHAT_ROLES,
+  discardPreparedFolder,
+  prepareFolder,
+} from '../core/people/onboarding-admission.ts'
 import { PROMPT } from '../core/people/onboarding-chat.ts'
 import { admissionDay, chooseGate, onboardingGates, takeAdmission } from '../core/people/onboarding-gates.ts'
 import {
@@ -16,7 +24,9 @@ import {
   requestFolder,
   unavailableText,
 } from '../core/people/onboarding-requests.ts'
+import { findPaired } from '../core/people/pairing-codes.ts'
 import { findChatFolder } from '../core/routing/chat-folder.ts'
+import { senderSegment } from '../core/routing/route-table.ts'
 import { RoutableJid } from '../core/routing/routes.ts'
 import { Folder, Jid, line } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
@@ -32,7 +42,10 @@ const Decision = z.object({
   jid: Jid,
   action: z.enum(['approve', 'refuse', 'reprompt']),
   folder: Folder.optional().describe('For approve: the new folder; default: the one that was asked for'),
+  to: Folder.optional().describe('For approve: an existing folder for the chat instead of a new one'),
+  role: z.enum(CHAT_ROLES).optional().describe('With to: what the person may do there; default: member'),
 })
+type Decision = z.output<typeof Decision>
 
 /** `routed`: by an operator; `full`: the limit of the day is reached; `skipped`: the row no longer waits for a gate. */
 const ADMISSION_OUTCOMES = ['admitted', 'unavailable', 'routed', 'full', 'skipped'] as const
@@ -69,20 +82,38 @@ export const onboardingResource = defineResource({
       output: Onboarding,
       authorize: requireInstanceTool,
       appendsMessages: true,
-      prepare: async ({ host }, { jid, action, folder: given }) => {
+      prepare: async ({ host }, decision) => {
+        mustBeDecision(decision)
+        const { jid, action, folder: given, to } = decision
         const row = await host.engine.read((tx) => mustFindUndecided(tx, jid))
-        if (action !== 'approve') return discardPreparedFolder(filesOf(host), row)
+        if (action !== 'approve' || to !== undefined) return discardPreparedFolder(filesOf(host), row)
         mustBeRoutable(row)
         const folder = folderFor(row, given)
         if (!(await prepareFolder(filesOf(host), row, folder))) refuseFolder(host.instance, jid, folder)
         return undefined
       },
-      run: async (ctx, { jid, action, folder }) => {
+      run: async (ctx, { jid, action, folder, to, role }) => {
         const row = await mustFindUndecided(ctx.tx, jid)
-        if (action === 'approve') await approve(ctx, row, folderFor(row, folder))
+        if (action === 'approve' && to !== undefined) await approveTo(ctx, row, to, role)
+        else if (action === 'approve') await approve(ctx, row, folderFor(row, folder))
         else await turnDown(ctx, row, action)
         return mustFindRow(ctx, table, { jid }, labelOf(jid))
       },
+    }),
+
+    /** The chat that was given a pairing code. */
+    find_pairing: defineVerb({
+      isReadOnly: true,
+      input: z.object({ code: line(20) }),
+      output: Onboarding,
+      authorize: requireOperator,
+      run: async ({ tx, now, instance }, { code }) =>
+        (await findPaired(tx, code, now)) ??
+        refuse(
+          'not_found',
+          'no chat has this code, or it has expired',
+          `svc onboarding ${instance} list shows the chats that wait`,
+        ),
     }),
 
     /** For the page of a signed-in person. */
@@ -172,8 +203,19 @@ function mustBeRoutable({ jid }: OnboardingRow): void {
     refuse('conflict', `${jid} has characters that a route cannot match`)
 }
 
-function folderFor({ jid, folder }: OnboardingRow, given: string | undefined): string {
-  return given ?? folder ?? refuse('invalid', `${jid} has not asked for a folder`, 'name the new folder with folder')
+function mustBeDecision({ action, folder, to, role }: Decision): void {
+  if (to !== undefined && (action !== 'approve' || folder !== undefined))
+    refuse('invalid', 'to is for approve, and without folder: it names a folder that exists')
+  if (role !== undefined && to === undefined) refuse('invalid', 'role needs to, the folder that it is for')
+}
+
+/** A person with a pairing code was not asked for a name. */
+function folderFor(row: OnboardingRow, given: string | undefined): string {
+  const { jid, folder, user_sub, pairing_code } = row
+  const own = given ?? folder
+  if (own !== undefined) return own
+  if (user_sub !== undefined && pairing_code !== undefined) return senderSegment(user_sub, jid)
+  return refuse('invalid', `${jid} has not asked for a folder`, 'name the new folder with folder')
 }
 
 function refuseFolder(instance: string, jid: string, folder: string, fault?: string): never {
@@ -194,6 +236,13 @@ async function approve(ctx: Context, row: OnboardingRow, folder: string): Promis
   await tell(ctx, row.jid, admittedText(folder))
 }
 
+async function approveTo(ctx: Context, row: OnboardingRow, folder: string, role: Decision['role']): Promise<void> {
+  mustBeRoutable(row)
+  await mustFindRow(ctx, groups, { folder }, `group ${folder}`)
+  await admitTo(ctx.tx, row, { folder, role: role ?? 'member', by: creatorOf(ctx.caller), now: ctx.now })
+  await tell(ctx, row.jid, 'You are in. Write what you need.')
+}
+
 async function turnDown(ctx: Context, { jid }: OnboardingRow, action: 'refuse' | 'reprompt'): Promise<void> {
   const isRefused = action === 'refuse'
   await onboarding.update(
@@ -202,6 +251,7 @@ async function turnDown(ctx: Context, { jid }: OnboardingRow, action: 'refuse' |
     {
       status: isRefused ? 'refused' : 'awaiting_message',
       ...{ admitted_at: undefined, position: undefined, folder: undefined, gate: undefined, attempts: 0 },
+      ...{ pairing_code: undefined, pairing_expires_at: undefined },
       ...(isRefused ? {} : { prompted_at: ctx.now, queued_at: undefined }),
     },
   )

@@ -7,6 +7,7 @@ import { recordOutbound } from '../../src/core/delivery/outbox.ts'
 import { recordInbound } from '../../src/core/messages/inbound.ts'
 import { inbox } from '../../src/core/messages/inbox.ts'
 import { onboarding } from '../../src/core/people/onboarding.ts'
+import { openPairing } from '../../src/core/people/pairing-codes.ts'
 import { passkeys } from '../../src/core/people/passkeys.ts'
 import { conversations } from '../../src/core/turns/conversations.ts'
 import { writeContextOf } from '../../src/core/turns/rounds.ts'
@@ -153,6 +154,15 @@ async function queueAdmission(dash: Dashboard, mark: string): Promise<string> {
   const row = { jid, status: 'queued', created: at, queued_at: at, attempts: 0, user_sub: 'telegram:u' } as const
   await write(dash, (tx) => onboarding.insert(tx, { ...row, position: 1, folder: `guests/${mark}` }))
   return jid
+}
+
+/** A chat on a platform of its own, so that its code is not one of too many. */
+async function openPairingCode(dash: Dashboard, mark: string): Promise<string> {
+  const { random, clock } = dash.host
+  const jid = `p${mark}:1`
+  const code = await write(dash, (tx) => openPairing(tx, random, { jid, sender: jid, now: clock.now() }))
+  assert.ok(code)
+  return code
 }
 
 /** An account with a session. */
@@ -320,6 +330,10 @@ export const ACTION_ROWS: Readonly<Record<string, ActionRow>> = {
   '/dash/admissions reprompt': operatorRow(async (dash, { mark }) => ({
     path: '/dash/admissions',
     fields: { jid: await queueAdmission(dash, mark) },
+  })),
+  '/dash/admissions find_pairing': operatorRow(async (dash, { mark }) => ({
+    path: '/dash/admissions',
+    fields: { code: await openPairingCode(dash, mark) },
   })),
   '/dash/admissions put_gate': operatorRow(async (_, { mark }) => ({
     path: GATES,

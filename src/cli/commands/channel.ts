@@ -70,6 +70,16 @@ export const channelCommands = [
     },
   }),
   defineSvcCommand({
+    usage: 'channel <instance> set <account> <name> <value>',
+    about:
+      'change a setting of an account: dm decides who may start a direct chat (pairing, allowlist, open or off), bots whether other bots count',
+    example: 'channel demo set telegram dm open',
+    run: async (svc, { account, name, value }) => {
+      await svc.call(accounts.set, { account, name, value })
+      svc.print.line(`${account} ${name} -> ${value}`)
+    },
+  }),
+  defineSvcCommand({
     usage: 'channel <instance> list [--json]',
     about: `list adapter secrets, never their values, and registered adapters; ${SHARED} is CHANNEL_SECRET`,
     example: 'channel demo list',

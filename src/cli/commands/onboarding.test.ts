@@ -6,6 +6,7 @@ import { type Cli, demoCliOn } from '../../../test/support/cli.ts'
 import { fakeClock } from '../../../test/support/clock.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
 import { onboardChat } from '../../core/people/onboarding-chat.ts'
+import { openPairing } from '../../core/people/pairing-codes.ts'
 import { sourceOf } from '../../lib/settings.ts'
 import { findInstance, openInstance } from '../instance/instance.ts'
 
@@ -28,9 +29,9 @@ onEveryEngine('svc onboarding', (engine) => {
     assert.equal(
       await cli.ok('onboarding demo list'),
       [
-        'JID\tSTATUS\tFOLDER\tGATE\tUSER\tCREATED',
-        'telegram:42\tqueued\tteam/ada\t-\ttelegram:7\t2026-01-01T00:00:00.000Z',
-        'telegram:43\tawaiting_message\t-\t-\ttelegram:7\t2026-01-01T00:00:00.000Z',
+        'JID\tSTATUS\tFOLDER\tCODE\tGATE\tUSER\tCREATED',
+        'telegram:42\tqueued\tteam/ada\t-\t-\ttelegram:7\t2026-01-01T00:00:00.000Z',
+        'telegram:43\tawaiting_message\t-\t-\t-\ttelegram:7\t2026-01-01T00:00:00.000Z',
         '',
       ].join('\n'),
     )
@@ -41,6 +42,28 @@ onEveryEngine('svc onboarding', (engine) => {
     assert.equal(await cli.ok('onboarding demo refuse telegram:43'), 'refused telegram:43\n')
     assert.equal(await cli.ok('onboarding demo reprompt telegram:43'), 'prompted telegram:43 again\n')
     assert.equal(await cli.ok('onboarding demo approve telegram:43 -f guests'), 'approved telegram:43 -> guests\n')
+  })
+
+  test('lets the owner of a pairing code talk to an existing folder', async (t) => {
+    const cli = await demoCliOn(t, engine)
+    const environment = sourceOf('the test', new Map([['SVC_DATA_DIR', cli.dir]]))
+    const host = await openInstance(await findInstance('demo', environment), {})
+    const direct = { jid: 'telegram:user/42', sender: 'telegram:user/42', now: host.clock.now() }
+    const code = await host.engine.transaction((tx) => openPairing(tx, host.random, direct))
+    await host.close()
+    assert.match(
+      await cli.ok('onboarding demo list'),
+      new RegExp(`^telegram:user/42\\tawaiting_message\\t-\\t${code}\\t`, 'm'),
+    )
+    const role = await cli.run(`onboarding demo approve ${code} --to main --role owner`)
+    assert.match(role.stderr, /^svc: --role takes admin, member, none, not owner\n/)
+    const approved = 'approved telegram:user/42 -> main\n'
+    assert.equal(await cli.ok(`onboarding demo approve ${code?.toLowerCase()} --to main`), approved)
+    assert.match(
+      (await cli.run(`onboarding demo approve ${code} --to main`)).stderr,
+      /no chat has this code, or it has expired/,
+    )
+    assert.match(await cli.ok('route demo list'), /platform=telegram room=user\/42\s+main/)
   })
 
   test('says what is wrong with a decision', async (t) => {

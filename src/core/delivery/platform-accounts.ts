@@ -29,6 +29,15 @@ const BOTS: AccountField = {
   rule: 'must be allow or ignore: whether messages of other bots count',
 }
 
+export const DEFAULT_DIRECT_MODE = 'pairing'
+
+const DM: AccountField = {
+  name: 'dm',
+  label: 'dm',
+  pattern: /^(?:pairing|allowlist|open|off)$/,
+  rule: 'must be pairing, allowlist, open or off: who may start a direct chat',
+}
+
 const HOST_PORT = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\]):\d{1,5}$/
 
 export const PLATFORM_ACCOUNTS: Readonly<Record<ConnectedPlatform, PlatformAccount>> = {
@@ -42,7 +51,7 @@ export const PLATFORM_ACCOUNTS: Readonly<Record<ConnectedPlatform, PlatformAccou
       },
     ],
     required: [],
-    optional: [BOTS],
+    optional: [DM, BOTS],
   },
   slack: {
     secrets: [
@@ -60,7 +69,7 @@ export const PLATFORM_ACCOUNTS: Readonly<Record<ConnectedPlatform, PlatformAccou
       },
     ],
     required: [],
-    optional: [BOTS],
+    optional: [DM, BOTS],
   },
   discord: {
     secrets: [
@@ -72,7 +81,7 @@ export const PLATFORM_ACCOUNTS: Readonly<Record<ConnectedPlatform, PlatformAccou
       },
     ],
     required: [],
-    optional: [BOTS],
+    optional: [DM, BOTS],
   },
   email: {
     secrets: [
@@ -100,6 +109,7 @@ export const PLATFORM_ACCOUNTS: Readonly<Record<ConnectedPlatform, PlatformAccou
       },
     ],
     optional: [
+      DM,
       {
         name: 'tls',
         label: 'tls',
@@ -126,14 +136,22 @@ export function mustBeAccount(
   platform: ConnectedPlatform,
   given: { readonly settings: Readonly<Record<string, string>>; readonly secrets: Readonly<Record<string, string>> },
 ): void {
-  const { required, optional, secrets } = PLATFORM_ACCOUNTS[platform]
-  for (const { name, label, pattern, rule } of required)
-    if (!pattern.test(given.settings[name] ?? '')) refuse('invalid', `the ${label} ${rule}`)
-  for (const { name, label, pattern, rule } of secrets)
-    if (!pattern.test(given.secrets[name] ?? '')) refuse('invalid', `the ${label} ${rule}`)
-  for (const [name, value] of Object.entries(given.settings)) {
+  mustBeSettings(platform, given.settings)
+  for (const field of PLATFORM_ACCOUNTS[platform].secrets) mustMatch(field, given.secrets[field.name] ?? '', 'the ')
+}
+
+export function mustBeSettings(platform: string, settings: Readonly<Record<string, string>>): void {
+  // A newer version may have added it.
+  const { required, optional } = isConnectedPlatform(platform)
+    ? PLATFORM_ACCOUNTS[platform]
+    : refuse('invalid', `this version has no adapter for ${platform}`)
+  for (const field of required) mustMatch(field, settings[field.name] ?? '', 'the ')
+  for (const [name, value] of Object.entries(settings)) {
     const field = [...required, ...optional].find((each) => each.name === name)
-    if (!field) refuse('invalid', `${platform} has no setting ${JSON.stringify(name)}`)
-    if (!field.pattern.test(value)) refuse('invalid', `${field.label} ${field.rule}`)
+    mustMatch(field ?? refuse('invalid', `${platform} has no setting ${JSON.stringify(name)}`), value)
   }
+}
+
+function mustMatch({ label, pattern, rule }: AccountField, value: string, article = ''): void {
+  if (!pattern.test(value)) refuse('invalid', `${article}${label} ${rule}`)
 }

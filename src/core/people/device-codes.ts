@@ -1,6 +1,6 @@
 // Device authorization (RFC 8628): a program without a browser shows a short code, which a signed-in person types and allows.
 import { z } from 'zod'
-import { type Random, timestamp } from '../../lib/clock.ts'
+import { timestamp } from '../../lib/clock.ts'
 import type { Tx } from '../../store/engine.ts'
 import { execute } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
@@ -10,6 +10,7 @@ import type { Keyring } from '../secrets/keyring.ts'
 import { Bytes, line, Sub, Timestamp } from '../values.ts'
 import type { SessionHost } from './sessions.ts'
 import { makeRoom, type UnusedRows } from './unused-rows.ts'
+import { createUserCode } from './user-codes.ts'
 
 export const DEVICE_CODE_TTL_MS = 10 * 60_000
 export const POLL_INTERVAL_S = 5
@@ -61,28 +62,8 @@ export const deviceCodes = new Table({
   ],
 })
 
-/** Without vowels, so that no words appear. */
-const LETTERS = 'BCDFGHJKLMNPQRSTVWXZ'
-const CODE_LENGTH = 8
+export const DEVICE_USER_CODE_LENGTH = 8
 const USER_CODE_PURPOSE = 'svc device user code'
-
-function createUserCode(random: Random): string {
-  let code = ''
-  while (code.length < CODE_LENGTH) {
-    // Higher bytes would prefer some letters.
-    for (const byte of random.bytes(16)) {
-      if (byte < 240 && code.length < CODE_LENGTH) code += LETTERS[byte % LETTERS.length]
-    }
-  }
-  return code
-}
-
-/** The one spelling of a code that a person typed; undefined if it cannot be one. */
-export function canonicalUserCode(typed: string): string | undefined {
-  if (!/^[A-Za-z\s-]{8,20}$/.test(typed)) return undefined
-  const code = typed.replace(/[\s-]/g, '').toUpperCase()
-  return code.length === CODE_LENGTH && [...code].every((letter) => LETTERS.includes(letter)) ? code : undefined
-}
 
 export function formatUserCode(code: string): string {
   return `${code.slice(0, 4)}-${code.slice(4)}`
@@ -103,7 +84,7 @@ export async function createDeviceCode(
   const nowMs = host.clock.now()
   await execute(tx, 'delete from device_codes where expires_at < $1', [timestamp(nowMs - KEPT_MS)])
   await makeRoom(tx, DEVICE_CODES, request.network)
-  const [deviceCode, userCode] = [createToken(host.random), createUserCode(host.random)]
+  const [deviceCode, userCode] = [createToken(host.random), createUserCode(host.random, DEVICE_USER_CODE_LENGTH)]
   await deviceCodes.insert(tx, {
     ...request,
     device_hash: hashToken(deviceCode),

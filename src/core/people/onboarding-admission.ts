@@ -13,6 +13,7 @@ import { groups } from '../groups/groups.ts'
 import { addGroup, type GroupCreationTime } from '../groups/new-group.ts'
 import { hasPrototype, hasWorkspace, makeWorkspace, removeWorkspace } from '../groups/workspace-prototype.ts'
 import type { Layout } from '../layout.ts'
+import { addChatRoutes, planChatRoutes } from '../routing/chat-routes.ts'
 import { type OnboardingRow, onboarding } from './onboarding.ts'
 import { isFolderAvailable } from './onboarding-requests.ts'
 
@@ -90,7 +91,7 @@ export async function admit(
   const group = { folder, name: folderBaseName(folder), product: PRODUCT, by: 'onboarding' }
   // A route without the platform would also take chats of other platforms, whose rooms strangers cannot be trusted to name.
   await addGroup(tx, { ...group, jid: chat, namesPlatform: true }, time)
-  if (user_sub !== undefined && mayAdminister(user_sub, jid))
+  if (user_sub !== undefined && mayHoldGrant(user_sub, jid))
     await acl.insertIfMissing(tx, {
       principal: user_sub,
       action: 'admin',
@@ -101,18 +102,39 @@ export async function admit(
       granted_by: 'onboarding',
       granted_at: time.now,
     })
-  const admitted = {
+  await onboarding.update(tx, { jid }, { ...approved(folder, time.now), ...(gate === undefined ? {} : { gate }) })
+}
+
+function approved(folder: string, admitted_at: string) {
+  return {
     status: 'approved',
-    folder,
-    admitted_at: time.now,
-    position: undefined,
-    prepared: undefined,
+    ...{ folder, admitted_at, position: undefined, prepared: undefined },
+    ...{ pairing_code: undefined, pairing_expires_at: undefined },
   } as const
-  await onboarding.update(tx, { jid }, { ...admitted, ...(gate === undefined ? {} : { gate }) })
+}
+
+/** What a person may do in the folder that their direct chat is routed to. */
+export const CHAT_ROLES = ['admin', 'member', 'none'] as const
+const ROLE_GRANTS = { admin: 'admin', member: 'interact' } as const
+
+/** Routes the chat to an existing folder. */
+export async function admitTo(
+  tx: Tx,
+  { jid, user_sub }: OnboardingRow,
+  { folder, role, by, now }: { folder: string; role: (typeof CHAT_ROLES)[number]; by: string; now: string },
+): Promise<void> {
+  if (!isAccount(jid))
+    await addChatRoutes(tx, jid, await planChatRoutes(tx, jid, folder, { namesPlatform: true, isFirst: true }))
+  if (role !== 'none' && user_sub !== undefined && mayHoldGrant(user_sub, jid))
+    await acl.insertIfMissing(tx, {
+      ...{ principal: user_sub, action: ROLE_GRANTS[role], scope: folder, effect: 'allow', params: '', predicate: '' },
+      ...{ granted_by: by, granted_at: now },
+    })
+  await onboarding.update(tx, { jid }, approved(folder, now))
 }
 
 /** Not a glob, an anonymous sender or a name without its platform: the grant would be for other people too. */
-function mayAdminister(sub: string, jid: string): boolean {
+export function mayHoldGrant(sub: string, jid: string): boolean {
   const platform = platformOf(jid)
   const isOfPlatform = [platform, basePlatformOf(platform)].some((name) => sub.startsWith(`${name}:`))
   return !isGlob(sub) && (sub === jid || isOfPlatform)

@@ -20,6 +20,8 @@ export const Onboarding = z
     folder: Folder.optional().describe('The folder that was asked for, or was given'),
     position: z.int().meta({ readOnly: true }).optional().describe('Orders the rows that wait'),
     attempts: z.int().meta({ readOnly: true }).describe('How many names were refused since the last prompt'),
+    pairing_code: line(6).meta({ readOnly: true }).optional().describe('What an unknown person shows to an operator'),
+    pairing_expires_at: Timestamp.meta({ readOnly: true }).optional(),
     prepared: Folder.meta({ readOnly: true }).optional().describe('Folder whose files exist before its group does'),
   })
   .meta({ id: 'Onboarding' })
@@ -44,6 +46,10 @@ export const onboarding = new Table({
     `create index onboarding_open on onboarding (jid) where status in ('awaiting_message', 'queued')`,
     `create index onboarding_silent on onboarding (created, jid) where status = 'awaiting_message'`,
     'create unique index onboarding_prepared on onboarding (prepared) where prepared is not null',
+    'alter table onboarding add column pairing_code text',
+    'alter table onboarding add column pairing_expires_at text',
+    'create unique index onboarding_pairing on onboarding (pairing_code) where pairing_code is not null',
+    'create index onboarding_pairing_expiry on onboarding (pairing_expires_at) where pairing_code is not null',
   ],
 })
 

@@ -9,12 +9,14 @@ import { inbox, messageIdOfTurn } from '../messages/inbox.ts'
 import { turns } from '../turns/turns.ts'
 import { findLiveEngagement } from './engagements.ts'
 import type { MatchedRoute } from './route-table.ts'
-import { groupExists, type MessagePlacement, type MessageWithEnvelope } from './routing-decision.ts'
+import { groupExists, type MessagePlacement, type MessageWithEnvelope, TEXT_VERBS } from './routing-decision.ts'
 
 export interface ChatOwner {
   readonly folder: string
   /** False if the route only observes. */
   readonly startsTurn: boolean
+  /** No message of the agent before this one leads there. */
+  readonly isByRoute?: true
   /** The conversation of the answered message. */
   readonly topic?: string | undefined
 }
@@ -68,18 +70,19 @@ export async function findChatOwner(tx: Tx, chatMessage: ChatMessageContext): Pr
   if (routedFolder === undefined) return undefined
   const sticky = chat?.sticky_folder
   const isSticky = sticky !== undefined && isSelectableFolder(routedFolder, sticky) && (await groupExists(tx, sticky))
-  return { folder: isSticky ? sticky : routedFolder, startsTurn: matchedRoute?.target.fragment !== 'observe' }
+  return {
+    folder: isSticky ? sticky : routedFolder,
+    startsTurn: matchedRoute?.target.fragment !== 'observe',
+    isByRoute: true,
+  }
 }
 
-/** Reactions are routed like other messages, even if they refer to a message of ours. */
-const ANSWER_VERBS: readonly string[] = ['message', 'mention', 'reply']
-
-/** Ignores ids of other chats, which would lead to their folders, and replies of `/root` turns. */
+/** Ignores reactions, ids of other chats, which would lead to their folders, and replies of `/root` turns. */
 async function findAnsweredMessage(
   tx: Tx,
   { message: { jid }, envelope }: MessageWithEnvelope,
 ): Promise<OutboxRow | undefined> {
-  if (envelope?.reply_to_id === undefined || !ANSWER_VERBS.includes(envelope.verb)) return undefined
+  if (envelope?.reply_to_id === undefined || !TEXT_VERBS.includes(envelope.verb)) return undefined
   const answered = await findOutbound(tx, envelope.reply_to_id, jid)
   return answered?.jid === jid && !(await isRootCommandTurn(tx, answered.turn_id)) ? answered : undefined
 }

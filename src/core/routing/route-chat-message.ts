@@ -10,6 +10,7 @@ import {
   findEngagedFolder,
   isSelectableFolder,
 } from './chat-owner.ts'
+import { refuseDirectChat } from './direct-chats.ts'
 import { disengage } from './engagements.ts'
 import { type MessageDirective, readMessageDirective } from './message-directive.ts'
 import {
@@ -46,6 +47,8 @@ export async function routeChatMessage(
     engagedFolder: await findEngagedFolder(tx, { jid, chat_topic, now, routedFolder }),
   }
   const owner = await findChatOwner(tx, chatMessage)
+  const refused = await refuseDirectChat(tx, context, chatMessage, owner)
+  if (refused) return refused
   const directive = readMessageDirective(context, row)
   if (!owner) return handleUnrouted(tx, context, chatMessage, directive)
   const topic = chooseTopic(chatMessage, owner)

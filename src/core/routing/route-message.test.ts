@@ -1,85 +1,20 @@
 import assert from 'node:assert/strict'
-import { type TestContext, test } from 'node:test'
-import { type EngineName, onEveryEngine, type TestHost, testHost } from '../../../test/support/host.ts'
+import { test } from 'node:test'
+import { onEveryEngine } from '../../../test/support/host.ts'
+import { openRoutingTest } from '../../../test/support/routing.ts'
 import type { Tx } from '../../store/engine.ts'
 import { chats, upsertChat } from '../chats/chats.ts'
-import { outbox, recordOutbound } from '../delivery/outbox.ts'
+import { outbox } from '../delivery/outbox.ts'
 import { groups } from '../groups/groups.ts'
-import { type Envelope, envelopes } from '../messages/envelopes.ts'
-import { type InboundMessage, recordInbound } from '../messages/inbound.ts'
 import { inbox } from '../messages/inbox.ts'
-import { messages } from '../messages/messages.ts'
 import { onboarding } from '../people/onboarding.ts'
-import { DEFAULT_TURN_RULES } from '../turns/turn-rules.ts'
 import { type Turn, turns } from '../turns/turns.ts'
 import { engage, findLiveEngagement } from './engagements.ts'
 import { routeMessage } from './route-message.ts'
-import { compileRoutes } from './route-table.ts'
-import { routes } from './routes.ts'
-import type { RoutingContext, RoutingDecision } from './routing-decision.ts'
-
-interface RoutingTest extends TestHost {
-  write<T>(work: (tx: Tx) => Promise<T>): Promise<T>
-  route(...written: [match: string, target: string][]): Promise<void>
-  decide(content: string, over?: Partial<InboundMessage>, envelope?: Partial<Envelope>): Promise<RoutingDecision>
-  /** Records a message that the folder's agent has sent to the chat. */
-  sent(folder: string, platform_id: string, over?: { jid?: string; turn_id?: string }): Promise<void>
-  context(): Promise<RoutingContext>
-}
+import type { RoutingDecision } from './routing-decision.ts'
 
 const JID = 'telegram:42'
 const SENDER = 'telegram:7'
-
-async function open(t: TestContext, engine: EngineName): Promise<RoutingTest> {
-  const on = await testHost(t, engine)
-  await on.groups('main', 'team', 'team/support', 'team/sales', 'other')
-  const { host, clock } = on
-  const writeContext = { dialect: host.engine.dialect, clock, random: host.random }
-  const write: RoutingTest['write'] = (work) => host.engine.transaction(work)
-  const context = (): Promise<RoutingContext> =>
-    host.engine.read(async (tx) => ({
-      writeContext,
-      rules: DEFAULT_TURN_RULES,
-      policy: await host.policies.read(tx),
-      routes: compileRoutes(await routes.list(tx)),
-      instance: 'test',
-      showCommands: host.showCommands,
-      assistantName: 'bot',
-    }))
-  return {
-    ...on,
-    write,
-    context,
-    route: async (...written) => {
-      await write(async (tx) => {
-        for (const [seq, [match, target]] of written.entries()) await routes.append(tx, { seq, match, target })
-      })
-    },
-    decide: async (content, over = {}, envelope) => {
-      const routingContext = await context()
-      return write(async (tx) => {
-        const inbound: InboundMessage = {
-          jid: JID,
-          sender: SENDER,
-          content,
-          reach: 'all',
-          ...over,
-          ...(envelope ? { envelope } : {}),
-        }
-        const { seq } = await recordInbound(tx, writeContext, inbound)
-        const message = await messages.find(tx, { seq })
-        assert.ok(message)
-        return routeMessage(tx, routingContext, { message, envelope: await envelopes.find(tx, { message_seq: seq }) })
-      })
-    },
-    sent: (folder, platform_id, { jid = JID, turn_id } = {}) =>
-      write(async (tx) => {
-        const out = { jid, topic: '', folder, turn_id, content: 'hi', engages: false }
-        const { seq } = await recordOutbound(tx, writeContext, DEFAULT_TURN_RULES, out)
-        await outbox.update(tx, { message_seq: seq }, { state: 'sent', platform_id })
-      }),
-  }
-}
 
 const TURN: Turn = {
   id: '',
@@ -115,7 +50,7 @@ function summarize(decision: RoutingDecision): string {
 
 onEveryEngine('routing a message', (engine) => {
   test('a link delivers to the folder that was stored with the message', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     await on.route(['', 'other'])
     const link = { jid: 'web:team/x', target_folder: 'team', topic: 'bills' }
     assert.deepEqual(await on.decide('hello', link), {
@@ -129,13 +64,13 @@ onEveryEngine('routing a message', (engine) => {
   })
 
   test('a link message without a target folder goes to the folder in its JID', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     assert.equal(summarize(await on.decide('hello', { jid: 'web:team/support' })), 'turn team/support')
     assert.equal(summarize(await on.decide('hello', { jid: 'hook:team/support/ci' })), 'turn team/support')
   })
 
   test('a message of a link whose folder was removed fails with a reply and does not enter onboarding', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     const decision = await on.decide('hello', { jid: 'web:gone', target_folder: 'gone' })
     assert.match(summarize(decision), /^failed: This link no longer works/)
     assert.match(decision.kind === 'end' ? (decision.reason ?? '') : '', /gone no longer exists/)
@@ -144,7 +79,7 @@ onEveryEngine('routing a message', (engine) => {
   })
 
   test('a link message can name a topic or a child folder, but only for itself', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     const link = { jid: 'web:team', target_folder: 'team' }
     assert.equal(summarize(await on.decide('#bills how much?', link)), 'turn team#bills')
     assert.equal(summarize(await on.decide('@support why?', link)), 'turn team/support')
@@ -156,13 +91,13 @@ onEveryEngine('routing a message', (engine) => {
   })
 
   test('a webhook post cannot use directives or commands', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     for (const text of ['/new', '/ping', '#bills how much?', '@support why?'])
       assert.equal(summarize(await on.decide(text, { jid: 'hook:team/ci', target_folder: 'team' })), 'turn team')
   })
 
   test('a message of a tool or task goes to its folder as plain text', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     const delegated = { jid: 'team/support', sender: 'delegate', target_folder: 'team/support' }
     const envelope = { verb: 'delegate', depth: 1, as_folder: 'team/support', return_jid: JID }
     assert.equal(summarize(await on.decide('/new', delegated, envelope)), 'turn team/support')
@@ -174,7 +109,7 @@ onEveryEngine('routing a message', (engine) => {
   })
 
   test("a chat's topic never names the conversation of an isolated task", async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     await on.route(['', 'team'])
     const topic = 'timed:x'
     assert.equal(
@@ -185,28 +120,28 @@ onEveryEngine('routing a message', (engine) => {
   })
 
   test('a message to a folder name reaches the folder, whatever the routes', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     await on.route(['', 'other'])
     assert.equal(summarize(await on.decide('hello', { jid: 'team' })), 'turn team')
     assert.equal(summarize(await on.decide('hello', { jid: 'missing' })), 'failed')
   })
 
   test('routes each message separately, so a message after a mention does not affect the mention', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     await on.route(['room=42 verb=mention', 'team'], ['room=42', 'team#observe'])
     assert.equal(summarize(await on.decide('bot, help', {}, { verb: 'mention' })), 'turn team')
     assert.equal(summarize(await on.decide('lunch?', {}, { verb: 'message' })), 'observe team')
   })
 
   test('a command does not swallow the message before it', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     await on.route(['', 'team'])
     assert.equal(summarize(await on.decide('how much?')), 'turn team')
     assert.match(summarize(await on.decide('/ping')), /^answered: pong/)
   })
 
   test('an engaged chat stays with its folder despite #observe and other routes', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     await on.route(['room=42', 'team#observe'], ['', 'other'])
     const until = on.clock.now() + 60_000
     await on.write((tx) => engage(tx, { jid: JID, topic: '', folder: 'team/support', until }))
@@ -217,7 +152,7 @@ onEveryEngine('routing a message', (engine) => {
   })
 
   test('ignores an engagement with a removed folder', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     await on.route(['', 'team'])
     await on.write(async (tx) => {
       await engage(tx, { jid: JID, topic: '', folder: 'other', until: on.clock.now() + 60_000 })
@@ -227,7 +162,7 @@ onEveryEngine('routing a message', (engine) => {
   })
 
   test('a reply goes to the folder whose message it answers', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     await on.route(['', 'team#observe'])
     await on.sent('team/sales', '100')
     assert.equal(summarize(await on.decide('why?', {}, { verb: 'mention', reply_to_id: '100' })), 'turn team/sales')
@@ -237,7 +172,7 @@ onEveryEngine('routing a message', (engine) => {
   })
 
   test('a reply to an id of another chat does not reach the folder of that chat', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     await on.route(['', 'team'])
     await on.sent('other', '100', { jid: 'telegram:1' })
     const [{ id } = { id: '' }] = await on.write((tx) => outbox.list(tx))
@@ -245,7 +180,7 @@ onEveryEngine('routing a message', (engine) => {
   })
 
   test('a reply continues the conversation it answers, except that of an isolated task', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     await on.route(['', 'team'])
     await on.write(async (tx) => {
       await turns.insert(tx, { ...TURN, id: 'one', topic: 'bills' })
@@ -259,7 +194,7 @@ onEveryEngine('routing a message', (engine) => {
   })
 
   test('a /root turn does not engage the root, and replies to it do not reach the root', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     await on.route(['', 'team'])
     const until = on.clock.now() + 60_000
     await on.write(async (tx) => {
@@ -278,7 +213,7 @@ onEveryEngine('routing a message', (engine) => {
   })
 
   test('@name selects a folder for the chat and @ resets it', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     await on.route(['', 'team'])
     const until = on.clock.now() + 60_000
     await on.write((tx) => engage(tx, { jid: JID, topic: '', folder: 'team', until }))
@@ -292,7 +227,7 @@ onEveryEngine('routing a message', (engine) => {
   })
 
   test('@name is plain text unless it names a child of the folder', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     await on.route(['', 'team'])
     for (const text of ['@joe', '@other', '@joe hello', '@other hello', '@main hello'])
       assert.equal(summarize(await on.decide(text)), 'turn team', text)
@@ -300,7 +235,7 @@ onEveryEngine('routing a message', (engine) => {
   })
 
   test('a chat of the root can name any folder', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     await on.route(['', 'main'])
     assert.equal(summarize(await on.decide('@other hello')), 'turn other')
     assert.equal(summarize(await on.decide('@team/support hello')), 'turn team/support')
@@ -309,7 +244,7 @@ onEveryEngine('routing a message', (engine) => {
   })
 
   test('ignores a selected folder that was removed or is not allowed any more', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     await on.route(['', 'team'])
     await on.write((tx) => upsertChat(tx, JID, { sticky_folder: 'other' }))
     assert.equal(summarize(await on.decide('hello')), 'turn team')
@@ -318,7 +253,7 @@ onEveryEngine('routing a message', (engine) => {
   })
 
   test('selecting a folder does not make an observed room start turns', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     await on.route(['verb=mention', 'team'], ['', 'team#observe'])
     await on.write((tx) => upsertChat(tx, JID, { sticky_folder: 'team/support' }))
     assert.equal(summarize(await on.decide('lunch?')), 'observe team/support')
@@ -326,7 +261,7 @@ onEveryEngine('routing a message', (engine) => {
   })
 
   test('#name selects a topic for the chat and # resets it', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     await on.route(['', 'team'])
     assert.equal(summarize(await on.decide('#bills')), 'answered: topic → bills')
     assert.equal(summarize(await on.decide('hello')), 'turn team#bills')
@@ -336,7 +271,7 @@ onEveryEngine('routing a message', (engine) => {
   })
 
   test('@name and #topic alone are plain text in an observed room', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     await on.route(['', 'team#observe'])
     for (const text of ['#party', '#', '@', '#party tonight'])
       assert.equal(summarize(await on.decide(text)), 'observe team', text)
@@ -345,7 +280,7 @@ onEveryEngine('routing a message', (engine) => {
   })
 
   test("uses the selected topic, then the chat's topic, then the route's topic", async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     await on.route(['', 'team#pinned'])
     assert.equal(summarize(await on.decide('hello')), 'turn team#pinned')
     const threaded = await on.decide('hello', { topic: 'thread' })
@@ -358,7 +293,7 @@ onEveryEngine('routing a message', (engine) => {
   })
 
   test('injected messages, task messages and reactions cannot use directives', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     await on.route(['', 'team'])
     assert.equal(
       summarize(await on.decide('/stop', { sender: 'injected:telegram:7' }, { from_turn: 'x' })),
@@ -369,7 +304,7 @@ onEveryEngine('routing a message', (engine) => {
   })
 
   test('routes to a daemon, to drop and to echo', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     await on.route(['room=1', 'daemon:mail'], ['room=2', 'builtin:drop'], ['room=3', 'builtin:echo'])
     assert.equal(summarize(await on.decide('hi', { jid: 'telegram:1' })), 'daemon mail')
     assert.equal(summarize(await on.decide('/ping', { jid: 'telegram:2' })), 'silent')
@@ -377,7 +312,7 @@ onEveryEngine('routing a message', (engine) => {
   })
 
   test('a route to a missing folder fails with a reply that names the folder', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     await on.route(['room=1', 'ghost#observe'], ['room=2', 'team/{sender}'], ['', 'ghost'])
     const decision = await on.decide('hello')
     assert.match(summarize(decision), /^failed: This chat is routed to the folder ghost, which does not exist\./)
@@ -392,7 +327,7 @@ onEveryEngine('routing a message', (engine) => {
   })
 
   test('a chat without a route enters onboarding and gets one notice', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     assert.match(
       summarize(await on.decide('hello')),
       /^onboarding: Hello! This chat has no folder yet\. To ask for a folder, reply with a name/,
@@ -406,14 +341,14 @@ onEveryEngine('routing a message', (engine) => {
   })
 
   test('a room without a route gets a reply only when it mentions the agent', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     assert.equal(summarize(await on.decide('lunch?', {}, { is_group: true, verb: 'message' })), 'silent')
     assert.deepEqual(await on.write((tx) => onboarding.list(tx)), [])
     assert.match(summarize(await on.decide('bot?', {}, { is_group: true, verb: 'mention' })), /^onboarding: /)
   })
 
   test('a failed read throws instead of counting as no route', async (t) => {
-    const on = await open(t, engine)
+    const on = await openRoutingTest(t, engine)
     const context = await on.context()
     const message = {
       seq: 1,

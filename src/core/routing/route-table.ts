@@ -130,6 +130,11 @@ function valuesOf({ jid, sender, verb }: RoutableMessage): MatchValues {
   return { platform: platformOf(jid), room: roomOf(jid), chat_jid: jid, sender, verb }
 }
 
+/** Whether the route names its chat, without wildcards. */
+export function isRouteOfChat({ match }: Route): boolean {
+  return literalKeyOf(match) !== undefined
+}
+
 /** The `room=` or `chat_jid=` condition without wildcards. */
 function literalKeyOf(match: string): string | undefined {
   return splitMatch(match).find(({ token }) => /^(room|chat_jid)=./s.test(token) && !isGlob(token))?.token

@@ -55,6 +55,9 @@ export type RoutingDecision = MessagePlacement &
       }
   )
 
+/** Verbs of messages that a person has written. */
+export const TEXT_VERBS: readonly string[] = ['message', 'mention', 'reply']
+
 /** Prefixes of conversations of isolated tasks and of visitors. A chat's topic cannot name these conversations. */
 export const TASK_TOPIC_PREFIX = 'timed:'
 const VISITOR_TOPIC_PREFIX = 'visitor:'

@@ -8,7 +8,13 @@ import { onboardChat } from '../people/onboarding-chat.ts'
 import type { ChatMessageContext } from './chat-owner.ts'
 import type { MessageDirective } from './message-directive.ts'
 import type { MatchedRoute } from './route-table.ts'
-import { groupExists, type MessagePlacement, type RoutingContext, type RoutingDecision } from './routing-decision.ts'
+import {
+  groupExists,
+  type MessagePlacement,
+  type RoutingContext,
+  type RoutingDecision,
+  TEXT_VERBS,
+} from './routing-decision.ts'
 
 export async function handleUnrouted(
   tx: Tx,
@@ -51,9 +57,6 @@ async function handleMissingFolder(
   // In an observed room every message would get this reply.
   return { ...placement, kind: 'end', outcome: 'failed', reason, ...(fragment === 'observe' ? {} : { reply }) }
 }
-
-/** Verbs of messages whose text can name a folder. */
-const TEXT_VERBS: readonly string[] = ['message', 'mention', 'reply']
 
 /** The chat waits in onboarding until it has a route. */
 async function handleUnclaimedChat(

@@ -135,7 +135,7 @@ export class AdapterProcesses {
     for (const row of rows) {
       const known = this.#adapters.get(row.account)
       // An account that was removed and added again has other secrets.
-      if (known && known.row.created_at !== row.created_at) continue
+      if (known && !isSameAccount(known.row, row)) continue
       if (await this.#lease(row, clock.now())) wanted.add(row.account)
     }
     for (const account of this.#adapters.keys()) if (!wanted.has(account)) await this.#stop(account)
@@ -251,6 +251,10 @@ export class AdapterProcesses {
     child.kill('SIGKILL')
     await ended
   }
+}
+
+function isSameAccount(one: ChannelAccount, other: ChannelAccount): boolean {
+  return one.created_at === other.created_at && JSON.stringify(one.settings) === JSON.stringify(other.settings)
 }
 
 /** No secret of the instance. */

@@ -5,8 +5,9 @@ import fc from 'fast-check'
 import { type JsonAnswer, postOauth, registerOauthClient } from '../../../../test/support/oauth.ts'
 import { type ServedHost, serveHost } from '../../../../test/support/served-host.ts'
 import { type SignedInBrowser, signIn } from '../../../../test/support/sign-in.ts'
-import { canonicalUserCode, formatUserCode } from '../../../core/people/device-codes.ts'
+import { DEVICE_USER_CODE_LENGTH, formatUserCode } from '../../../core/people/device-codes.ts'
 import { sessions } from '../../../core/people/sessions.ts'
+import { canonicalUserCode } from '../../../core/people/user-codes.ts'
 
 const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code'
 
@@ -97,7 +98,7 @@ test('only clients that registered for it may ask, and 20 times in ten minutes',
 
 test('a user code has one canonical spelling', () => {
   for (const typed of ['BCDF-GHJK', 'bcdfghjk', ' bcdf ghjk ', 'B-C-D-F-G-H-J-K'])
-    assert.equal(canonicalUserCode(typed), 'BCDFGHJK')
+    assert.equal(canonicalUserCode(typed, DEVICE_USER_CODE_LENGTH), 'BCDFGHJK')
   for (const typed of [
     '',
     'BCDFGHJ',
@@ -108,11 +109,11 @@ test('a user code has one canonical spelling', () => {
     'ßCDFGHJ',
     `${' '.repeat(13)}BCDFGHJK`,
   ])
-    assert.equal(canonicalUserCode(typed), undefined, typed)
+    assert.equal(canonicalUserCode(typed, DEVICE_USER_CODE_LENGTH), undefined, typed)
   fc.assert(
     fc.property(fc.string({ maxLength: 24 }), (text) => {
-      const code = canonicalUserCode(text)
-      if (code !== undefined) assert.equal(canonicalUserCode(formatUserCode(code)), code)
+      const code = canonicalUserCode(text, DEVICE_USER_CODE_LENGTH)
+      if (code !== undefined) assert.equal(canonicalUserCode(formatUserCode(code), DEVICE_USER_CODE_LENGTH), code)
     }),
   )
 })

@@ -1,13 +1,14 @@
 // Device authorization (RFC 8628): a program asks for a code, and a signed-in person types it at /auth/device.
 import type { Context, Hono } from 'hono'
 import {
-  canonicalUserCode,
   DEVICE_CODE_TTL_MS,
+  DEVICE_USER_CODE_LENGTH,
   findDeviceRequest,
   formatUserCode,
   POLL_INTERVAL_S,
 } from '../../../core/people/device-codes.ts'
 import { DEVICE_GRANT } from '../../../core/people/oauth-clients.ts'
+import { canonicalUserCode } from '../../../core/people/user-codes.ts'
 import { callVerb } from '../../../registry/call.ts'
 import { oauthClientsResource, refuseUserCode } from '../../../resources/oauth-clients.ts'
 import { html } from '../../../web/html.ts'
@@ -65,7 +66,7 @@ async function requestDevice({ host }: OauthContext, c: Context, fields: FormFie
 }
 
 function askForCode(c: Context, { sub, csrf }: SignedIn): Response {
-  const given = canonicalUserCode(c.req.query('user_code') ?? '')
+  const given = canonicalUserCode(c.req.query('user_code') ?? '', DEVICE_USER_CODE_LENGTH)
   return sendPage(
     c,
     renderPage({
@@ -89,7 +90,7 @@ async function submitCode(
 ): Promise<Response> {
   limitAddress(limits.userCodes, c)
   limits.userCodes.take(accountKey(person.sub))
-  const code = canonicalUserCode(fields.get('user_code') ?? '')
+  const code = canonicalUserCode(fields.get('user_code') ?? '', DEVICE_USER_CODE_LENGTH)
   const request = code === undefined ? undefined : await host.engine.read((tx) => findDeviceRequest(tx, host, code))
   if (code === undefined || !request) refuseUserCode()
   const decision = fields.get('decision')

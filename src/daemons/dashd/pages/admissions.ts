@@ -1,5 +1,6 @@
 // Chats and people that ask for a folder: the queue in its order, all requests, and the gates. For operators.
 import type { OnboardingRow } from '../../../core/people/onboarding.ts'
+import { CHAT_ROLES } from '../../../core/people/onboarding-admission.ts'
 import type { OnboardingGateRow } from '../../../core/people/onboarding-gates.ts'
 import { onboardingResource } from '../../../resources/onboarding.ts'
 import { onboardingGatesResource } from '../../../resources/onboarding-gates.ts'
@@ -9,7 +10,7 @@ import { EMPTY_HTML, type Html, html } from '../../../web/html.ts'
 import type { FormFields } from '../../http/form-request.ts'
 import { definePage, type PageContent, type PageView } from '../page.ts'
 
-const { list, queue, update } = onboardingResource.verbs
+const { list, queue, update, find_pairing } = onboardingResource.verbs
 const gates = onboardingGatesResource.verbs
 
 const VIEWS = { queue: 'Waiting', all: 'All requests', gates: 'Gates' } as const
@@ -23,9 +24,14 @@ export const admissionsPage = definePage({
   actions: {
     approve: {
       run: async (view, fields) => {
-        const given = fields.get('folder')
-        const { jid, folder = '' } = await decide(view, fields, 'approve', given === '' ? undefined : given)
+        const { jid, folder = '' } = await decide(view, fields, 'approve')
         return { done: `${jid} has the folder ${folder} now.`, to: view.url({ jid: undefined }) }
+      },
+    },
+    find_pairing: {
+      run: async (view, fields) => {
+        const { jid } = await view.call(find_pairing, { code: fields.get('code') ?? '' })
+        return { done: `${jid} has this code.`, to: view.url({ jid }) }
       },
     },
     refuse: {
@@ -61,8 +67,10 @@ export const admissionsPage = definePage({
   },
 })
 
-function decide(view: PageView, fields: FormFields, action: 'approve' | 'refuse' | 'reprompt', folder?: string) {
-  return view.call(update, { jid: fields.get('jid') ?? '', action, folder })
+function decide(view: PageView, fields: FormFields, action: 'approve' | 'refuse' | 'reprompt') {
+  const [folder, to] = ['folder', 'to'].map((name) => fields.get(name) || undefined)
+  const role = CHAT_ROLES.find((each) => each === fields.get('role'))
+  return view.call(update, { jid: fields.get('jid') ?? '', action, folder, to, role })
 }
 
 function viewOf({ query }: PageView): AdmissionView {
@@ -76,7 +84,9 @@ async function showRequests(view: PageView, current: 'queue' | 'all'): Promise<O
   })
   const { jid } = view.query
   return {
-    ...(jid ? { top: section('approve', `Approve ${jid}`, approvalForm(view, jid)) } : {}),
+    top: jid
+      ? html`${section('approve', `Approve ${jid}`, approvalForm(view, jid))}${section('admit', `Let ${jid} talk to an agent`, existingFolderForm(view, jid))}`
+      : section('pairing', 'Pairing code', pairingForm(view)),
     table: defineTable(requestTable(view, onboarding, next)),
     isLive: true,
   }
@@ -88,6 +98,39 @@ function approvalForm(view: PageView, jid: string): Html {
     submit: 'Approve',
     fixed: { jid },
     fields: [{ name: 'folder', label: 'New folder', isRequired: true, maxLength: 255, hint: 'It must not exist yet' }],
+  })
+}
+
+function existingFolderForm(view: PageView, jid: string): Html {
+  return view.form({
+    action: 'approve',
+    submit: 'Let in',
+    fixed: { jid },
+    fields: [
+      { name: 'to', label: 'Folder', isRequired: true, maxLength: 255, hint: 'It exists, and gets this chat' },
+      {
+        name: 'role',
+        label: 'The person',
+        kind: 'select',
+        value: 'member',
+        options: [
+          ['member', 'is a member: may use it in other places, too'],
+          ['admin', 'administers it'],
+          ['none', 'has no rights beyond this chat'],
+        ],
+      },
+    ],
+  })
+}
+
+/** What an unknown person was told to show. */
+function pairingForm(view: PageView): Html {
+  return view.form({
+    action: 'find_pairing',
+    submit: 'Find',
+    fields: [
+      { name: 'code', label: 'Code', isRequired: true, maxLength: 20, hint: 'Six letters that a person got in a chat' },
+    ],
   })
 }
 
