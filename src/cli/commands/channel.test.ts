@@ -91,6 +91,9 @@ onEveryEngine('svc channel', (engine) => {
       (await cli.run('channel demo rotate telegram')).stderr,
       /svc starts the adapter telegram itself, and its secret cannot be rotated/,
     )
+    assert.equal(await cli.ok('channel demo set telegram dm open'), 'telegram dm -> open\n')
+    const wrong = await cli.run('channel demo set telegram dm all')
+    assert.match(wrong.stderr, /^svc: dm must be pairing, allowlist, open or off: who may start a direct chat\n/)
     assert.equal(await cli.ok('channel demo rm telegram'), 'removed the account telegram\n')
     const asked: string[] = []
     const typed = await cli.run('channel demo add telegram', {

@@ -7,6 +7,7 @@ import { fakeClock } from '../../../test/support/clock.ts'
 import { onEveryEngine } from '../../../test/support/host.ts'
 import { onboardChat } from '../../core/people/onboarding-chat.ts'
 import { openPairing } from '../../core/people/pairing-codes.ts'
+import { systemClock } from '../../lib/clock.ts'
 import { sourceOf } from '../../lib/settings.ts'
 import { findInstance, openInstance } from '../instance/instance.ts'
 
@@ -47,7 +48,7 @@ onEveryEngine('svc onboarding', (engine) => {
   test('lets the owner of a pairing code talk to an existing folder', async (t) => {
     const cli = await demoCliOn(t, engine)
     const environment = sourceOf('the test', new Map([['SVC_DATA_DIR', cli.dir]]))
-    const host = await openInstance(await findInstance('demo', environment), {})
+    const host = await openInstance(await findInstance('demo', environment), { clock: systemClock })
     const direct = { jid: 'telegram:user/42', sender: 'telegram:user/42', now: host.clock.now() }
     const code = await host.engine.transaction((tx) => openPairing(tx, host.random, direct))
     await host.close()
