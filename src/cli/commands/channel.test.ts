@@ -119,7 +119,7 @@ onEveryEngine('svc channel', (engine) => {
       ['telegram --token -', 'a token\n', /the token of the bot must look like/],
       ['telegram --token -', '', /the token of the bot must look like/],
       ['telegram --token 1:x', '', /--token takes -, and the secret comes on stdin/],
-      ['telegram', '', /no terminal: give the token on stdin with --token -/],
+      ['telegram', '', /no terminal: give --token -, and the secrets on stdin, one a line/],
       ['telegram --set bots --token -', '', /--set takes <name>=<value>, not bots/],
       ['telegram --account Work --token -', '', /the name of an account has 1 to 32/],
       ['icq --token -', '', /icq is none of telegram; --platforms <list>/],
