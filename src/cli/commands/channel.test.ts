@@ -122,7 +122,7 @@ onEveryEngine('svc channel', (engine) => {
       ['telegram', '', /no terminal: give --token -, and the secrets on stdin, one a line/],
       ['telegram --set bots --token -', '', /--set takes <name>=<value>, not bots/],
       ['telegram --account Work --token -', '', /the name of an account has 1 to 32/],
-      ['icq --token -', '', /icq is none of telegram; --platforms <list>/],
+      ['icq --token -', '', /icq is none of telegram, slack, discord, email; --platforms <list>/],
       ['bridge -p discord --token -', '', /--platforms makes a secret for an adapter of your own/],
     ] as const) {
       const ran = await cli.run(`channel demo add ${line}`, { stdin, env })

@@ -13,8 +13,21 @@ import type { InstanceHost } from '../../registry/context.ts'
 
 const BYTES_MAX = 20 * 1024 * 1024
 
-const Attachments = z.array(z.looseObject({ filename: z.string().optional(), data: z.string().optional() }))
-type Attachment = z.output<typeof Attachments>[number]
+const Attachments = z.array(
+  z.looseObject({
+    filename: z.string().optional(),
+    mime: z.string().optional(),
+    data: z.string().optional(),
+    path: z.string().optional(),
+    transcript: z.string().optional(),
+  }),
+)
+export type Attachment = z.output<typeof Attachments>[number]
+
+/** Undefined if an adapter has sent a malformed list. */
+export function readAttachments({ attachments = '[]' }: Envelope): Attachment[] | undefined {
+  return Attachments.safeParse(JSON.parse(attachments)).data
+}
 
 /** Returns the turn with the paths of its attachments; one that cannot be saved keeps only its name. */
 export async function saveAttachments(host: InstanceHost, layout: Layout, claimed: ClaimedTurn): Promise<ClaimedTurn> {
@@ -37,16 +50,16 @@ async function saveEnvelopeAttachments(
   { turn }: ClaimedTurn,
   envelope: Envelope,
 ): Promise<Envelope> {
-  const parsed = Attachments.safeParse(JSON.parse(envelope.attachments ?? '[]'))
-  if (!parsed.success) return envelope
+  const given = readAttachments(envelope)
+  if (!given) return envelope
   const day = new Date(host.clock.now()).toISOString().slice(0, 10).replaceAll('-', '')
   const all: Attachment[] = []
-  for (const [at, { data, ...fields }] of parsed.data.entries()) {
+  for (const [at, { data, ...fields }] of given.entries()) {
     const [directory, name] = [`media/${day}`, `${envelope.message_seq}-${at}-${nameOf(fields)}`]
     const isSaved = data !== undefined && (await saveMediaFile(layout, turn, { directory, name, base64: data }))
     all.push({
       ...fields,
-      ...(isSaved ? { path: `${isVisitorTurn(turn) ? CHAT_HOME : AGENT_HOME}/${directory}/${name}` } : {}),
+      ...(isSaved ? { path: `${homeOf(turn)}/${directory}/${name}` } : {}),
     })
   }
   const attachments = JSON.stringify(all)
@@ -78,6 +91,26 @@ async function saveMediaFile(layout: Layout, turn: Turn, { directory, name, base
     if (error instanceof Refusal) return false
     throw error
   }
+}
+
+/** The content of an attachment that was saved; undefined if the agent has removed it. */
+export async function readMediaFile(
+  layout: Layout,
+  turn: Turn,
+  path: string,
+  maxBytes: number,
+): Promise<Uint8Array | undefined> {
+  const home = `${homeOf(turn)}/`
+  if (!path.startsWith(home)) return undefined
+  const at = path.lastIndexOf('/')
+  await using directory = await openDirectory(layout, turn)
+  await using media = await directory?.openPath(path.slice(home.length, at))
+  return (await media?.readFile(path.slice(at + 1), maxBytes))?.data
+}
+
+/** What the agent sees as its home. */
+function homeOf(turn: Turn): string {
+  return isVisitorTurn(turn) ? CHAT_HOME : AGENT_HOME
 }
 
 function isVisitorTurn(turn: Turn): boolean {

@@ -66,8 +66,8 @@ export function turnPreparation(options: PreparationOptions): TurnRunnerOptions[
   const { engine, clock, keyring, instance, timeZone, rules } = host
   return async (unprepared, { activity, stop }) => {
     const user = await owners.userOf(unprepared.turn.folder)
-    const claimed = await saveAttachments(host, layout, unprepared)
-    if (service) await transcribeMessages({ host, layout, service, warn }, claimed, stop)
+    const saved = await saveAttachments(host, layout, unprepared)
+    const claimed = service ? await transcribeMessages({ host, layout, service, warn }, saved, stop) : saved
     const { turn, messages } = claimed
     const { folder, id, jid } = turn
     const reach = reachOfTurn(turn)

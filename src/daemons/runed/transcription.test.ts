@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { rmSync } from 'node:fs'
+import { mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
 import { createServer, type ServerResponse } from 'node:http'
+import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { addFileRows, chatFile, writeChatFile } from '../../../test/support/chat-files.ts'
 import { openConversationHost } from '../../../test/support/conversation-host.ts'
@@ -9,11 +10,14 @@ import { type EngineName, onEveryEngine } from '../../../test/support/host.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 import { type ChatFile, chatFiles } from '../../core/files/chat-files.ts'
 import { layout } from '../../core/layout.ts'
+import { envelopes } from '../../core/messages/envelopes.ts'
+import type { ClaimedTurn } from '../../core/turns/turn-claim.ts'
+import { saveAttachments } from './attachments.ts'
 import { transcribeMessages } from './transcription.ts'
 
 const json = (text: unknown) => (response: ServerResponse) => response.end(JSON.stringify({ text }))
 
-async function open(t: TestContext, engine: EngineName, answer: (response: ServerResponse) => unknown) {
+async function openService(t: TestContext, answer: (response: ServerResponse) => unknown) {
   const asked: { path: string | undefined; key: string | undefined; form: FormData }[] = []
   const server = createServer(async (request, response) => {
     const { url: path, headers } = request
@@ -29,13 +33,17 @@ async function open(t: TestContext, engine: EngineName, answer: (response: Serve
   })
   const address = server.address()
   assert.ok(address && typeof address === 'object')
+  return { asked, service: { url: `http://127.0.0.1:${address.port}/v1`, model: 'small', key: 's3cret' } }
+}
+
+async function open(t: TestContext, engine: EngineName, answer: (response: ServerResponse) => unknown) {
+  const { asked, service } = await openService(t, answer)
   const on = await openConversationHost(t, engine)
   const places = layout(tempDir(t))
   await on.ask('', { jid: 'web:main', hasRound: false })
   const claimed = await on.mustClaim()
   const message_seq = claimed.messages[0]?.message.seq ?? assert.fail('it answers nothing')
   const warnings: string[] = []
-  const service = { url: `http://127.0.0.1:${address.port}/v1`, model: 'small', key: 's3cret' }
   const at = { message_seq, jid: 'web:main', folder: 'main', type: 'audio/ogg', extension: 'ogg' }
   return {
     on,
@@ -88,6 +96,64 @@ onEveryEngine('the voice messages of a turn', (engine) => {
     assert.equal(asked.length, 10)
     assert.deepEqual([transcripts.get('large.ogg'), transcripts.get('10.ogg')], [undefined, undefined])
     assert.equal(transcripts.get('9.ogg'), 'x'.repeat(32_768))
+  })
+})
+
+onEveryEngine('the voice messages of a chat platform', (engine) => {
+  async function claim(t: TestContext, jid: string) {
+    const { asked, service } = await openService(t, json('hello'))
+    const on = await openConversationHost(t, engine)
+    const places = layout(tempDir(t))
+    mkdirSync(join(places.groups, 'main'), { recursive: true })
+    const data = Buffer.from('sound').toString('base64')
+    const attachments = JSON.stringify([
+      { filename: 'note.txt', mime: 'text/plain', data },
+      { filename: 'voice-7.OGG', mime: 'audio/ogg', data },
+      { mime: 'audio/x-wav', data },
+    ])
+    await on.ask('listen', { jid, hasRound: false, envelope: { attachments } })
+    const saved = await saveAttachments(on.host, places, await on.mustClaim())
+    const warnings: string[] = []
+    const context = { host: on.host, layout: places, service, warn: (sentence: string) => void warnings.push(sentence) }
+    const run = (claimed: ClaimedTurn) => transcribeMessages(context, claimed, new AbortController().signal)
+    return { on, asked, warnings, places, saved, run }
+  }
+  const transcriptsIn = (claimed: ClaimedTurn): unknown =>
+    JSON.parse(claimed.messages[0]?.envelope?.attachments ?? '[]').map(
+      ({ transcript }: { transcript?: string }) => transcript,
+    )
+
+  for (const jid of ['telegram:user/42', 'web:main'])
+    test(`get a transcript once, beside the sound, in ${jid}`, async (t) => {
+      const { on, asked, saved, run } = await claim(t, jid)
+      const claimed = await run(saved)
+      assert.deepEqual(transcriptsIn(claimed), [undefined, 'hello', 'hello'])
+      const [row] = await on.read((tx) => envelopes.list(tx))
+      assert.equal(row?.attachments, claimed.messages[0]?.envelope?.attachments)
+      assert.match(row?.attachments ?? '', /"path":"\/home\/[a-z]+\/media\/\d{8}\/\d+-1-voice-7\.OGG"/)
+      const sounds = asked.map(({ form }) => form.get('file'))
+      assert.deepEqual(
+        sounds.map((file) => (file instanceof File ? [file.name, file.type] : [])),
+        [
+          ['audio.ogg', 'audio/ogg'],
+          ['audio.wav', 'audio/x-wav'],
+        ],
+      )
+      await run(claimed)
+      assert.equal(asked.length, 2)
+    })
+
+  test('that the agent has removed or replaced by a link have no transcript', async (t) => {
+    const { asked, saved, warnings, places, run } = await claim(t, 'telegram:user/42')
+    const [folder = ''] = readdirSync(join(places.groups, 'main', 'media'))
+    const media = join(places.groups, 'main', 'media', folder)
+    const [, voice = '', sound = ''] = readdirSync(media).sort()
+    rmSync(join(media, voice))
+    rmSync(join(media, sound))
+    symlinkSync('/etc/passwd', join(media, sound))
+    assert.deepEqual(transcriptsIn(await run(saved)), [undefined, undefined, undefined])
+    assert.equal(asked.length, 0)
+    assert.equal(warnings.length, 1)
   })
 })
 

@@ -1,14 +1,17 @@
 // Speech to text by a service with the OpenAI API: voice messages get their transcript before the turn that answers them runs.
 // A turn never fails because of the service; its voice messages then have no transcript.
 import { z } from 'zod'
-import { type ChatFile, chatFiles, readFilesOfMessages, storedFileName } from '../../core/files/chat-files.ts'
+import { chatFiles, readFilesOfMessages, storedFileName } from '../../core/files/chat-files.ts'
 import { chatFilesDir, type Layout } from '../../core/layout.ts'
+import { type Envelope, envelopes } from '../../core/messages/envelopes.ts'
 import type { ClaimedTurn } from '../../core/turns/turn-claim.ts'
 import { Directory } from '../../lib/files/directory.ts'
 import { Refusal, refuse } from '../../lib/refusal.ts'
 import { tryParseJson } from '../../lib/text/json.ts'
 import { trimTrailing } from '../../lib/text/trimming.ts'
 import type { InstanceHost } from '../../registry/context.ts'
+import type { Tx } from '../../store/engine.ts'
+import { readAttachments, readMediaFile } from './attachments.ts'
 
 /** For all voice messages of a turn together. */
 const TURN_MS = 60_000
@@ -34,21 +37,31 @@ interface TranscriptionContext {
   warn(message: string): void
 }
 
-/** Stores the transcripts of the turn's voice messages that have none. */
+interface VoiceMessage {
+  /** By which services tell the format. */
+  readonly extension: string
+  readonly type: string
+  read(): Promise<Uint8Array | undefined>
+  save(tx: Tx, transcript: string): Promise<unknown>
+}
+
+/** Stores the transcripts of the turn's voice messages that have none. Returns the turn with them. */
 export async function transcribeMessages(
-  { host, layout, service, warn }: TranscriptionContext,
-  { turn, messages }: ClaimedTurn,
+  context: TranscriptionContext,
+  claimed: ClaimedTurn,
   stop: AbortSignal,
-): Promise<void> {
-  const seqs = messages.map(({ message }) => message.seq)
-  const found = await host.engine.read((tx) => readFilesOfMessages(tx, seqs))
-  const pending = [...found.values()].flat().filter(isPending).slice(0, FILES_MAX)
+): Promise<ClaimedTurn> {
+  const { host, service, warn } = context
+  const { turn, messages } = claimed
+  const envelopesOf = new Map(messages.map(({ envelope, message }) => [message.seq, envelope]))
+  const found = [...(await findChatFiles(context, claimed)), ...findAttachments(context, claimed, envelopesOf)]
+  const pending = found.slice(0, FILES_MAX)
   const signal = AbortSignal.any([stop, AbortSignal.timeout(service.timeoutMs ?? TURN_MS)])
   const faults: string[] = []
-  for (const file of pending) {
+  for (const voice of pending) {
     try {
-      const transcript = await requestTranscript(service, file, await readAudio(layout, file), signal)
-      await host.engine.transaction((tx) => chatFiles.update(tx, { id: file.id }, { transcript }))
+      const transcript = await requestTranscript(service, voice, await readAudio(voice), signal)
+      await host.engine.transaction((tx) => voice.save(tx, transcript))
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
       faults.push(error.message)
@@ -56,21 +69,63 @@ export async function transcribeMessages(
     if (signal.aborted) break
   }
   if (faults.length > 0 && !stop.aborted) warn(`turn ${turn.id}: a voice message has no transcript: ${faults[0]}`)
+  return { ...claimed, messages: messages.map((each) => ({ ...each, envelope: envelopesOf.get(each.message.seq) })) }
 }
 
-function isPending({ type, size, transcript }: ChatFile): boolean {
-  return type.startsWith('audio/') && transcript === undefined && size <= AUDIO_BYTES_MAX
+/** Files of links. */
+async function findChatFiles(
+  { host, layout }: TranscriptionContext,
+  { messages }: ClaimedTurn,
+): Promise<VoiceMessage[]> {
+  const seqs = messages.map(({ message }) => message.seq)
+  const found = await host.engine.read((tx) => readFilesOfMessages(tx, seqs))
+  return [...found.values()].flat().flatMap((file) => {
+    const { id, type, extension, size, transcript } = file
+    if (!type.startsWith('audio/') || transcript !== undefined || size > AUDIO_BYTES_MAX) return []
+    const read = async (): Promise<Uint8Array | undefined> => {
+      await using directory = await Directory.open(chatFilesDir(layout, file))
+      return (await directory?.readFile(storedFileName(file), AUDIO_BYTES_MAX))?.data
+    }
+    return [{ type, extension, read, save: (tx, text) => chatFiles.update(tx, { id }, { transcript: text }) }]
+  })
 }
 
-async function readAudio(layout: Layout, file: ChatFile): Promise<Blob> {
-  await using directory = await Directory.open(chatFilesDir(layout, file))
-  const found = await directory?.readFile(storedFileName(file), AUDIO_BYTES_MAX)
-  return found ? new Blob([new Uint8Array(found.data)], { type: file.type }) : refuse('not_found', 'it is gone')
+/** Attachments of chat platforms, which are in the workspace by now. */
+function findAttachments(
+  { layout }: TranscriptionContext,
+  { turn, messages }: ClaimedTurn,
+  envelopesOf: Map<number, Envelope | undefined>,
+): VoiceMessage[] {
+  return messages.flatMap(({ message: { seq: message_seq }, envelope }) => {
+    const attachments = envelope && readAttachments(envelope)
+    return (attachments ?? []).flatMap(({ mime = '', filename = '', path, transcript }, at) => {
+      if (!mime.startsWith('audio/') || path === undefined || transcript !== undefined) return []
+      const save = async (tx: Tx, text: string): Promise<void> => {
+        const current = envelopesOf.get(message_seq)
+        const all = (current && readAttachments(current)) ?? []
+        const saved = JSON.stringify(all.map((each, index) => (index === at ? { ...each, transcript: text } : each)))
+        await envelopes.update(tx, { message_seq }, { attachments: saved })
+        if (current) envelopesOf.set(message_seq, { ...current, attachments: saved })
+      }
+      const read = () => readMediaFile(layout, turn, path, AUDIO_BYTES_MAX)
+      return [{ type: mime, extension: extensionOf(filename, mime), read, save }]
+    })
+  })
+}
+
+function extensionOf(filename: string, mime: string): string {
+  const [, named] = /\.([A-Za-z0-9]{1,8})$/.exec(filename) ?? []
+  return named?.toLowerCase() ?? mime.replace(/^audio\/(?:x-)?/, '').replace(/[^a-z0-9].*$/s, '')
+}
+
+async function readAudio({ type, read }: VoiceMessage): Promise<Blob> {
+  const found = await read()
+  return found ? new Blob([new Uint8Array(found)], { type }) : refuse('not_found', 'it is gone')
 }
 
 async function requestTranscript(
   { url, model, key }: TranscriptionService,
-  { extension }: ChatFile,
+  { extension }: VoiceMessage,
   audio: Blob,
   signal: AbortSignal,
 ): Promise<string> {
