@@ -1,5 +1,6 @@
 // npm run bench: runs every benchmark, or those whose name contains an argument.
 import { benchAccess } from './access.ts'
+import { benchAdapters } from './adapters.ts'
 import { benchBearers } from './bearers.ts'
 import { benchBytesWritten } from './bytes-written.ts'
 import { benchCellNetwork } from './cell-network.ts'
@@ -51,6 +52,7 @@ const BENCHES: Benches = {
   'hooks-memory': benchHooksMemory,
   'unknown-token': benchUnknownToken,
   messages: benchMessages,
+  adapters: benchAdapters,
   idle: benchIdle,
   streams: benchStreams,
   deltas: benchDeltas,

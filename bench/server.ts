@@ -79,6 +79,16 @@ export function frontOf({ pid }: Pick<Server, 'pid'>): number {
   return childrenOf(pid).find((child) => roleOf(child) === 'front') ?? pid
 }
 
+/** The adapter of the only channel account that it connects. */
+export function adapterOf(server: Pick<Server, 'pid'>): number {
+  const front = frontOf(server)
+  const found = childrenOf(front).find((child) =>
+    readFileSync(`/proc/${child}/cmdline`, 'utf8').includes('channels/process/main'),
+  )
+  if (found === undefined) throw new Error('no adapter runs')
+  return found
+}
+
 /** The server, without agents and helpers: of `svc serve` the parent, the front and the runner. */
 function processesOf({ pid }: Pick<Server, 'pid'>): number[] {
   return [pid, ...childrenOf(pid).filter((child) => roleOf(child) !== undefined)]

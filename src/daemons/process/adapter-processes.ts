@@ -260,6 +260,7 @@ function isSameAccount(one: ChannelAccount, other: ChannelAccount): boolean {
 /** No secret of the instance. */
 const PASSED_VARIABLES = [
   ...['PATH', 'HOME', 'TZ', 'LANG', 'NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'SSL_CERT_DIR', 'NODE_USE_ENV_PROXY'],
+  'NODE_COMPILE_CACHE',
   ...['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY', 'http_proxy', 'https_proxy', 'no_proxy'],
 ]
 
