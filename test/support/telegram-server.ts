@@ -166,6 +166,7 @@ export async function openTelegramServer(
       await new Promise<void>((resolve) => {
         const wake = (): void => {
           polls.delete(wake)
+          request.socket.off('close', wake)
           resolve()
         }
         polls.add(wake)

@@ -116,6 +116,6 @@ suite('an event', () => {
     assert.equal(readRetryAfter('7'), 7000)
     assert.equal(readRetryAfter('99999'), 60_000)
     assert.equal(readRetryAfter('9'.repeat(400)), 60_000)
-    for (const odd of [null, '', '-1', '1.5', 'soon']) assert.equal(readRetryAfter(odd), undefined)
+    for (const odd of [undefined, '', '-1', '1.5', 'soon']) assert.equal(readRetryAfter(odd), undefined)
   })
 })

@@ -1,7 +1,8 @@
 // The adapter's requests to svc: registration, and events, each sent until svc has stored it or refuses it.
+import { Agent, type IncomingMessage, type RequestOptions, request } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Log } from '../../lib/log/log.ts'
-import { tryParseJson } from '../../lib/text/json.ts'
+import { isObject, tryParseJson } from '../../lib/text/json.ts'
 import type { EventReceipt, InboundEvent } from './port.ts'
 
 /** svc removes adapters that do not answer, and a new version may forget them. */
@@ -40,6 +41,7 @@ interface HostResponse {
 
 export class HostClient {
   readonly #options: HostClientOptions
+  readonly #agent = new Agent({ keepAlive: true })
   #token: string | undefined
   #registering: Promise<void> | undefined
   /** The end of the last event of each chat that is being sent. */
@@ -47,6 +49,7 @@ export class HostClient {
 
   constructor(options: HostClientOptions) {
     this.#options = options
+    options.signal.addEventListener('abort', () => this.#agent.destroy(), { once: true })
   }
 
   /** With which svc authenticates itself; undefined until svc has answered. */
@@ -135,19 +138,23 @@ export class HostClient {
   async #post(path: string, body: string, bearer = ''): Promise<HostResponse> {
     const { hostUrl, signal } = this.#options
     if (signal.aborted) throw new StoppedError()
-    const response = await fetch(hostUrl + path, {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${bearer}` },
-      body,
-      redirect: 'error',
-      signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
-    })
-    const parsed = tryParseJson(await response.text())
+    const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${bearer}` }
+    const response = await this.#exchange(hostUrl + path, { method: 'POST', headers }, body)
+    const parsed = tryParseJson(Buffer.concat(await response.toArray()).toString())
     return {
-      status: response.status,
-      body: typeof parsed === 'object' && parsed !== null ? { ...parsed } : {},
-      retryAfterMs: readRetryAfter(response.headers.get('retry-after')),
+      status: response.statusCode ?? 0,
+      body: isObject(parsed) ? parsed : {},
+      retryAfterMs: readRetryAfter(response.headers['retry-after']),
     }
+  }
+
+  /** Not with fetch, which takes twice as long for small requests. */
+  #exchange(url: string, options: RequestOptions, body: string): Promise<IncomingMessage> {
+    return new Promise((resolve, reject) => {
+      const outgoing = request(url, { ...options, agent: this.#agent, timeout: TIMEOUT_MS }, resolve)
+      outgoing.on('timeout', () => outgoing.destroy(new Error('svc does not answer')))
+      outgoing.on('error', reject).end(body)
+    })
   }
 
   async #pause(attempt: number, retryAfterMs = 0): Promise<void> {
@@ -159,7 +166,7 @@ export class HostClient {
 }
 
 /** Milliseconds. A date is no number of seconds, and svc sends none. */
-export function readRetryAfter(header: string | null): number | undefined {
+export function readRetryAfter(header: string | undefined): number | undefined {
   return /^\d+$/.test(header ?? '') ? Math.min(RETRY_AFTER_MAX_MS, Number(header) * 1000) : undefined
 }
 

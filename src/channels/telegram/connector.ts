@@ -97,6 +97,8 @@ class Poller {
   /** Events with files follow each other, as they are in memory until svc has stored them. */
   #lastFile: Promise<unknown> = Promise.resolve()
   #isConnected = false
+  /** Not kept over restarts: Telegram repeats what was not confirmed, and svc stores no message twice. */
+  #offset = 0
 
   constructor(context: ConnectorContext, api: Api) {
     this.#context = context
@@ -132,19 +134,14 @@ class Poller {
   }
 
   async #poll(bot: Bot): Promise<void> {
-    const { state } = this.#context
-    const cursor = `offset ${bot.id}`
-    const offset = Number(state.cursor(cursor) ?? 0)
-    const updates = await this.#getWithAlbums(offset)
-    if (updates.length === 0) {
-      // Confirmed by now. Without it, ids may start anew, as those of Telegram do after a week.
-      if (offset > 0) state.setCursor(cursor, undefined)
-      return
-    }
+    const updates = await this.#getWithAlbums(this.#offset)
+    // What was asked for is confirmed by now. Ids may start anew, as those of Telegram do after a week.
+    if (updates.length === 0) this.#offset = 0
+    if (updates.length === 0) return
     const ids = updates.map(({ update_id }) => update_id).filter((id) => Number.isSafeInteger(id) && id >= 0)
     if (ids.length === 0) throw new PlatformError('unavailable', 'Telegram sends updates without an id')
     await this.#store(bot, updates)
-    state.setCursor(cursor, String(1 + Math.max(...ids)))
+    this.#offset = 1 + Math.max(...ids)
     this.#failedDownloads.clear()
   }
 

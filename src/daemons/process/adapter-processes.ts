@@ -33,8 +33,8 @@ const STEADY_MS = 60_000
 const STOP_MS = 6000
 /** An adapter gives a sign of life every second. */
 const SILENCE_MS = 60_000
-/** Of one adapter, in MiB: a leak ends it alone. */
-const HEAP_MAX = 256
+/** Of one adapter: a leak ends it alone, and garbage is collected early. */
+const MEMORY_FLAGS = ['--max-old-space-size=256', '--max-semi-space-size=2']
 
 export interface AdapterProcessesOptions {
   readonly host: InstanceHost
@@ -203,7 +203,7 @@ export class AdapterProcesses {
   #spawn(running: RunningAdapter, config: object): ChildProcess {
     const { host, log } = this.#options
     const { account } = running.row
-    const child = spawn(process.execPath, [`--max-old-space-size=${HEAP_MAX}`, ADAPTER_ENTRY], {
+    const child = spawn(process.execPath, [...MEMORY_FLAGS, ADAPTER_ENTRY], {
       env: adapterEnvironment(),
       stdio: ['pipe', 'pipe', 'inherit'],
     })
