@@ -4,11 +4,9 @@ import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Channel } from '../core/delivery/channel.ts'
 import type { HealthCheck } from '../core/delivery/channel-registrations.ts'
-import type { ConnectedPlatform } from '../core/delivery/platform-accounts.ts'
 import { builtInChannelOf } from '../core/delivery/platforms.ts'
 import type { BuiltInContext } from './built-in-context.ts'
 import type { ProbeOptions } from './http/health-check.ts'
-import type { AccountAccess, AccountCheck, ConnectorModule } from './process/port.ts'
 import type { Adapter } from './registered-adapter.ts'
 
 /** The exports of `adapter.ts` of a built-in channel. */
@@ -36,10 +34,3 @@ export const openAdapterChannel = async (adapter: Adapter): Promise<Channel> =>
 
 /** The program of adapters that svc starts: source or compiled code, whichever this file is. */
 export const ADAPTER_ENTRY = fileURLToPath(new URL(`./process/main${extname(import.meta.url)}`, import.meta.url))
-
-/** Asks the platform who an account is. */
-export async function checkConnectorAccount(platform: ConnectedPlatform, access: AccountAccess): Promise<AccountCheck> {
-  const path = new URL(`./${platform}/connector${extname(import.meta.url)}`, import.meta.url).href
-  const connector: ConnectorModule = await import(path)
-  return connector.checkAccount(access)
-}

@@ -5,7 +5,7 @@ export const SCHEMA_STEPS: Readonly<Record<string, number>> = {
   groups: 4,
   acl: 4,
   acl_membership: 2,
-  routes: 3,
+  routes: 4,
   scheduled_tasks: 5,
   task_run_logs: 3,
   web_routes: 4,

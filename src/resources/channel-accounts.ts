@@ -1,12 +1,7 @@
 // Accounts of chat platforms whose adapters svc starts. Only for the command line.
 import { z } from 'zod'
 import { creatorOf } from '../core/access/caller.ts'
-import {
-  type AccountSecrets,
-  accountContext,
-  ChannelAccount,
-  channelAccounts,
-} from '../core/delivery/channel-accounts.ts'
+import { ChannelAccount, channelAccounts, sealAccountSecrets } from '../core/delivery/channel-accounts.ts'
 import { deregisterOthers, deregisterSecret } from '../core/delivery/channel-registrations.ts'
 import { CONNECTED_PLATFORMS, mustBeAccount, mustBeSettings } from '../core/delivery/platform-accounts.ts'
 import { channelSecrets, hashSecret, secretOfPlatform } from '../core/secrets/channel-secrets.ts'
@@ -60,10 +55,9 @@ export const channelAccountsResource = defineResource({
             `svc channel ${ctx.instance} rm ${isTaken.name} ends it; --account <name> adds a further account`,
           )
         const channel = Buffer.from(ctx.random.bytes(32)).toString('base64url')
-        const sealed: AccountSecrets = { channel, platform: secrets }
         const row = {
           ...{ account, platform, settings, leased_until: 0, created_at: ctx.now, created_by: creatorOf(ctx.caller) },
-          secrets_sealed: ctx.keyring.seal(JSON.stringify(sealed), accountContext(account)),
+          secrets_sealed: sealAccountSecrets(ctx.keyring, account, { channel, platform: secrets }),
         }
         await table.insert(ctx.tx, row)
         const secret_hash = hashSecret(channel)

@@ -214,11 +214,11 @@ async function replaceSubtree(ctx: Context, wanted: readonly NewRoute[]): Promis
     wanted.filter((route) => !ids.has(keyOf(route))),
   )
   for (const route of owned) if (!wantedKeys.has(keyOf(route))) await routes.remove(ctx.tx, { id: route.id })
-  for (const { observe_window_messages, observe_window_chars, ...route } of wanted) {
+  for (const { observe_window_messages, observe_window_chars, ack_reaction, ...route } of wanted) {
     const id = ids.get(keyOf(route))
-    const windows = { observe_window_messages, observe_window_chars }
-    if (id === undefined) await routes.insertReturning(ctx.tx, { ...route, ...windows })
-    else await routes.update(ctx.tx, { id }, windows)
+    const settings = { observe_window_messages, observe_window_chars, ack_reaction }
+    if (id === undefined) await routes.insertReturning(ctx.tx, { ...route, ...settings })
+    else await routes.update(ctx.tx, { id }, settings)
   }
   return wanted.length
 }

@@ -16,6 +16,7 @@ import { folderPath } from '../../src/daemons/dashd/page.ts'
 import { timestamp } from '../../src/lib/clock.ts'
 import { aclMembershipResource } from '../../src/resources/acl-membership.ts'
 import { bearersResource } from '../../src/resources/bearers.ts'
+import { channelAccountsResource } from '../../src/resources/channel-accounts.ts'
 import { channelSecretsResource } from '../../src/resources/channel-secrets.ts'
 import { groupsResource } from '../../src/resources/groups.ts'
 import { identitiesResource } from '../../src/resources/identities.ts'
@@ -383,6 +384,19 @@ export const ACTION_ROWS: Readonly<Record<string, ActionRow>> = {
     async (_, { mark }) => ({ path: '/dash/channels', fields: { name: `a${mark}`, platforms: `p${mark}` } }),
     200,
   ),
+  // Accepted tokens need a platform: see the tests of the page.
+  '/dash/channels connect': operatorRow(
+    async () => ({ path: '/dash/channels?connect=telegram', fields: { platform: 'telegram', token: 'x' } }),
+    400,
+  ),
+  '/dash/channels set_account': operatorRow(async (dash, { mark }) => {
+    const account = await connectAccount(dash, mark)
+    return { path: `/dash/channels?account=${account}`, fields: { account, name: 'dm', value: 'off' } }
+  }),
+  '/dash/channels remove_account': operatorRow(async (dash, { mark }) => ({
+    path: '/dash/channels',
+    fields: { account: await connectAccount(dash, mark) },
+  })),
   '/dash/channels retry': operatorRow(async (dash, { folder }) => ({
     path: '/dash/channels',
     fields: { id: await sendInVain(dash, folder, 'failed') },
@@ -707,6 +721,13 @@ function keyOf(mark: string): string {
 async function channelSecret({ cli }: Dashboard, mark: string): Promise<ActionPlace> {
   await cli.call(channelSecretsResource.verbs.add, { name: `a${mark}`, platforms: [`p${mark}`] })
   return { path: '/dash/channels', fields: { name: `a${mark}` } }
+}
+
+async function connectAccount({ cli }: Dashboard, mark: string): Promise<string> {
+  const account = `telegram-${mark}`
+  const secrets = { token: '123456789:a-token-that-nobody-has-0123456789' }
+  await cli.call(channelAccountsResource.verbs.add, { account, platform: 'telegram', settings: {}, secrets })
+  return account
 }
 
 async function proxyRoute({ cli }: Dashboard, mark: string) {

@@ -2,6 +2,11 @@
 // environment, which other processes of the user can read.
 import { createInterface } from 'node:readline'
 
+/** For a process that only asks the platform who the account is. */
+export interface CheckConfig extends Pick<AccountConfig, 'platform' | 'settings' | 'secrets' | 'apiUrl'> {
+  readonly isCheck: true
+}
+
 export interface AccountConfig {
   /** Folder below src/channels. */
   readonly platform: string
@@ -20,7 +25,10 @@ export interface AccountConfig {
 }
 
 /** The line is written by svc itself, so only its presence is checked. */
-export async function readAccountConfig(input: NodeJS.ReadableStream, onEnd: () => void): Promise<AccountConfig> {
+export async function readAccountConfig(
+  input: NodeJS.ReadableStream,
+  onEnd: () => void,
+): Promise<AccountConfig | CheckConfig> {
   const lines = createInterface({ input })
   const first = Promise.withResolvers<string>()
   lines.once('line', first.resolve)

@@ -4,7 +4,7 @@ import { getPriority, setPriority } from 'node:os'
 import { extname } from 'node:path'
 import { FAULT_EXIT_CODE, guard } from '../../lib/fault-boundary.ts'
 import { openLog, openLogStream } from '../../lib/log/log.ts'
-import { type AccountConfig, readAccountConfig } from './account-config.ts'
+import { type AccountConfig, type CheckConfig, readAccountConfig } from './account-config.ts'
 import type { ReportedHealth } from './adapter-requests.ts'
 import { capabilitiesOf } from './adapter-requests.ts'
 import { openAdapterServer } from './adapter-server.ts'
@@ -27,6 +27,7 @@ async function main(): Promise<void> {
   setPriority(Math.max(getPriority(), NICE))
   setInterval(() => process.stdout.write('\n'), ALIVE_MS).unref()
   const config = await readAccountConfig(process.stdin, () => stop.abort())
+  if ('isCheck' in config) return answerCheck(config)
   const to = hideSecrets(await openLogStream(), [config.secret, ...Object.values(config.secrets)])
   const log = (await openLog({ level: config.logLevel ?? 'info', to })).child({ adapter: config.account })
   const fail = (error: unknown): void => {
@@ -38,6 +39,16 @@ async function main(): Promise<void> {
   process.on('unhandledRejection', fail)
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => stop.abort())
   await runAdapter(config, log, fail).catch(fail)
+}
+
+/** Writes one line of JSON. No secret is in it: only errors of the platform are shown. */
+async function answerCheck({ platform, settings, secrets, apiUrl }: CheckConfig): Promise<void> {
+  const { checkAccount } = await loadConnector(platform)
+  const answer = await checkAccount({ settings, secrets, apiUrl, signal: stop.signal }).then(
+    (check) => ({ check }),
+    (error) => ({ fault: error instanceof PlatformError ? error.message : 'the adapter failed' }),
+  )
+  process.stdout.write(`${JSON.stringify(answer)}\n`, () => process.exit(0))
 }
 
 async function runAdapter(

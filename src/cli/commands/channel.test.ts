@@ -84,8 +84,14 @@ onEveryEngine('svc channel', (engine) => {
     )
     assert.match(added.stderr, /svc channel demo status shows its state; svc group demo add telegram:<chat> <folder>/)
     const json = await add('telegram --account work --set bots=allow --token - --json')
-    const { account, settings, name } = JSON.parse(json.stdout)
-    assert.deepEqual([account, settings, name], ['telegram-work', { bots: 'allow' }, '@ada_test_bot (Ada)'])
+    const { account, settings, name: shown } = JSON.parse(json.stdout)
+    assert.deepEqual([account, settings, shown], ['telegram-work', { bots: 'allow' }, '@ada_test_bot (Ada)'])
+    const probed = await cli.run('channel demo status --probe --json', { env })
+    const name = '@ada_test_bot (Ada)'
+    assert.deepEqual(JSON.parse(probed.stdout).accounts, [
+      { account: 'telegram', name },
+      { account: 'telegram-work', name },
+    ])
     assert.match(await cli.ok('channel demo list'), /\ntelegram\ttelegram\t\S+\t-\ntelegram-work\ttelegram-work\t/)
     assert.match(
       (await cli.run('channel demo rotate telegram')).stderr,

@@ -8,7 +8,7 @@ import {
   mustBeAccount,
   PLATFORM_ACCOUNTS,
 } from '../../core/delivery/platform-accounts.ts'
-import { checkPlatformAccount } from '../../daemons/process/account-check.ts'
+import { checkPlatformAccount, type ProbedAccount, probeAccounts } from '../../daemons/process/account-check.ts'
 import { throwUsageError } from '../../lib/command-line/program.ts'
 import { refuse } from '../../lib/refusal.ts'
 import { channelAccountsResource } from '../../resources/channel-accounts.ts'
@@ -24,7 +24,7 @@ const registrations = channelRegistrationsResource.verbs
 const accounts = channelAccountsResource.verbs
 
 const STDIN_MAX = 65_536
-const CHECK_MS = 30_000
+const NO_CHECK_HINT = '--no-check saves it without a check'
 
 const SHARED = '(shared)'
 
@@ -120,12 +120,14 @@ export const channelCommands = [
     },
   }),
   defineSvcCommand({
-    usage: 'channel <instance> status [--json]',
-    about: 'show registered adapters with health, state and sign-in QR code, and how many messages wait or failed',
+    usage: 'channel <instance> status [--probe] [--json]',
+    about:
+      'show registered adapters with health, state and sign-in QR code, and how many messages wait or failed; --probe also asks the platforms about the accounts',
     example: 'channel demo status',
-    run: async (svc) => {
+    run: async (svc, { probe }) => {
       const { adapters, platforms } = await svc.call(registrations.list, {})
-      if (svc.print.json) return svc.print.record({}, { adapters, platforms })
+      const accounts = probe ? await probeAll(svc) : undefined
+      if (svc.print.json) return svc.print.record({}, { adapters, platforms, ...(accounts ? { accounts } : {}) })
       svc.print.table({
         rows: adapters,
         columns: {
@@ -150,6 +152,15 @@ export const channelCommands = [
             FAILED: ({ failed }) => failed,
           },
           empty: '',
+        })
+      if (accounts)
+        svc.print.table({
+          rows: accounts,
+          columns: {
+            ACCOUNT: ({ account }) => account,
+            'THE PLATFORM SAYS': ({ name, fault }) => name ?? `refused: ${fault}`,
+          },
+          empty: 'no account is connected',
         })
       for (const { name, qr } of adapters) if (qr !== undefined) await printQr(svc, name, qr)
     },
@@ -199,7 +210,7 @@ async function addAccount(svc: SvcContext, { name, account: other, given, set, i
   mustBeAccount(name, { settings, secrets: entered })
   const { sources, name: instance } = await svc.open()
   const check = isChecked
-    ? await checkPlatformAccount(name, { settings, secrets: entered, sources, signal: AbortSignal.timeout(CHECK_MS) })
+    ? await checkPlatformAccount(name, { settings, secrets: entered, sources, hint: NO_CHECK_HINT })
     : undefined
   const added = await svc.call(accounts.add, { account, platform: name, settings, secrets: entered })
   const { created_at: _, created_by: __, ...shown } = added
@@ -275,6 +286,12 @@ async function readSecrets(
   const answers: Record<string, string> = {}
   for (const { name, label } of fields) answers[name] = (await ask(`${label}: `)).trim()
   return answers
+}
+
+async function probeAll(svc: SvcContext): Promise<ProbedAccount[]> {
+  await svc.mustBeLocal()
+  const { host, sources } = await svc.open()
+  return probeAccounts(host, sources)
 }
 
 async function findAccount(svc: SvcContext, account: string): Promise<boolean> {

@@ -39,13 +39,23 @@ export const routeCommands = [
       }),
   }),
   defineSvcCommand({
-    usage: 'route <instance> add <match> <target> [--seq|-s <n>]',
-    about: `send matching messages to a folder; <match> is key=glob pairs (${MATCH_KEYS.join(', ')}), '' matches every message; routes with a lower --seq (default 0) are tried first`,
-    example: "route demo add 'platform=sandbox room=lobby' main --seq -1",
-    run: async (svc, { match, target, seq = '0' }) => {
-      const route = await svc.call(routes.create, { match, target, seq: parseInteger('--seq', seq) })
+    usage: 'route <instance> add <match> <target> [--seq|-s <n>] [--ack <reaction>]',
+    about: `send matching messages to a folder; <match> is key=glob pairs (${MATCH_KEYS.join(', ')}), '' matches every message; routes with a lower --seq (default 0) are tried first; --ack reacts to messages that start a turn`,
+    example: "route demo add 'platform=sandbox room=lobby' main --seq -1 --ack 👀",
+    run: async (svc, { match, target, seq = '0', ack }) => {
+      const route = await svc.call(routes.create, { match, target, seq: parseInteger('--seq', seq), ack_reaction: ack })
       svc.print.line(`added ${formatRoute(route)}`)
       await warnAboutMissingGroup(svc, route.target)
+    },
+  }),
+  defineSvcCommand({
+    usage: 'route <instance> ack <id> [<reaction>]',
+    about: 'react to messages that start a turn through a route; without <reaction>, no more',
+    example: 'route demo ack 1 👀',
+    run: async (svc, { id: typed, reaction }) => {
+      const id = parseInteger('id', typed)
+      await svc.call(routes.update, { id, ack_reaction: reaction ?? '' })
+      svc.print.line(`route ${id} ${reaction === undefined ? 'does not react' : `reacts with ${reaction}`}`)
     },
   }),
   defineSvcCommand({

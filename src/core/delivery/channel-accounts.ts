@@ -1,10 +1,12 @@
 // Accounts of chat platforms whose adapters svc starts itself. An account is also the platform of its chats, the name of its adapter
 // and that of its channel secret: `telegram`, or `telegram-work` for a second one.
 import { z } from 'zod'
+import { parseJson } from '../../lib/text/json.ts'
 import type { Tx } from '../../store/engine.ts'
 import { execute } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
 import { AdapterName, secretOfPlatform } from '../secrets/channel-secrets.ts'
+import type { Keyring } from '../secrets/keyring.ts'
 import { Bytes, line, Timestamp } from '../values.ts'
 import { basePlatformOf } from './platforms.ts'
 
@@ -33,11 +35,23 @@ export const channelAccounts = new Table({
 })
 
 /** What is sealed. */
-export const AccountSecrets = z.object({ channel: z.string(), platform: z.record(z.string(), z.string()) })
+const AccountSecrets = z.object({ channel: z.string(), platform: z.record(z.string(), z.string()) })
 export type AccountSecrets = z.output<typeof AccountSecrets>
 
 export function accountContext(account: string): string {
   return `channel account ${account}`
+}
+
+export function sealAccountSecrets(keyring: Keyring, account: string, secrets: AccountSecrets): Uint8Array {
+  return keyring.seal(JSON.stringify(secrets), accountContext(account))
+}
+
+export function openAccountSecrets(
+  keyring: Keyring,
+  { account, secrets_sealed }: Pick<ChannelAccount, 'account' | 'secrets_sealed'>,
+): AccountSecrets {
+  const opened = keyring.open(secrets_sealed, accountContext(account))
+  return AccountSecrets.parse(parseJson(Buffer.from(opened).toString()))
 }
 
 /** One process at a time runs an adapter. Returns whether this one does until then. */

@@ -20,6 +20,7 @@ import {
   type MessageWithEnvelope,
   type RoutingContext,
   type RoutingDecision,
+  TEXT_VERBS,
 } from './routing-decision.ts'
 import { handleUnrouted } from './unrouted.ts'
 
@@ -55,7 +56,10 @@ export async function routeChatMessage(
   const directed =
     directive &&
     (await applyDirective(tx, context, { ...chatMessage, placement: { ...placement, topic } }, owner, directive))
-  return directed ?? { ...placement, topic, kind: owner.startsTurn ? 'turn' : 'observe', folder: owner.folder }
+  if (directed) return directed
+  const reaction = TEXT_VERBS.includes(verb) ? matchedRoute?.route.ack_reaction || undefined : undefined
+  if (!owner.startsTurn) return { ...placement, topic, kind: 'observe', folder: owner.folder }
+  return { ...placement, topic, kind: 'turn', folder: owner.folder, reaction }
 }
 
 /** In this order: the topic of the answered message, the sticky topic, the chat's own topic, the topic of the route. */

@@ -5,7 +5,7 @@ import { Table } from '../../store/table.ts'
 import { containsFolder } from '../access/tiers.ts'
 import { routeStamp } from '../change-stamps.ts'
 import { ObserveWindow } from '../groups/groups.ts'
-import { checkedText, folderFault, Jid } from '../values.ts'
+import { checkedText, folderFault, Jid, line } from '../values.ts'
 
 export const MATCH_KEYS = ['platform', 'room', 'chat_jid', 'sender', 'verb'] as const
 const BUILTINS = ['drop', 'echo'] as const
@@ -89,6 +89,10 @@ export const Route = z
     ),
     observe_window_messages: ObserveWindow.optional(),
     observe_window_chars: ObserveWindow.optional(),
+    ack_reaction: line(64)
+      .or(z.literal(''))
+      .optional()
+      .describe('Reaction to messages that start a turn through this route, where the platform has reactions'),
   })
   .meta({ id: 'Routes' })
 export type Route = z.output<typeof Route>
@@ -105,6 +109,7 @@ export const routes = new Table({
     ],
     () => routeStamp.createStatements(),
     routeStamp.updateOnWrite('routes'),
+    'alter table routes add column ack_reaction text',
   ],
 })
 

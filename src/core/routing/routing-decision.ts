@@ -41,7 +41,12 @@ export interface MessagePlacement {
 
 export type RoutingDecision = MessagePlacement &
   (
-    | { readonly kind: 'turn' | 'observe'; readonly folder: string }
+    | {
+        readonly kind: 'turn' | 'observe'
+        readonly folder: string
+        /** Of the message, to show that it was noticed. */
+        readonly reaction?: string | undefined
+      }
     /** The route's target is a daemon instead of a folder. */
     | { readonly kind: 'daemon'; readonly name: string }
     | {

@@ -1,28 +1,26 @@
 // Runs the adapters of channel accounts, each in a process of its own: starts, restarts and stops them as the store says. Only one
 // process of an instance runs the adapter of an account.
-import { type ChildProcess, spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { z } from 'zod'
-import { ADAPTER_ENTRY } from '../../channels/index.ts'
 import {
-  AccountSecrets,
-  accountContext,
   type ChannelAccount,
   channelAccounts,
   leaseAccount,
+  openAccountSecrets,
   releaseAccounts,
 } from '../../core/delivery/channel-accounts.ts'
 import { type ConnectedPlatform, isConnectedPlatform } from '../../core/delivery/platform-accounts.ts'
-import { readEnvironment } from '../../lib/environment.ts'
 import { Directory } from '../../lib/files/directory.ts'
 import type { Log } from '../../lib/log/log.ts'
 import { hasEnded, type ProcessIdentity, processIdentity } from '../../lib/process-identity.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { readSettings, type SettingSource } from '../../lib/settings.ts'
-import { parseJson, tryParseJson } from '../../lib/text/json.ts'
+import { tryParseJson } from '../../lib/text/json.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { PLATFORM_URL_SETTINGS } from '../settings.ts'
+import { spawnAdapter } from './adapter-child.ts'
 
 const TICK_MS = 2000
 const LEASE_MS = 15_000
@@ -33,8 +31,6 @@ const STEADY_MS = 60_000
 const STOP_MS = 6000
 /** An adapter gives a sign of life every second. */
 const SILENCE_MS = 60_000
-/** Of one adapter: a leak ends it alone, and garbage is collected early. */
-const MEMORY_FLAGS = ['--max-old-space-size=256', '--max-semi-space-size=2']
 
 export interface AdapterProcessesOptions {
   readonly host: InstanceHost
@@ -192,8 +188,7 @@ export class AdapterProcesses {
     if (!layout) throw new Refusal('unavailable', 'adapters need the data directory')
     // A newer version may have added it.
     if (!isConnectedPlatform(platform)) throw new Refusal('invalid', `this version has no adapter for ${platform}`)
-    const opened = keyring.open(secrets_sealed, accountContext(account))
-    const { channel, platform: secrets } = AccountSecrets.parse(parseJson(Buffer.from(opened).toString()))
+    const { channel, platform: secrets } = openAccountSecrets(keyring, { account, secrets_sealed })
     const directory = join(layout.root, 'channels', account)
     await using _parent = await Directory.make(join(layout.root, 'channels'), 0o700)
     await using _own = await Directory.make(directory, 0o700)
@@ -203,10 +198,7 @@ export class AdapterProcesses {
   #spawn(running: RunningAdapter, config: object): ChildProcess {
     const { host, log } = this.#options
     const { account } = running.row
-    const child = spawn(process.execPath, [...MEMORY_FLAGS, ADAPTER_ENTRY], {
-      env: adapterEnvironment(),
-      stdio: ['pipe', 'pipe', 'inherit'],
-    })
+    const child = spawnAdapter(config, 'inherit')
     const onAlive = (): void => {
       running.heardAt = performance.now()
     }
@@ -222,9 +214,6 @@ export class AdapterProcesses {
       host.faults.guard('process', (code, signal) => onEnd(signal ?? `exit code ${code}`)),
     )
     child.once('error', host.faults.guard('process', onEnd))
-    // A process that ends before it reads is reported by its end.
-    child.stdin?.on('error', () => undefined)
-    child.stdin?.write(`${JSON.stringify(config)}\n`)
     log.info({ adapter: account, pid: child.pid }, 'an adapter has started')
     return child
   }
@@ -255,16 +244,4 @@ export class AdapterProcesses {
 
 function isSameAccount(one: ChannelAccount, other: ChannelAccount): boolean {
   return one.created_at === other.created_at && JSON.stringify(one.settings) === JSON.stringify(other.settings)
-}
-
-/** No secret of the instance. */
-const PASSED_VARIABLES = [
-  ...['PATH', 'HOME', 'TZ', 'LANG', 'NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'SSL_CERT_DIR', 'NODE_USE_ENV_PROXY'],
-  'NODE_COMPILE_CACHE',
-  ...['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY', 'http_proxy', 'https_proxy', 'no_proxy'],
-]
-
-function adapterEnvironment(): NodeJS.ProcessEnv {
-  const given = PASSED_VARIABLES.map((name) => [name, readEnvironment(name)] as const)
-  return Object.fromEntries(given.filter(([, value]) => value !== undefined))
 }

@@ -7,6 +7,7 @@ import { until } from '../../../test/support/until.ts'
 import { PolicyReader } from '../../core/access/acl.ts'
 import type { Reach } from '../../core/access/reach.ts'
 import { outbox } from '../../core/delivery/outbox.ts'
+import { postInRoom, sandboxEntries } from '../../core/delivery/sandbox-rooms.ts'
 import { groups } from '../../core/groups/groups.ts'
 import { type InboundMessage, recordInbound } from '../../core/messages/inbound.ts'
 import { inbox } from '../../core/messages/inbox.ts'
@@ -323,6 +324,35 @@ onEveryEngine('the router', (engine) => {
       ['build', 1],
       ['visitor:hook:main/guests#', 1],
     ])
+  })
+
+  test('a message that starts a turn gets the reaction of its route, and others none', async (t) => {
+    const on = await open(t, engine)
+    await on.groups('main')
+    await on.write((tx) => routes.append(tx, { seq: 0, match: 'room=lobby', target: 'main', ack_reaction: '👀' }))
+    await on.write((tx) =>
+      routes.append(tx, { seq: 0, match: 'room=hall', target: 'main#observe', ack_reaction: '👀' }),
+    )
+    await on.write((tx) => routes.append(tx, { seq: 0, match: 'room=yard', target: 'main', ack_reaction: '' }))
+    const context = { dialect: on.host.engine.dialect, clock: on.clock, random: on.host.random }
+    const say = (room: string, content: string) =>
+      on.write((tx) => postInRoom(tx, context, { room, person: 'ann', content }))
+    const router = new Router({ host: on.host, assistantName: 'svc' })
+    t.after(() => router.close())
+    for (const room of ['hall', 'yard']) await say(room, 'hello')
+    await say('lobby', '/status')
+    await say('lobby', 'hello')
+    const entries = () => on.read((tx) => sandboxEntries.list(tx, { is_from_me: false }, [['seq', 'asc']]))
+    await until(async () => (await entries()).some(({ reactions }) => '👀' in reactions))
+    assert.deepEqual(
+      (await entries()).map(({ jid, content, reactions }) => [jid, content, reactions]),
+      [
+        ['sandbox:hall', 'hello', {}],
+        ['sandbox:yard', 'hello', {}],
+        ['sandbox:lobby', '/status', {}],
+        ['sandbox:lobby', 'hello', { '👀': ['svc'] }],
+      ],
+    )
   })
 
   test('files and routes messages that a dead process accepted', async (t) => {

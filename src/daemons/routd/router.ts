@@ -25,6 +25,7 @@ import { MultiRowStatement } from '../../store/multi-row-statement.ts'
 import { execute, flag, integer, query, text } from '../../store/statement.ts'
 import { StoreWatcher } from '../process/store-watcher.ts'
 import { INTERNAL_ERROR, type SuspectHandling } from '../process/suspect-handling.ts'
+import { type AckReaction, AckReactions } from './ack-reactions.ts'
 
 export interface RouterOptions {
   readonly host: InstanceHost
@@ -39,11 +40,13 @@ export class Router {
   readonly #isReady: Promise<boolean>
   readonly #watcher: StoreWatcher
   readonly #unsubscribe: () => void
+  readonly #reactions: AckReactions
   /** The cursor of `chat_events` at the last tick, if it was behind then. */
   #unfiledAfter: number | undefined
 
   constructor({ suspects, ...options }: RouterOptions & { readonly suspects?: SuspectHandling | undefined }) {
     this.#options = options
+    this.#reactions = new AckReactions(options.host)
     this.#isReady =
       suspects?.handle('routing', ({ position }, next) => this.#routeUntil(position, next)) ?? Promise.resolve(true)
     this.#watcher = new StoreWatcher({
@@ -103,8 +106,9 @@ export class Router {
     return host.engine.transaction(async (tx) => {
       const startMs = host.clock.now()
       const batch = await routeBatch(tx, this.#options, seq)
-      const { keys, hasOutbox, routed } = batch
+      const { keys, hasOutbox, routed, reactions } = batch
       if (routed) tx.onCommit(() => this.#trace(routed, startMs))
+      if (reactions.length > 0) tx.onCommit(() => this.#reactions.send(reactions))
       tx.onCommit(() => host.signals.emit(keys, hasOutbox ? ['turns', 'outbox'] : ['turns']))
       return then(tx, batch)
     })
@@ -163,6 +167,7 @@ interface RoutingBatchResult {
   readonly keys: readonly string[]
   /** Whether a message waits in the outbox. */
   readonly hasOutbox: boolean
+  readonly reactions: readonly AckReaction[]
   /** Set if traces are exported. */
   readonly routed?: readonly TracedRouting[] | undefined
 }
@@ -176,14 +181,20 @@ export async function routeBatch(
   await lockMessageOrder(tx, host.engine.dialect)
   const [next] = await query(tx, { routed: integer, filed: integer, hooks: flag }, NEXT_BATCH)
   const { routed, filed, hooks: hasHooks } = next ?? { routed: 0, filed: 0, hooks: false }
-  if (routed >= Math.min(filed, until)) return { isMore: false, keys: [], hasOutbox: false }
+  if (routed >= Math.min(filed, until)) return { isMore: false, keys: [], hasOutbox: false, reactions: [] }
   const last = Math.min(filed, until, routed + ROUTING_BATCH)
   const batch = new RoutingBatch(tx, { host, ...options, after: routed, hasHooks })
   for (const arrived of await readArrivals(tx, routed, last)) await batch.add(arrived)
   await batch.addHooks(last)
   await batch.write()
   await execute(tx, 'update routing set last_seq = $1 where id = 1', [last])
-  return { isMore: last < filed, keys: batch.keys, hasOutbox: batch.hasOutbox, routed: batch.routed }
+  return {
+    isMore: last < filed,
+    keys: batch.keys,
+    hasOutbox: batch.hasOutbox,
+    reactions: batch.reactions,
+    routed: batch.routed,
+  }
 }
 
 /** Routing needs only the beginning of a content, which may have a megabyte. */
@@ -271,6 +282,7 @@ class RoutingBatch {
   readonly #waiting = new Map<string, { folder: string; topic: string; count: number }>()
   readonly #rows: (string | number | null)[][] = []
   readonly keys: string[] = []
+  readonly reactions: AckReaction[] = []
   hasOutbox = false
   /** Set if traces are exported. */
   readonly routed: TracedRouting[] | undefined
@@ -311,6 +323,9 @@ class RoutingBatch {
     const { folder, kind } = decision
     await this.#addRow(arrived, { folder, topic, chat_topic, verb, state: kind === 'turn' ? 'waiting' : 'observed' })
     if (kind !== 'turn') return this.#endRounds(arrived, 'observed')
+    const targetId = arrived.envelope?.platform_id
+    if (decision.reaction !== undefined && targetId !== undefined)
+      this.reactions.push({ jid: arrived.message.jid, targetId, reaction: decision.reaction })
     this.#countWaiting(folder, topic)
   }
 

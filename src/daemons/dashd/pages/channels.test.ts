@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { type Dashboard, serveDashboard } from '../../../../test/support/dashboard.ts'
+import { postForm } from '../../../../test/support/dashboard-forms.ts'
+import { openTelegramServer, TELEGRAM_TOKEN } from '../../../../test/support/telegram-server.ts'
+import { channelAccounts } from '../../../core/delivery/channel-accounts.ts'
 import type { HealthReport } from '../../../core/delivery/channel-registrations.ts'
 import { channelRegistrations, recordHealth, registerChannel } from '../../../core/delivery/channel-registrations.ts'
 import { outbox } from '../../../core/delivery/outbox.ts'
@@ -51,6 +54,43 @@ suite('the page of channels', () => {
     const json = JSON.parse(await (await dash.operator.get('/dash/channels?format=json')).text())
     assert.equal(json[0].message, 'message-failed')
     assert.ok(failed.includes('aria-label="Retry message message-failed"') && !waiting.includes('value="retry"'))
+  })
+
+  test('connects an account that the platform accepts, and no other', async (t) => {
+    const telegram = await openTelegramServer(t)
+    const dash = await serveDashboard(t, { settings: { TELEGRAM_API_URL: telegram.url } })
+    const path = '/dash/channels?connect=telegram'
+    assert.match(await (await dash.operator.get(path)).text(), /<input[^>]*type="password"[^>]*name="token"/)
+    const connect = async (token: string, more = {}): Promise<Response> =>
+      postForm(dash.operator, path, {
+        action: 'connect',
+        platform: 'telegram',
+        token,
+        dm: 'open',
+        account: '',
+        ...more,
+      })
+    const malformed = await connect('a token')
+    assert.equal(malformed.status, 400)
+    const shown = await malformed.text()
+    assert.match(shown, /The token of the bot must look like 123456789:AAE…/)
+    assert.ok(!shown.includes('a token'))
+    const refused = await connect(TELEGRAM_TOKEN.replace('stand-in', 'stand-up'))
+    assert.match(await refused.text(), /Telegram does not accept this token/)
+    assert.equal(await dash.host.engine.read((tx) => channelAccounts.count(tx)), 0)
+    const connected = await (await connect(TELEGRAM_TOKEN, { account: 'work' })).text()
+    assert.match(connected, /telegram-work is connected/)
+    assert.match(connected, /It is @ada_test_bot \(Ada\)/)
+    assert.match(connected, /href="https:\/\/t\.me\/ada_test_bot\?startgroup=true"/)
+    const row = await dash.host.engine.read((tx) => channelAccounts.find(tx, { account: 'telegram-work' }))
+    assert.deepEqual(row?.settings, { dm: 'open' })
+    const page = await (await dash.operator.get('/dash/channels')).text()
+    assert.match(page, /telegram-work.*everyone/s)
+    assert.ok(![connected, page].some((text) => text.includes(TELEGRAM_TOKEN)))
+    const saved = { action: 'set_account', account: 'telegram-work', name: 'dm', value: 'allowlist' }
+    await postForm(dash.operator, '/dash/channels?account=telegram-work', saved)
+    const changed = await dash.host.engine.read((tx) => channelAccounts.find(tx, { account: 'telegram-work' }))
+    assert.deepEqual(changed?.settings, { dm: 'allowlist' })
   })
 
   test('shows the connection of an adapter and the QR code of a sign-in, to operators only', async (t) => {

@@ -18,6 +18,7 @@ import {
 } from '../../../web/dash/parts.ts'
 import { defineTable } from '../../../web/dash/table.ts'
 import { EMPTY_HTML, type Html, html, trustedHtml } from '../../../web/html.ts'
+import { ACCOUNT_ACTIONS, renderAccountForms, renderAccounts } from '../account-section.ts'
 import { retryButton } from '../message-parts.ts'
 import { definePage, folderPath, type PageContent, type PageView } from '../page.ts'
 import { MESSAGE_ACTIONS } from './message.ts'
@@ -36,6 +37,7 @@ export const channelsPage = definePage({
   nav: 'system',
   isShown: ({ isOperator }) => isOperator,
   actions: {
+    ...ACCOUNT_ACTIONS,
     add: {
       run: async (view, fields) => {
         const platforms = (fields.get('platforms') ?? '').split(',').map((platform) => platform.trim())
@@ -75,7 +77,8 @@ export const channelsPage = definePage({
     }))
     return {
       title: 'Channels',
-      main: html`${section('adapters', 'Adapters', renderAdapters(view, state.adapters))}${await renderQrCodes(state.adapters)}${section('platforms', 'Platforms', renderPlatforms(view, state.platforms))}${section('secrets', 'Secrets of adapters', renderSecrets(view, channel_secrets))}${section('undelivered-messages', 'Messages that were not delivered', renderTabs('Messages that were not delivered', tabs))}`,
+      top: renderAccountForms(view),
+      main: html`${section('accounts', 'Accounts', await renderAccounts(view))}${section('adapters', 'Adapters', renderAdapters(view, state.adapters))}${await renderQrCodes(state.adapters)}${section('platforms', 'Platforms', renderPlatforms(view, state.platforms))}${section('secrets', 'Secrets of adapters', renderSecrets(view, channel_secrets))}${section('undelivered-messages', 'Messages that were not delivered', renderTabs('Messages that were not delivered', tabs))}`,
       table: undeliveredTable(view, undelivered, next, kind),
       bottom: section(
         'new-secret',

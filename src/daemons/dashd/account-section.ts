@@ -1,0 +1,147 @@
+// Accounts of chat platforms on the page Channels: connecting one by a form, who may start direct chats, and removal.
+import {
+  accountName,
+  CONNECTED_PLATFORMS,
+  type ConnectedPlatform,
+  DEFAULT_DIRECT_MODE,
+  isConnectedPlatform,
+  mustBeAccount,
+  PLATFORM_ACCOUNTS,
+} from '../../core/delivery/platform-accounts.ts'
+import { refuse } from '../../lib/refusal.ts'
+import { channelAccountsResource } from '../../resources/channel-accounts.ts'
+import type { FormField } from '../../web/dash/form.ts'
+import { buttonLink, link, notice, section, timeOf } from '../../web/dash/parts.ts'
+import { EMPTY_HTML, type Html, html } from '../../web/html.ts'
+import type { FormFields } from '../http/form-request.ts'
+import { type CheckedAccount, checkPlatformAccount } from '../process/account-check.ts'
+import type { DashPage, PageContent, PageView } from './page.ts'
+
+const accounts = channelAccountsResource.verbs
+
+type Account = Awaited<ReturnType<typeof accounts.list.run>>['channel_accounts'][number]
+
+const NAMES: Readonly<Record<ConnectedPlatform, string>> = {
+  telegram: 'Telegram',
+  slack: 'Slack',
+  discord: 'Discord',
+  email: 'E-mail',
+}
+
+const DIRECT_MODES = [
+  ['pairing', 'people who show a code to you'],
+  ['allowlist', 'people with rights, and chats that a route names'],
+  ['open', 'everyone'],
+  ['off', 'nobody'],
+] as const
+
+export const ACCOUNT_ACTIONS: NonNullable<DashPage['actions']> = {
+  connect: { run: connect },
+  set_account: { verb: accounts.set, done: 'Account changed.' },
+  remove_account: {
+    verb: accounts.remove,
+    confirm: ({ account }) => `Disconnect ${account}? Its adapter stops, and its messages stay at the platform.`,
+    done: 'Account disconnected.',
+  },
+}
+
+export async function renderAccounts(view: PageView): Promise<Html> {
+  const { channel_accounts: rows } = await view.call(accounts.list, {})
+  const table = view.list<Account>({
+    id: 'accounts-table',
+    caption: 'Accounts',
+    rows,
+    rowId: ({ account }) => account,
+    columns: [
+      { label: 'Account', cell: ({ account }) => account },
+      { label: 'Direct chats of', cell: ({ settings }) => modeText(settings.dm) },
+      { label: 'Connected', cell: ({ created_at }) => timeOf(created_at, view.nowMs) },
+      { label: 'By', cell: ({ created_by }) => created_by },
+    ],
+    rowActions: ({ account }) =>
+      html`${buttonLink(view.url({ account }), 'Direct chats')}${view.button({ action: 'remove_account', fixed: { account }, text: 'Disconnect', label: `Disconnect ${account}`, isDangerous: true })}$`,
+    empty: {
+      text: 'No account is connected. Choose a platform below.',
+      command: view.inTerminal(`svc channel ${view.host.instance} add telegram`),
+    },
+  })
+  const platforms = CONNECTED_PLATFORMS.map((platform) =>
+    buttonLink(view.url({ connect: platform }), `Connect ${NAMES[platform]}`),
+  )
+  return html`${table}<p>${platforms}</p>`
+}
+
+/** The forms of the chosen platform or account, which live updates leave alone. */
+export function renderAccountForms(view: PageView): Html {
+  const { connect: platform = '', account } = view.query
+  if (account) return section('direct-chats', `Direct chats of ${account}`, directForm(view, account))
+  if (!isConnectedPlatform(platform)) return EMPTY_HTML
+  const { required, secrets } = PLATFORM_ACCOUNTS[platform]
+  const fields: FormField[] = [
+    ...required.map(({ name, label, rule }) => ({
+      name,
+      label: capital(label),
+      isRequired: true,
+      hint: capital(rule),
+    })),
+    ...secrets.map(({ name, label, rule }) => ({
+      ...{ name, label: capital(label), kind: 'password' as const },
+      ...{ isRequired: true, maxLength: 1000, hint: capital(rule) },
+    })),
+    { name: 'dm', label: 'Direct chats of', kind: 'select', options: DIRECT_MODES, value: DEFAULT_DIRECT_MODE },
+    {
+      name: 'account',
+      label: 'Name of a further account',
+      maxLength: 32,
+      hint: 'Empty for the first of this platform',
+    },
+  ]
+  const form = view.form({ action: 'connect', submit: 'Connect', fixed: { platform }, fields })
+  return section(
+    'connect',
+    `Connect ${NAMES[platform]}`,
+    html`<p>svc asks ${NAMES[platform]} who the account is before it saves anything. The guide in docs/${platform}.md has the steps at the platform.</p>${form}`,
+  )
+}
+
+function directForm(view: PageView, account: string): Html {
+  return view.form({
+    action: 'set_account',
+    submit: 'Save',
+    fixed: { account, name: 'dm' },
+    fields: [{ name: 'value', label: 'Who may start one', kind: 'select', options: DIRECT_MODES }],
+  })
+}
+
+function modeText(mode: string = DEFAULT_DIRECT_MODE): string {
+  return DIRECT_MODES.find(([value]) => value === mode)?.[1] ?? mode
+}
+
+async function connect(view: PageView, fields: FormFields): Promise<PageContent> {
+  const platform = fields.get('platform') ?? ''
+  if (!isConnectedPlatform(platform)) refuse('invalid', `${platform} is no platform that svc connects`)
+  const { required, secrets: secretFields } = PLATFORM_ACCOUNTS[platform]
+  const read = (names: readonly { readonly name: string }[]): Record<string, string> =>
+    Object.fromEntries(names.map(({ name }) => [name, (fields.get(name) ?? '').trim()]))
+  const settings = { ...read(required), dm: fields.get('dm') || DEFAULT_DIRECT_MODE }
+  const secrets = read(secretFields)
+  const account = accountName(platform, fields.get('account')?.trim() || undefined)
+  mustBeAccount(platform, { settings, secrets })
+  const sources = await view.daemon.currentSources()
+  const checked = await checkPlatformAccount(platform, { settings, secrets, sources })
+  await view.call(accounts.add, { account, platform, settings, secrets })
+  return connectedPage(account, checked)
+}
+
+function connectedPage(account: string, { name, inviteUrl, steps = [] }: CheckedAccount): PageContent {
+  const invite = inviteUrl === undefined ? EMPTY_HTML : html`<p>${link(inviteUrl, 'Add it to a chat')}</p>`
+  const remaining = steps.length === 0 ? EMPTY_HTML : html`<ul>${steps.map((step) => html`<li>${step}</li>`)}</ul>`
+  return {
+    title: `${account} is connected`,
+    main: html`${notice('ok', `It is ${name}. Its adapter starts within seconds.`)}${invite}${remaining}<p>${link('/dash/channels', 'Back to the channels')}</p>`,
+  }
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1)
+}
