@@ -3,7 +3,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { type ConnectorContext, PlatformError } from '../process/port.ts'
 import { objectOf, objectsOf, type SlackCall, type SlackResult, textOf } from './slack-api.ts'
-import { type ChatKind, readMessage, type SlackContext, type SlackEvent } from './slack-events.ts'
+import { readMessage, type SlackContext, type SlackEvent } from './slack-events.ts'
 
 const CURSOR = 'seen '
 /** Conversations that are remembered, and read after a gap: those where something was written last. */
@@ -70,16 +70,19 @@ export class SlackGaps {
   }
 
   /** Stores what is missing in one conversation. Never fails: what cannot be read is read later, or is gone. */
-  async fill(context: SlackContext, conversation: Conversation, kind: ChatKind | undefined, store: StoreEvent) {
+  async fill(context: SlackContext, { channel, thread }: Conversation, store: StoreEvent, next?: SlackEvent) {
+    const conversation = { channel, thread }
     const key = keyOf(conversation)
     const oldest = this.#pending.get(key)
     if (oldest === undefined) return
+    // What is missing came after this event.
+    if (next?.position && microseconds(next.position.ts) <= microseconds(oldest)) return
     const messages = await this.#read(conversation, oldest)
     if (messages === undefined) return
     this.#pending.delete(key)
     for (const message of messages) {
-      if (conversation.thread === undefined) this.#expectThread(conversation.channel, message)
-      for (const event of readMessage(context, message, conversation.channel, kind)) await store(event)
+      if (thread === undefined) this.#expectThread(channel, message)
+      for (const event of readMessage(context, message, channel, next?.kind)) await store(event)
     }
   }
 

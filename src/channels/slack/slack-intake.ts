@@ -48,7 +48,7 @@ export class SlackIntake {
       return undefined
     }
     const stored = this.#inTurn(channel, async () => {
-      if (position) await gaps.fill(slack, conversation, event.kind, (each) => this.#store(slack, each))
+      if (position) await gaps.fill(slack, conversation, (each) => this.#store(slack, each), event)
       await this.#store(slack, event)
     })
     this.#waiting.set(key, stored)
@@ -62,9 +62,7 @@ export class SlackIntake {
   readGaps(slack: SlackContext): Promise<void> {
     const { gaps } = this.#options
     return gaps.fillAll((conversation) =>
-      this.#inTurn(conversation.channel, () =>
-        gaps.fill(slack, conversation, undefined, (event) => this.#store(slack, event)),
-      ),
+      this.#inTurn(conversation.channel, () => gaps.fill(slack, conversation, (event) => this.#store(slack, event))),
     )
   }
 
