@@ -9,6 +9,9 @@ import { z } from 'zod'
 import { LineSplitter } from '../src/agent-socket/line-splitter.ts'
 import { parseRpcLine } from '../src/agent-socket/rpc-line.ts'
 import { splitText } from '../src/channels/process/text-splitter.ts'
+import { emojiNameOf } from '../src/channels/slack/slack-emoji.ts'
+import { readEnvelope } from '../src/channels/slack/slack-events.ts'
+import { findMentions, quoteText, readSlackText, withoutBroadcasts } from '../src/channels/slack/slack-text.ts'
 import { senderFault } from '../src/core/access/namespaces.ts'
 import { conditionsHold, parseConditions, parseRule, ruleMatches } from '../src/core/access/rules.ts'
 import { CursorTime, parseTimeCursor } from '../src/core/chats/time-cursor.ts'
@@ -190,6 +193,22 @@ const READERS: Record<string, Reader> = {
   },
   quoteHint: { read: quoteHint, pieces: ['"', '-'] },
   nameInReply: { read: nameInReply, pieces: ['@a ', '<@', '`', '.', "'"] },
+  readSlackText: {
+    read: (text) => [readSlackText(text, { users: new Map(), channels: new Map() }), findMentions(text)],
+    pieces: ['<', '<@U1>', '|', '>', '&lt;', '<!a^'],
+  },
+  'text for Slack': {
+    read: (text) => [withoutBroadcasts(text), quoteText(text, text.length)],
+    pieces: ['<!', 'subteam^', '\n'],
+  },
+  emojiNameOf: { read: emojiNameOf, pieces: [':', 'a', '\ufe0f'] },
+  'readEnvelope of Slack': {
+    read: (text) =>
+      readEnvelope({ bot: { team: 'T1', user: 'U01', bot: undefined, name: 'a' }, areBotsHeard: true }, 'events_api', {
+        event: { type: 'message', channel: 'C001', user: 'U002', ts: '1.000001', text },
+      }),
+    pieces: ['<@U01>', '/', ' '],
+  },
   folderFault: { read: folderFault },
   hostFault: { read: hostFault, pieces: [':', '::', '0x', '.'] },
   senderFault: { read: (text) => senderFault(text, 'telegram'), pieces: ['telegram:'] },

@@ -11,6 +11,7 @@ import { parseDotenv } from '../../src/lib/text/dotenv.ts'
 import { commandsOf, type GuideOptions, runGuide, settingsOf } from '../support/guide.ts'
 import { type InstalledPackage, installPackage } from '../support/installed-package.ts'
 import { needs } from '../support/needs.ts'
+import { SLACK_TOKENS } from '../support/slack-server.ts'
 import { TELEGRAM_TOKEN } from '../support/telegram-server.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
@@ -56,6 +57,8 @@ const MODEL_SERVER = `${process.execPath} ${join(ROOT, 'test/support/model-serve
 until curl -s localhost:11434 > /dev/null; do sleep 0.1; done`
 const TELEGRAM = `${process.execPath} ${join(ROOT, 'test/support/telegram-program.ts')} > /dev/null & others+=($!)
 until curl -s 127.0.0.1:8095/sent > /dev/null; do sleep 0.1; done`
+const SLACK = `${process.execPath} ${join(ROOT, 'test/support/slack-program.ts')} > /dev/null & others+=($!)
+until curl -s 127.0.0.1:8096/sent > /dev/null; do sleep 0.1; done`
 const OPTIONS: Readonly<Record<string, Partial<GuideOptions>>> = {
   // Tests with a container engine and with systemd run that section.
   'README.md': { before: [], leftOutSection: '## Run it on a server' },
@@ -101,6 +104,16 @@ const OPTIONS: Readonly<Record<string, Partial<GuideOptions>>> = {
       'svc channel demo add telegram --token - < token.txt',
       'curl -s "127.0.0.1:8095/say?What+is+new" > /dev/null',
       untilShown('curl -s 127.0.0.1:8095/sent', '"chat":"user/42","text":"This is the demo of `helpdesk`'),
+    ],
+  },
+  'docs/slack.md': {
+    before: [SLACK, 'export SLACK_API_URL=http://127.0.0.1:8096', ...STARTED],
+    files: { 'tokens.txt': `${SLACK_TOKENS.app_token}\n${SLACK_TOKENS.bot_token}\n` },
+    after: [
+      'svc channel demo add slack --app-token - --bot-token - < tokens.txt',
+      'svc group demo add slack:T0TEST/dm/D0MIA helpdesk > /dev/null',
+      'curl -s "127.0.0.1:8096/say?What+is+new" > /dev/null',
+      untilShown('curl -s 127.0.0.1:8096/sent', '"chat":"T0TEST/dm/D0MIA","text":"This is the demo of `helpdesk`'),
     ],
   },
   'docs/runtimes.md': {

@@ -1,5 +1,21 @@
 import { readdirSync, readFileSync } from 'node:fs'
 
+/** Whether a process is below another one, at any depth. */
+export function isProcessBelow(pid: string, ancestor: number | undefined): boolean {
+  try {
+    for (let at = pid; at !== '0' && at !== ''; at = parentOf(at)) if (at === String(ancestor)) return true
+  } catch {
+    // It has ended.
+  }
+  return false
+}
+
+function parentOf(pid: string): string {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+  // The name of the program is in brackets and may contain blanks.
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1] ?? ''
+}
+
 /** Processes of the machine with this text on their command line. */
 export function processesWith(text: string): string[] {
   return readdirSync('/proc').filter((name) => {

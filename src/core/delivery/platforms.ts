@@ -61,7 +61,8 @@ const PLATFORMS: Readonly<Record<string, Platform>> = {
   discord: { shortName: 'dc', outputStyle: 'Discord Markdown, at most 2000 characters; no tables.' },
   slack: {
     shortName: 'sl',
-    outputStyle: 'Slack mrkdwn: *bold*, _italic_, `code`, <url|text>; no headings, no tables.',
+    outputStyle: 'Markdown: short paragraphs, lists, **bold**, `code` and [links](https://example.com); no tables.',
+    hints: { repost: FORWARD_HINT, post: 'use send_file(chatJid, filepath) for each file' },
   },
   email: {
     shortName: 'em',
