@@ -8,6 +8,7 @@ import { ALL_SETTINGS, isOpenIdKey } from '../../src/daemons/settings.ts'
 import { egressCommands as proxyCommands } from '../../src/egress/commands/index.ts'
 import { readSettings, sourceOf, unknownKeys } from '../../src/lib/settings.ts'
 import { parseDotenv } from '../../src/lib/text/dotenv.ts'
+import { DISCORD_TOKEN } from '../support/discord-server.ts'
 import { commandsOf, type GuideOptions, runGuide, settingsOf } from '../support/guide.ts'
 import { type InstalledPackage, installPackage } from '../support/installed-package.ts'
 import { needs } from '../support/needs.ts'
@@ -56,6 +57,8 @@ const MODEL_SERVER = `${process.execPath} ${join(ROOT, 'test/support/model-serve
 until curl -s localhost:11434 > /dev/null; do sleep 0.1; done`
 const TELEGRAM = `${process.execPath} ${join(ROOT, 'test/support/telegram-program.ts')} > /dev/null & others+=($!)
 until curl -s 127.0.0.1:8095/sent > /dev/null; do sleep 0.1; done`
+const DISCORD = `${process.execPath} ${join(ROOT, 'test/support/discord-program.ts')} > /dev/null & others+=($!)
+until curl -s 127.0.0.1:8096/sent > /dev/null; do sleep 0.1; done`
 const OPTIONS: Readonly<Record<string, Partial<GuideOptions>>> = {
   // Tests with a container engine and with systemd run that section.
   'README.md': { before: [], leftOutSection: '## Run it on a server' },
@@ -101,6 +104,18 @@ const OPTIONS: Readonly<Record<string, Partial<GuideOptions>>> = {
       'svc channel demo add telegram --token - < token.txt',
       'curl -s "127.0.0.1:8095/say?What+is+new" > /dev/null',
       untilShown('curl -s 127.0.0.1:8095/sent', '"chat":"user/42","text":"This is the demo of `helpdesk`'),
+    ],
+  },
+  'docs/discord.md': {
+    before: [DISCORD, 'export DISCORD_API_URL=http://127.0.0.1:8096', ...STARTED],
+    files: { 'token.txt': `${DISCORD_TOKEN}\n` },
+    after: [
+      'svc channel demo add discord --token - < token.txt',
+      'curl -s "127.0.0.1:8096/say?What+is+new" > /dev/null',
+      untilShown(
+        'curl -s 127.0.0.1:8096/sent',
+        '"chat":"dm/400000000000000004","text":"This is the demo of `helpdesk`',
+      ),
     ],
   },
   'docs/runtimes.md': {

@@ -184,7 +184,11 @@ export async function openDiscordServer(
     message({
       ...{ id, content: text, author: authors[by], attachments },
       ...(replied
-        ? { type: 19, message_reference: { type: 0, message_id: replyTo, channel_id: channel }, referenced_message: replied }
+        ? {
+            type: 19,
+            message_reference: { type: 0, message_id: replyTo, channel_id: channel },
+            referenced_message: replied,
+          }
         : {}),
     })
     return id
@@ -221,14 +225,23 @@ export async function openDiscordServer(
     const [after, before] = [query.get('after'), query.get('before')]
     const all = messages.filter((each) => each.channel === channelId && !each.isDeleted).map(({ data }) => data)
     const found = all
-      .filter(({ id }) => (after === null || BigInt(id) > BigInt(after)) && (before === null || BigInt(id) < BigInt(before)))
+      .filter(
+        ({ id }) => (after === null || BigInt(id) > BigInt(after)) && (before === null || BigInt(id) < BigInt(before)),
+      )
       .sort((a, b) => (BigInt(a.id) < BigInt(b.id) ? -1 : 1))
     return (after === null ? found.slice(-limit) : found.slice(0, limit)).reverse()
   }
 
-  type Route = (parts: readonly string[], request: { body: Json; query: URLSearchParams; file?: { name: string; bytes: number } }) => unknown
+  type Route = (
+    parts: readonly string[],
+    request: { body: Json; query: URLSearchParams; file?: { name: string; bytes: number } },
+  ) => unknown
   const ROUTES: readonly (readonly [string, RegExp, Route])[] = [
-    ['GET', /^\/gateway\/bot$/, () => ({ url: url.replace('http', 'ws'), shards: 1, session_start_limit: START_LIMIT })],
+    [
+      'GET',
+      /^\/gateway\/bot$/,
+      () => ({ url: url.replace('http', 'ws'), shards: 1, session_start_limit: START_LIMIT }),
+    ],
     ['GET', /^\/users\/@me$/, () => DISCORD_BOT],
     ['GET', /^\/applications\/@me$/, () => ({ id: DISCORD_BOT.id, name: 'Ada', flags, bot_require_code_grant: false })],
     [
@@ -287,11 +300,7 @@ export async function openDiscordServer(
       /^\/channels\/(\d+)\/messages\/pins$/,
       () => ({ items: [...pinned].map((id) => ({ pinned_at: '', message: find(id).data })), has_more: false }),
     ],
-    [
-      'POST',
-      /^\/interactions\/(\d+)\/([^/]+)\/callback$/,
-      ([id = ''], { body }) => void answers.push({ id, body }),
-    ],
+    ['POST', /^\/interactions\/(\d+)\/([^/]+)\/callback$/, ([id = ''], { body }) => void answers.push({ id, body })],
   ]
   const unknownChannel = (): never => {
     throw new ApiFault(404, 10_003, 'Unknown Channel')
@@ -374,7 +383,11 @@ export async function openDiscordServer(
       sessions.push(session)
       push(session, 'READY', {
         ...{ v: 10, user: DISCORD_BOT, guilds: [{ id: DISCORD_GUILD, unavailable: true }] },
-        ...{ session_id: session.id, resume_gateway_url: url.replace('http', 'ws'), application: { id: DISCORD_BOT.id } },
+        ...{
+          session_id: session.id,
+          resume_gateway_url: url.replace('http', 'ws'),
+          application: { id: DISCORD_BOT.id },
+        },
       })
       push(session, 'GUILD_CREATE', guild())
     })

@@ -1,8 +1,9 @@
 // What Discord's channels and roles are called, and which channels are threads. Asked for once, and kept in the cache of the adapter.
-import type { AdapterStore } from '../process/adapter-store.ts'
+
 import { tryParseJson } from '../../lib/text/json.ts'
+import type { AdapterStore } from '../process/adapter-store.ts'
 import { type DiscordApi, isMissing } from './discord-api.ts'
-import { idOf, nameOf, type Payload, payloadOf, payloadsOf } from './payload.ts'
+import { idOf, type Payload, payloadOf, payloadsOf, shortText } from './payload.ts'
 
 const THREAD_TYPES = [10, 11, 12]
 const DIRECT_TYPE = 1
@@ -22,7 +23,7 @@ export interface GuildRoles {
 }
 
 /** Where events of a channel belong. */
-export interface ChatPlace {
+export interface DiscordPlace {
   readonly jid: string
   /** Of the thread. */
   readonly topic?: string | undefined
@@ -43,7 +44,7 @@ export class ChannelDirectory {
     this.#botId = options.botId
   }
 
-  async placeOf(channel: string, guild: string | undefined): Promise<ChatPlace> {
+  async placeOf(channel: string, guild: string | undefined): Promise<DiscordPlace> {
     if (guild === undefined) return { jid: `${this.#account}:dm/${channel}`, isGroup: false }
     const { parent, name } = (await this.#channel(channel, { isOwn: true })) ?? {}
     const shown = parent === undefined ? name : (await this.#channel(parent, { isOwn: true }))?.name
@@ -74,7 +75,7 @@ export class ChannelDirectory {
     const roles = payloadsOf(await this.#find(`/guilds/${guild}/roles`))
     const found: GuildRoles = {
       own: idOf(roles.find(({ tags }) => payloadOf(tags).bot_id === this.#botId)?.id),
-      names: Object.fromEntries(roles.map(({ id, name }) => [String(id), nameOf(name)])),
+      names: Object.fromEntries(roles.map(({ id, name }) => [String(id), shortText(name)])),
     }
     this.#state.setCached(`roles ${guild}`, JSON.stringify(found))
     return found
@@ -112,7 +113,7 @@ export class ChannelDirectory {
 function recordOf({ guild_id, name, parent_id, type }: Payload): ChannelRecord {
   return {
     guild: idOf(guild_id),
-    name: nameOf(name),
+    name: shortText(name),
     parent: THREAD_TYPES.includes(Number(type)) ? idOf(parent_id) : undefined,
     isDirect: type === DIRECT_TYPE,
   }
@@ -121,5 +122,5 @@ function recordOf({ guild_id, name, parent_id, type }: Payload): ChannelRecord {
 function readRecord(cached: unknown): ChannelRecord | undefined {
   if (cached === null) return undefined
   const { guild, name, parent, isDirect } = payloadOf(cached)
-  return { guild: idOf(guild), name: nameOf(name), parent: idOf(parent), isDirect: isDirect === true }
+  return { guild: idOf(guild), name: shortText(name), parent: idOf(parent), isDirect: isDirect === true }
 }

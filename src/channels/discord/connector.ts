@@ -9,14 +9,14 @@ import {
   PlatformError,
 } from '../process/port.ts'
 import { ChannelDirectory } from './channel-directory.ts'
-import { DiscordApi, isTokenFault, TOKEN_FAULT } from './discord-api.ts'
+import { DiscordApi, isDiscordTokenFault, TOKEN_FAULT } from './discord-api.ts'
 import { type DiscordBot, memberName } from './discord-events.ts'
 import { EventInbox } from './event-inbox.ts'
 import { FileDownloads } from './file-downloads.ts'
 import { type GatewayConnection, runGateway } from './gateway.ts'
 import { MessageActions } from './message-actions.ts'
 import { toDiscordMarkdown } from './outgoing-markdown.ts'
-import { idOf, nameOf, numberOf, type Payload, payloadOf } from './payload.ts'
+import { idOf, numberOf, type Payload, payloadOf, shortText } from './payload.ts'
 
 const TEXT_MAX = 2000
 const FILE_MAX = 10 * 1024 * 1024
@@ -47,7 +47,7 @@ export async function checkAccount(account: AccountAccess): Promise<AccountCheck
   const api = new DiscordApi(account)
   const read = (path: `/${string}`): Promise<Payload> =>
     api.request({ method: 'GET', path }).then(payloadOf, (error) => {
-      throw isTokenFault(error)
+      throw isDiscordTokenFault(error)
         ? new PlatformError('refused', `${TOKEN_FAULT}; "Bot", "Reset Token" of the application makes a new one`)
         : error
     })
@@ -64,7 +64,7 @@ export async function checkAccount(account: AccountAccess): Promise<AccountCheck
     permissions: String(PERMISSIONS),
   })
   return {
-    name: `${nameOf(me.username) ?? ''} (${nameOf(application.name) ?? ''})`,
+    name: `${shortText(me.username) ?? ''} (${shortText(application.name) ?? ''})`,
     inviteUrl: `https://discord.com/oauth2/authorize?${query}`,
     steps,
   }
@@ -123,7 +123,7 @@ async function startAccount(context: ConnectorContext, api: DiscordApi): Promise
       return { bot, applicationId, directory: new ChannelDirectory({ account, state, api, botId: id }) }
     } catch (error) {
       if (!(error instanceof PlatformError)) throw error
-      if (isTokenFault(error)) setHealth('refused', TOKEN_FAULT)
+      if (isDiscordTokenFault(error)) setHealth('refused', TOKEN_FAULT)
       else setHealth('connecting', 'Discord cannot be reached')
       await api.pauseAfter(error, failures)
     }
@@ -142,7 +142,7 @@ async function registerCommands({ state, log }: ConnectorContext, api: DiscordAp
     await api.request({ method: 'PUT', path: `/applications/${application}/commands`, body: COMMANDS })
     state.setCursor('commands', digest)
   } catch (error) {
-    if (isTokenFault(error) || !(error instanceof PlatformError)) throw error
+    if (isDiscordTokenFault(error) || !(error instanceof PlatformError)) throw error
     log.warn({ detail: error.message }, 'the slash commands could not be registered')
   }
 }
@@ -160,7 +160,7 @@ async function answerInteraction({ log }: ConnectorContext, api: DiscordApi, int
   const { name } = payloadOf(interaction.data)
   const body =
     interaction.type === COMMAND_INTERACTION
-      ? { type: REPLY, data: { content: `/${nameOf(name) ?? ''} was received.`, flags: EPHEMERAL } }
+      ? { type: REPLY, data: { content: `/${shortText(name) ?? ''} was received.`, flags: EPHEMERAL } }
       : { type: UPDATE_LATER }
   const path = `/interactions/${id}/${encodeURIComponent(token)}/callback` as const
   await api.request({ method: 'POST', path, body }).catch((error) => {

@@ -1,6 +1,6 @@
 // Calls of Discord's REST API, with errors that say whether the platform has the message.
 import { setTimeout as pause } from 'node:timers/promises'
-import { DiscordAPIError, HTTPError, type RawFile, RateLimitError, REST } from '@discordjs/rest'
+import { DiscordAPIError, HTTPError, RateLimitError, type RawFile, REST } from '@discordjs/rest'
 import { type AccountAccess, PlatformError } from '../process/port.ts'
 
 const API_URL = 'https://discord.com/api'
@@ -47,7 +47,7 @@ export class DiscordApi {
     this.#access = access
     this.#onTokenFault = onTokenFault
     this.#rest = new REST({
-      api: apiRootOf(access),
+      api: discordRootOf(access),
       version: '10',
       retries: 0,
       offset: 0,
@@ -74,7 +74,7 @@ export class DiscordApi {
       })
     } catch (error) {
       const platformError = platformErrorOf(error)
-      if (isTokenFault(platformError)) this.#onTokenFault()
+      if (isDiscordTokenFault(platformError)) this.#onTokenFault()
       throw platformError
     }
   }
@@ -85,7 +85,7 @@ export class DiscordApi {
       try {
         return await this.request({ method: 'GET', path, query })
       } catch (error) {
-        const isFinal = error instanceof PlatformError && error.kind === 'refused' && !isTokenFault(error)
+        const isFinal = error instanceof PlatformError && error.kind === 'refused' && !isDiscordTokenFault(error)
         if (isFinal || this.#access.signal.aborted) throw error
         await this.pauseAfter(error, failures)
       }
@@ -95,7 +95,9 @@ export class DiscordApi {
   /** Before another attempt. */
   async pauseAfter(error: unknown, failures: number): Promise<void> {
     const limited = error instanceof PlatformError ? (error.retryAfterS ?? 0) * 1000 : 0
-    const ms = isTokenFault(error) ? REFUSED_PAUSE_MS : Math.min(PAUSE_MAX_MS, PAUSE_MS * 2 ** Math.min(failures, 6))
+    const ms = isDiscordTokenFault(error)
+      ? REFUSED_PAUSE_MS
+      : Math.min(PAUSE_MAX_MS, PAUSE_MS * 2 ** Math.min(failures, 6))
     await pause(Math.max(ms, Math.min(LIMITED_MAX_MS, limited)), undefined, { signal: this.#access.signal }).catch(
       () => undefined,
     )
@@ -103,11 +105,11 @@ export class DiscordApi {
 }
 
 /** Without a slash at its end. */
-export function apiRootOf({ apiUrl = API_URL }: Pick<AccountAccess, 'apiUrl'>): string {
+export function discordRootOf({ apiUrl = API_URL }: Pick<AccountAccess, 'apiUrl'>): string {
   return apiUrl.endsWith('/') ? apiUrl.slice(0, -1) : apiUrl
 }
 
-export function isTokenFault(error: unknown): boolean {
+export function isDiscordTokenFault(error: unknown): boolean {
   return error instanceof DiscordError && error.status === 401
 }
 

@@ -1,8 +1,8 @@
 // Turns events of Discord's gateway into events for svc. Any member may have any type: what cannot be read is no event.
 import type { InboundEvent } from '../process/port.ts'
-import type { ChatPlace } from './channel-directory.ts'
+import type { DiscordPlace } from './channel-directory.ts'
 import { type MentionNames, readableText, withoutLeadingMention } from './incoming-text.ts'
-import { contentIn, idOf, nameOf, numberOf, type Payload, payloadOf, payloadsOf } from './payload.ts'
+import { contentIn, idOf, numberOf, type Payload, payloadOf, payloadsOf, shortText } from './payload.ts'
 import { timeOfSnowflake } from './snowflake.ts'
 
 export interface DiscordBot {
@@ -10,11 +10,11 @@ export interface DiscordBot {
   readonly name: string
 }
 
-export interface DispatchContext {
+export interface DispatchReading {
   readonly bot: DiscordBot
   /** Whether messages of other bots count. */
   readonly areBotsHeard: boolean
-  readonly place: ChatPlace
+  readonly place: DiscordPlace
   /** The role that Discord made for the bot. */
   readonly ownRole?: string | undefined
   /** Of roles and channels that the text names. */
@@ -58,7 +58,7 @@ export const READ_DISPATCHES = [
   'INTERACTION_CREATE',
 ]
 
-export function readDispatch(context: DispatchContext, { type, data, key }: Dispatch): DiscordEvent[] {
+export function readDispatch(context: DispatchReading, { type, data, key }: Dispatch): DiscordEvent[] {
   switch (type) {
     case 'MESSAGE_CREATE':
       return readMessage(context, data)
@@ -78,7 +78,7 @@ export function readDispatch(context: DispatchContext, { type, data, key }: Disp
   }
 }
 
-function readMessage(context: DispatchContext, message: Payload): DiscordEvent[] {
+function readMessage(context: DispatchReading, message: Payload): DiscordEvent[] {
   const { place, bot } = context
   const id = idOf(message.id)
   const author = authorOf(context, message)
@@ -107,7 +107,7 @@ function readMessage(context: DispatchContext, message: Payload): DiscordEvent[]
 }
 
 /** Discord sends an update also when a preview or a pin changes: then the text was not edited, or not since. */
-function readEdit(context: DispatchContext, message: Payload): DiscordEvent[] {
+function readEdit(context: DispatchReading, message: Payload): DiscordEvent[] {
   const id = idOf(message.id)
   const author = authorOf(context, message)
   const edited = typeof message.edited_timestamp === 'string' ? Date.parse(message.edited_timestamp) : Number.NaN
@@ -129,17 +129,17 @@ function readEdit(context: DispatchContext, message: Payload): DiscordEvent[] {
   ]
 }
 
-function readDeletion({ place }: DispatchContext, given: unknown): DiscordEvent[] {
+function readDeletion({ place }: DispatchReading, given: unknown): DiscordEvent[] {
   const id = idOf(given)
   return id === undefined ? [] : [{ files: [], event: { ...inPlace(place), id: `delete-${id}`, deletes: id } }]
 }
 
-function readReaction(context: DispatchContext, data: Payload, key: string, isRemoved: boolean): DiscordEvent[] {
+function readReaction(context: DispatchReading, data: Payload, key: string, isRemoved: boolean): DiscordEvent[] {
   const { bot, areBotsHeard, place } = context
   const [message, user] = [idOf(data.message_id), idOf(data.user_id)]
   const member = payloadOf(data.member)
   const emoji = payloadOf(data.emoji)
-  const name = nameOf(emoji.name)
+  const name = shortText(emoji.name)
   const isBot = payloadOf(member.user).bot === true
   if (message === undefined || user === undefined || name === undefined || user === bot.id) return []
   if (isBot && !areBotsHeard) return []
@@ -159,7 +159,7 @@ function readReaction(context: DispatchContext, data: Payload, key: string, isRe
   ]
 }
 
-function readInteraction(context: DispatchContext, interaction: Payload): DiscordEvent[] {
+function readInteraction(context: DispatchReading, interaction: Payload): DiscordEvent[] {
   const id = idOf(interaction.id)
   const member = payloadOf(interaction.member)
   const person = payloadOf(member.user ?? interaction.user)
@@ -199,7 +199,7 @@ function doneBy(interaction: Payload): Partial<InboundEvent> | undefined {
 }
 
 /** Undefined for those whose messages do not count. */
-function authorOf({ bot, areBotsHeard }: DispatchContext, message: Payload) {
+function authorOf({ bot, areBotsHeard }: DispatchReading, message: Payload) {
   const author = payloadOf(message.author)
   const id = idOf(author.id)
   if (id === undefined) return undefined
@@ -214,10 +214,10 @@ export function userJid(id: string): string {
 
 /** As people see it in the server, or anywhere. */
 export function memberName(member: Payload, user: Payload): string | undefined {
-  return nameOf(member.nick) ?? nameOf(user.global_name) ?? nameOf(user.username)
+  return shortText(member.nick) ?? shortText(user.global_name) ?? shortText(user.username)
 }
 
-function inPlace({ jid, topic, name, isGroup }: ChatPlace) {
+function inPlace({ jid, topic, name, isGroup }: DiscordPlace) {
   return { chat_jid: jid, topic, chat_name: name, is_group: isGroup }
 }
 
@@ -226,7 +226,7 @@ export function secondsOf(id: string): number {
 }
 
 /** Mentioned, also by the role of the bot, or replied to. */
-function isForBot({ bot, ownRole }: DispatchContext, message: Payload): boolean {
+function isForBot({ bot, ownRole }: DispatchReading, message: Payload): boolean {
   const roles: readonly unknown[] = Array.isArray(message.mention_roles) ? message.mention_roles : []
   return (
     payloadsOf(message.mentions).some(({ id }) => id === bot.id) ||
@@ -235,7 +235,7 @@ function isForBot({ bot, ownRole }: DispatchContext, message: Payload): boolean 
   )
 }
 
-function repliedIn(context: DispatchContext, message: Payload): Partial<InboundEvent> {
+function repliedIn(context: DispatchReading, message: Payload): Partial<InboundEvent> {
   const id = message.type === REPLY ? idOf(payloadOf(message.message_reference).message_id) : undefined
   if (id === undefined) return {}
   const replied = payloadOf(message.referenced_message)
@@ -254,14 +254,14 @@ function forwardedIn(message: Payload): Payload | undefined {
 }
 
 /** Discord does not tell who wrote it. */
-function originOf({ names }: DispatchContext, message: Payload): string {
+function originOf({ names }: DispatchReading, message: Payload): string {
   const channel = idOf(payloadOf(message.message_reference).channel_id)
   const name = channel === undefined ? undefined : names.channel(channel)
   return name === undefined ? 'another chat' : `#${name}`
 }
 
 /** What people see, as text. */
-export function messageText(context: Pick<DispatchContext, 'bot' | 'names'>, message: Payload): string {
+export function messageText(context: Pick<DispatchReading, 'bot' | 'names'>, message: Payload): string {
   const { bot, names } = context
   const users = new Map(payloadsOf(message.mentions).map((user) => [user.id, memberName(payloadOf(user.member), user)]))
   const user = (id: string): string | undefined => (id === bot.id ? bot.name : users.get(id))
@@ -269,11 +269,13 @@ export function messageText(context: Pick<DispatchContext, 'bot' | 'names'>, mes
   const poll = payloadOf(message.poll)
   const lines = [
     written,
-    ...payloadsOf(message.sticker_items).map(({ name }) => `[sticker ${nameOf(name) ?? ''}]`),
+    ...payloadsOf(message.sticker_items).map(({ name }) => `[sticker ${shortText(name) ?? ''}]`),
     ...(message.poll === undefined || message.poll === null ? [] : pollLines(poll)),
   ].filter((line) => line !== '')
   // Previews of links are embeds, too.
-  return (lines.length === 0 ? payloadsOf(message.embeds).map(embedText) : lines).filter((line) => line !== '').join('\n')
+  return (lines.length === 0 ? payloadsOf(message.embeds).map(embedText) : lines)
+    .filter((line) => line !== '')
+    .join('\n')
 }
 
 function pollLines(poll: Payload): string[] {
@@ -292,9 +294,9 @@ function filesOf(message: Payload): DiscordFile[] {
       ? [
           {
             url,
-            name: nameOf(filename) ?? `file-${String(id)}`,
+            name: shortText(filename) ?? `file-${String(id)}`,
             // Without parameters such as the character set.
-            mime: nameOf(contentIn(content_type).split(';', 1)[0]),
+            mime: shortText(contentIn(content_type).split(';', 1)[0]),
             size: numberOf(size),
           },
         ]

@@ -3,14 +3,14 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { tryParseJson } from '../../lib/text/json.ts'
 import type { ConnectorContext } from '../process/port.ts'
-import type { ChannelDirectory, ChatPlace } from './channel-directory.ts'
+import type { ChannelDirectory, DiscordPlace } from './channel-directory.ts'
 import { type DiscordApi, isMissing } from './discord-api.ts'
-import { type Dispatch, type DiscordBot, type DiscordEvent, READ_DISPATCHES, readDispatch } from './discord-events.ts'
+import { type DiscordBot, type DiscordEvent, type Dispatch, READ_DISPATCHES, readDispatch } from './discord-events.ts'
 import type { FileDownloads } from './file-downloads.ts'
 import type { GatewayDispatch, GatewaySession } from './gateway.ts'
 import { channelsNamedIn } from './incoming-text.ts'
-import { contentIn, idOf, numberOf, type Payload, payloadOf, payloadsOf } from './payload.ts'
 import { rememberThread } from './message-threads.ts'
+import { contentIn, idOf, numberOf, type Payload, payloadOf, payloadsOf } from './payload.ts'
 import { isLater, snowflakeAt, timeOfSnowflake } from './snowflake.ts'
 
 /** More events wait at Discord, which replays them. */
@@ -63,7 +63,7 @@ export class EventInbox {
   #committed: GatewaySession | undefined
   #latest: string
   #room = Promise.withResolvers<void>()
-  #filling: Promise<void> | undefined
+  #isFilling = false
 
   constructor(options: EventInboxOptions) {
     this.#options = options
@@ -108,9 +108,14 @@ export class EventInbox {
     const received: ReceivedEvent = { session, message, isDone: !isRead }
     this.#received.push(received)
     if (this.#received.length >= WAITING_MAX) this.#options.onFull()
-    if (!isRead) return this.#commit({ isWorthwhile: false })
-    const dispatch = { type, data, key: `${session.id.slice(0, 8)}-${session.sequence}` }
+    if (isRead) this.#receive(channel, received, { type, data })
+    else this.#commit({ isWorthwhile: false })
+  }
+
+  #receive(channel: string, received: ReceivedEvent, { type, data }: Pick<Dispatch, 'type' | 'data'>): void {
     const { guard } = this.#options.context
+    const { id, sequence } = received.session
+    const dispatch = { type, data, key: `${id.slice(0, 8)}-${sequence}` }
     this.#inOrder(channel, () => this.#store(channel, dispatch)).then(
       guard((isWorthwhile: boolean) => {
         received.isDone = true
@@ -157,16 +162,17 @@ export class EventInbox {
     await this.#fill(channel)
     const place = await directory.placeOf(channel, guild)
     const isStored = await this.#storeEvents(place, guild, dispatch)
-    if (isStored && guild === undefined) this.#rememberDirectChat(channel)
     if (isStored && dispatch.type === 'INTERACTION_CREATE') await onStored(dispatch.data)
     return isStored
   }
 
-  async #storeEvents(place: ChatPlace, guild: string | undefined, dispatch: Dispatch): Promise<boolean> {
+  async #storeEvents(place: DiscordPlace, guild: string | undefined, dispatch: Dispatch): Promise<boolean> {
     const { context, downloads } = this.#options
     const events = await this.#read(place, guild, dispatch)
     const message = idOf(dispatch.data.message_id) ?? idOf(dispatch.data.id)
     if (events.length > 0 && message !== undefined) rememberThread(context.state, message, place.topic)
+    const channel = idOf(dispatch.data.channel_id)
+    if (events.length > 0 && guild === undefined && channel !== undefined) this.#rememberDirectChat(channel)
     for (const { event, files } of events) {
       if (files.length === 0) await context.receive(event)
       else await downloads.storeWith(event, files)
@@ -174,7 +180,7 @@ export class EventInbox {
     return events.length > 0
   }
 
-  async #read(place: ChatPlace, guild: string | undefined, dispatch: Dispatch): Promise<DiscordEvent[]> {
+  async #read(place: DiscordPlace, guild: string | undefined, dispatch: Dispatch): Promise<DiscordEvent[]> {
     const { bot, directory, context } = this.#options
     const { data } = dispatch
     const origin = idOf(payloadOf(data.message_reference).channel_id)
@@ -254,7 +260,9 @@ export class EventInbox {
   }
 
   #startFilling(): void {
-    this.#filling ??= this.#fillAll().catch(this.#onFault)
+    if (this.#isFilling) return
+    this.#isFilling = true
+    this.#fillAll().catch(this.#onFault)
   }
 
   /** One channel after the other. */
@@ -269,7 +277,7 @@ export class EventInbox {
         await pause(FILL_PAUSE_MS, undefined, { signal })
       }
     }
-    this.#filling = undefined
+    this.#isFilling = false
   }
 
   /** Reads what was missed in the channel, before anything newer of it is stored. */

@@ -1,7 +1,7 @@
 // Fetches the files of messages from Discord's file servers.
 import { setTimeout as pause } from 'node:timers/promises'
 import type { ConnectorContext, EventReceipt, InboundAttachment, InboundEvent } from '../process/port.ts'
-import { apiRootOf } from './discord-api.ts'
+import { discordRootOf } from './discord-api.ts'
 import type { DiscordFile } from './discord-events.ts'
 
 /** svc takes no larger events. */
@@ -77,6 +77,6 @@ export class FileDownloads {
     if (!URL.canParse(url)) return false
     const { protocol, hostname, origin } = new URL(url)
     if (protocol === 'https:' && HOSTS.has(hostname)) return true
-    return this.#context.apiUrl !== undefined && origin === new URL(apiRootOf(this.#context)).origin
+    return this.#context.apiUrl !== undefined && origin === new URL(discordRootOf(this.#context)).origin
   }
 }

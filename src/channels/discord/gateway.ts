@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { REST } from '@discordjs/rest'
 import { type SessionInfo, WebSocketManager, WebSocketShardEvents } from '@discordjs/ws'
 import { type ConnectorContext, PlatformError } from '../process/port.ts'
-import { type DiscordApi, isTokenFault, TOKEN_FAULT } from './discord-api.ts'
+import { type DiscordApi, isDiscordTokenFault, TOKEN_FAULT } from './discord-api.ts'
 import { numberOf, type Payload, payloadOf } from './payload.ts'
 
 /** Guilds, messages and reactions of guilds and direct chats, and the content of messages. */
@@ -72,7 +72,7 @@ export async function runGateway(
     }
     const isRefused = fault.kind === 'refused'
     setHealth(isRefused ? 'refused' : 'connecting', isRefused ? fault.message : 'Discord cannot be reached')
-    if (isTokenFault(fault) || !isRefused) await api.pauseAfter(fault, failures++)
+    if (isDiscordTokenFault(fault) || !isRefused) await api.pauseAfter(fault, failures++)
     else await pause(REFUSED_PAUSE_MS, undefined, { signal }).catch(() => undefined)
   }
 }
@@ -85,6 +85,8 @@ export class GatewayConnection {
   readonly #ended = Promise.withResolvers<PlatformError | undefined>()
   #session: SessionInfo | null
   #isClosed = false
+  /** The package would wait for ever if it was told twice. */
+  #closing: Promise<void> | undefined
   #isDown = false
   #failures = 0
   #unreachableSince: number | undefined
@@ -118,11 +120,16 @@ export class GatewayConnection {
   }
 
   /** The session stays at Discord, for the next connection. */
-  async close(): Promise<void> {
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
     this.#isClosed = true
     this.#ended.resolve(undefined)
-    const closed = this.#manager.destroy({ code: RESUMABLE_CLOSE })
-    await Promise.race([Promise.resolve(closed).catch(() => undefined), pause(CLOSE_MS, undefined, { ref: false })])
+    const closed = Promise.resolve(this.#manager.destroy({ code: RESUMABLE_CLOSE })).catch(() => undefined)
+    await Promise.race([closed, pause(CLOSE_MS)])
   }
 
   #listen(): void {

@@ -74,7 +74,8 @@ export class MessageActions {
       this.#send(out, {
         message_reference: { type: FORWARD, channel_id: this.#channelOf(source, source.id), message_id: idIn(source) },
       }),
-    quote: ({ source, text, ...out }) => this.#send({ ...out, replyTo: source.id }, { content: toDiscordMarkdown(text) }),
+    quote: ({ source, text, ...out }) =>
+      this.#send({ ...out, replyTo: source.id }, { content: toDiscordMarkdown(text) }),
     like: (target) => this.#react(target, target.reaction === '' ? '👍' : target.reaction),
     dislike: (target) => this.#react(target, '👎'),
     edit: async ({ text, ...target }) => {
@@ -149,7 +150,11 @@ export class MessageActions {
   }
 
   /** The latest, oldest first. */
-  async #history({ limit, before, ...place }: Place & { readonly limit: number; readonly before?: string | undefined }) {
+  async #history({
+    limit,
+    before,
+    ...place
+  }: Place & { readonly limit: number; readonly before?: string | undefined }) {
     const found: Payload[] = []
     let last = before === undefined ? undefined : snowflakeOf(before)
     while (found.length < limit) {
@@ -225,7 +230,10 @@ function ignoreUnknownMessage(error: unknown): void {
 function chatChannel({ chat }: Place): string {
   const [, channel] = /^(?:\d{15,20}|dm)\/(\d{15,20})$/.exec(chat) ?? []
   if (channel === undefined)
-    throw new PlatformError('refused', `${chat} is no chat of Discord: it must look like <server>/<channel> or dm/<channel>`)
+    throw new PlatformError(
+      'refused',
+      `${chat} is no chat of Discord: it must look like <server>/<channel> or dm/<channel>`,
+    )
   return channel
 }
 

@@ -6,6 +6,10 @@ export function rememberThread(state: AdapterStore, message: string, thread: str
   if (thread !== undefined && state.cached(`thread ${message}`) !== thread) state.setCached(`thread ${message}`, thread)
 }
 
-export function threadOf(state: AdapterStore, { threadId }: Pick<Place, 'threadId'>, message?: string): string | undefined {
+export function threadOf(
+  state: AdapterStore,
+  { threadId }: Pick<Place, 'threadId'>,
+  message?: string,
+): string | undefined {
   return threadId ?? (message === undefined ? undefined : state.cached(`thread ${message}`))
 }

@@ -31,7 +31,9 @@ export function toDiscordMarkdown(text: string): string {
 function shownLine(line: string): string {
   const heading = DEEP_HEADING.exec(line)?.[1]?.trim()
   const shown = heading ? `**${heading.replaceAll('**', '')}**` : line
-  return shown.includes('![') ? shown.replace(IMAGE, (_, label: string, url: string) => `[${label || 'image'}](${url})`) : shown
+  return shown.includes('![')
+    ? shown.replace(IMAGE, (_, label: string, url: string) => `[${label || 'image'}](${url})`)
+    : shown
 }
 
 /** The lines of the table that starts there. */
@@ -59,7 +61,12 @@ function alignedTable([head = '', , ...rows]: readonly string[]): string[] {
   const widths = (cells[0] ?? []).map((_, column) =>
     Math.min(ALIGNED_MAX, Math.max(...cells.map((row) => row[column]?.length ?? 0))),
   )
-  const lines = cells.map((row) => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ').trimEnd())
+  const lines = cells.map((row) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  )
   const rule = widths.map((width) => '-'.repeat(width)).join('  ')
   return ['```', lines[0] ?? '', rule, ...lines.slice(1), '```']
 }

@@ -19,7 +19,7 @@ export function idOf(value: unknown): string | undefined {
 }
 
 /** A short text, such as a name; undefined if it is empty. */
-export function nameOf(value: unknown): string | undefined {
+export function shortText(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value.slice(0, TEXT_MAX) : undefined
 }
 
