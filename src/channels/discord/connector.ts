@@ -123,8 +123,8 @@ async function startAccount(context: ConnectorContext, api: DiscordApi): Promise
       return { bot, applicationId, directory: new ChannelDirectory({ account, state, api, botId: id }) }
     } catch (error) {
       if (!(error instanceof PlatformError)) throw error
-      if (isDiscordTokenFault(error)) setHealth('refused', TOKEN_FAULT)
-      else setHealth('connecting', 'Discord cannot be reached')
+      const isRefused = error.kind === 'refused'
+      setHealth(isRefused ? 'refused' : 'connecting', isRefused ? error.message : 'Discord cannot be reached')
       await api.pauseAfter(error, failures)
     }
   }

@@ -63,12 +63,17 @@ export class DiscordApi {
     const { secrets, signal } = this.#access
     // The package forgets a token after status 401.
     this.#rest.setToken(secrets.token ?? '')
+    // The package never removes its listener from the signal, which would grow for as long as the process runs.
+    const stop = new AbortController()
+    const abort = (): void => stop.abort()
+    signal.addEventListener('abort', abort)
     try {
+      signal.throwIfAborted()
       return await this.#rest.request({
         method: method as Parameters<REST['request']>[0]['method'],
         fullRoute: path,
         body,
-        signal,
+        signal: stop.signal,
         ...(query ? { query: new URLSearchParams(query) } : {}),
         ...(files ? { files } : {}),
       })
@@ -76,6 +81,8 @@ export class DiscordApi {
       const platformError = platformErrorOf(error)
       if (isDiscordTokenFault(platformError)) this.#onTokenFault()
       throw platformError
+    } finally {
+      signal.removeEventListener('abort', abort)
     }
   }
 

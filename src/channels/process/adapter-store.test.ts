@@ -35,7 +35,7 @@ suite('the store of an adapter', () => {
       { name: 'a/2', value: 'two' },
     ])
     assert.equal(next.cursor('b'), undefined)
-    assert.deepEqual(next.sendAttempt('sent', 0), { id: 'id', isSent: true })
+    assert.deepEqual(next.sendAttempt('sent', 0), { id: 'id', isSent: true, beganAt: clock.now })
     assert.deepEqual(next.sendAttempt('begun', 0), { id: undefined, isSent: false })
     assert.equal(next.sendAttempt('undone', 0), undefined)
     assert.deepEqual(next.partsOf('chat', '1'), ['1', '2', '3'])
