@@ -8,6 +8,8 @@ import fc from 'fast-check'
 import { z } from 'zod'
 import { LineSplitter } from '../src/agent-socket/line-splitter.ts'
 import { parseRpcLine } from '../src/agent-socket/rpc-line.ts'
+import { channelsNamedIn, readableText, withoutLeadingMention } from '../src/channels/discord/incoming-text.ts'
+import { toDiscordMarkdown } from '../src/channels/discord/outgoing-markdown.ts'
 import { splitText } from '../src/channels/process/text-splitter.ts'
 import { emojiNameOf } from '../src/channels/slack/slack-emoji.ts'
 import { readEnvelope } from '../src/channels/slack/slack-events.ts'
@@ -169,6 +171,18 @@ const READERS: Record<string, Reader> = {
   splitText: {
     read: (text) => splitText(text, 2000),
     pieces: ['```', '~~~', '```js', '](http://a', '[', '![', 'https://a', '. ', '\ud83d\ude00'],
+  },
+  toDiscordMarkdown: {
+    read: toDiscordMarkdown,
+    pieces: ['|a|b|\n', '|-|-|\n', '```\n', '![', '](https://a', '#### ', '**'],
+  },
+  readableText: {
+    read: (text) => [
+      readableText(text, { user: () => 'a', role: () => 'b', channel: () => 'c' }),
+      channelsNamedIn(text),
+      withoutLeadingMention(text, '1'),
+    ],
+    pieces: ['<@', '<#300000000000000003>', '<a:b', '</', '<t:1', '<@123456789012345678> /'],
   },
   splitMatch: { read: splitMatch, pieces: ['room=', 'sender='] },
   routeMatchFault: { read: routeMatchFault, pieces: ['room=', '[a', '**/'] },

@@ -8,6 +8,7 @@ import { ALL_SETTINGS, isOpenIdKey } from '../../src/daemons/settings.ts'
 import { egressCommands as proxyCommands } from '../../src/egress/commands/index.ts'
 import { readSettings, sourceOf, unknownKeys } from '../../src/lib/settings.ts'
 import { parseDotenv } from '../../src/lib/text/dotenv.ts'
+import { DISCORD_TOKEN } from '../support/discord-server.ts'
 import { commandsOf, type GuideOptions, runGuide, settingsOf } from '../support/guide.ts'
 import { type InstalledPackage, installPackage } from '../support/installed-package.ts'
 import { needs } from '../support/needs.ts'
@@ -59,6 +60,8 @@ const TELEGRAM = `${process.execPath} ${join(ROOT, 'test/support/telegram-progra
 until curl -s 127.0.0.1:8095/sent > /dev/null; do sleep 0.1; done`
 const SLACK = `${process.execPath} ${join(ROOT, 'test/support/slack-program.ts')} > /dev/null & others+=($!)
 until curl -s 127.0.0.1:8096/sent > /dev/null; do sleep 0.1; done`
+const DISCORD = `${process.execPath} ${join(ROOT, 'test/support/discord-program.ts')} > /dev/null & others+=($!)
+until curl -s 127.0.0.1:8097/sent > /dev/null; do sleep 0.1; done`
 const OPTIONS: Readonly<Record<string, Partial<GuideOptions>>> = {
   // Tests with a container engine and with systemd run that section.
   'README.md': { before: [], leftOutSection: '## Run it on a server' },
@@ -114,6 +117,18 @@ const OPTIONS: Readonly<Record<string, Partial<GuideOptions>>> = {
       'svc group demo add slack:T0TEST/dm/D0MIA helpdesk > /dev/null',
       'curl -s "127.0.0.1:8096/say?What+is+new" > /dev/null',
       untilShown('curl -s 127.0.0.1:8096/sent', '"chat":"T0TEST/dm/D0MIA","text":"This is the demo of `helpdesk`'),
+    ],
+  },
+  'docs/discord.md': {
+    before: [DISCORD, 'export DISCORD_API_URL=http://127.0.0.1:8097', ...STARTED],
+    files: { 'token.txt': `${DISCORD_TOKEN}\n` },
+    after: [
+      'svc channel demo add discord --token - < token.txt',
+      'curl -s "127.0.0.1:8097/say?What+is+new" > /dev/null',
+      untilShown(
+        'curl -s 127.0.0.1:8097/sent',
+        '"chat":"dm/400000000000000004","text":"This is the demo of `helpdesk`',
+      ),
     ],
   },
   'docs/runtimes.md': {

@@ -26,3 +26,23 @@ export function processesWith(text: string): string[] {
     }
   })
 }
+
+function parentOf(pid: string): string {
+  // The name of the program is in brackets and may contain blanks.
+  const status = readFileSync(`/proc/${pid}/stat`, 'utf8')
+  return status.replace(/^.*\) \S /s, '').split(' ')[0] ?? ''
+}
+
+function isBelow(pid: string, ancestor: number | undefined): boolean {
+  try {
+    for (let at = pid; at !== '0' && at !== ''; at = parentOf(at)) if (at === String(ancestor)) return true
+  } catch {
+    // It has ended.
+  }
+  return false
+}
+
+/** The adapters that a process of svc has started. */
+export function adaptersBelow(pid: number | undefined): string[] {
+  return processesWith('src/channels/process/main.ts').filter((each) => isBelow(each, pid))
+}

@@ -35,8 +35,8 @@ suite('the store of an adapter', () => {
       { name: 'a/2', value: 'two' },
     ])
     assert.equal(next.cursor('b'), undefined)
-    assert.deepEqual(next.sendAttempt('sent', 0), { id: 'id', isSent: true })
-    assert.deepEqual(next.sendAttempt('begun', 0), { id: undefined, isSent: false })
+    assert.deepEqual(next.sendAttempt('sent', 0), { id: 'id', isSent: true, beganAt: 1_800_000_000_000 })
+    assert.deepEqual(next.sendAttempt('begun', 0), { id: undefined, isSent: false, beganAt: 1_800_000_000_000 })
     assert.equal(next.sendAttempt('undone', 0), undefined)
     assert.deepEqual(next.partsOf('chat', '1'), ['1', '2', '3'])
     assert.deepEqual(next.partsOf('other', '1'), ['1'])

@@ -15,6 +15,8 @@ export interface SendAttempt {
   /** The platform's id; undefined if the attempt has not ended, or its end is not known. */
   readonly id: string | undefined
   readonly isSent: boolean
+  /** When the first attempt began, in milliseconds. */
+  readonly beganAt: number
 }
 
 export class AdapterStore {
@@ -78,15 +80,15 @@ export class AdapterStore {
   }
 
   sendAttempt(key: string, part: number): SendAttempt | undefined {
-    const row = this.#run('select id, is_sent from sends where key = ? and part = ?').get(key, part)
+    const row = this.#run('select id, is_sent, at from sends where key = ? and part = ?').get(key, part)
     if (row === undefined) return undefined
-    return { id: row.id === null ? undefined : String(row.id), isSent: row.is_sent === 1 }
+    return { id: row.id === null ? undefined : String(row.id), isSent: row.is_sent === 1, beganAt: Number(row.at) }
   }
 
-  /** Call before the platform is asked. */
+  /** Call before the platform is asked. Another attempt keeps the time of the first. */
   beginSend(key: string, part: number): void {
     if (Math.abs(this.#now() - this.#prunedAt) > PRUNE_EVERY_MS) this.#prune()
-    this.#run('insert or replace into sends (key, part, id, is_sent, at) values (?, ?, null, 0, ?)').run(
+    this.#run('insert or ignore into sends (key, part, id, is_sent, at) values (?, ?, null, 0, ?)').run(
       key,
       part,
       this.#now(),

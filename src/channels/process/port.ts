@@ -192,9 +192,13 @@ export interface Connector {
   readonly draftEveryMs?: number | undefined
   /**
    * What became of an attempt that ended without an answer. `safe`: the platform knows a repeat by its nonce. A function looks for
-   * the message: its id, or undefined if it was certainly not sent. Absent: the result stays unknown, and it is never sent again.
+   * the message: its id, or undefined if it was certainly not sent, or a repeat is safe as the first attempt began a short time ago.
+   * Absent: the result stays unknown, and it is never sent again.
    */
-  readonly repeats?: 'safe' | ((out: OutgoingPart) => Promise<string | undefined>) | undefined
+  readonly repeats?:
+    | 'safe'
+    | ((out: OutgoingPart, attempt: { readonly beganAt: number }) => Promise<string | undefined>)
+    | undefined
   close(): Promise<void>
 }
 

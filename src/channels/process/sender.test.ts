@@ -42,8 +42,8 @@ function setUp(t: TestContext, repeats?: Connector['repeats']) {
     close: async () => undefined,
   }
   /** As after a restart. */
-  const open = (): Sender => {
-    const state = new AdapterStore(directory, () => 0)
+  const open = (now = 0): Sender => {
+    const state = new AdapterStore(directory, () => now)
     t.after(() => state.close())
     return new Sender({ connector, state })
   }
@@ -108,6 +108,23 @@ suite('a message', () => {
     assert.equal(await found.sender.sendText(out), 'found 32')
     assert.equal(await found.open().sendText(out), 'found 32')
     assert.equal(found.requests.length, 1)
+  })
+
+  test('is repeated by the time of its first attempt, also after one that the platform has certainly not sent', async (t) => {
+    const began: number[] = []
+    const { open, failAt, requests } = setUp(t, async (_, { beganAt }) => void began.push(beganAt))
+    const out = { ...at, key: 'k', text: 'text' }
+    for (const [time, kind] of [
+      [1000, 'unclear'],
+      [2000, 'rate_limited'],
+      [3000, 'unclear'],
+    ] as const) {
+      failAt('send', kind)
+      await assert.rejects(open(time).sendText(out), /it failed/)
+    }
+    assert.equal(await open(4000).sendText(out), '1')
+    assert.deepEqual(began, [1000, 1000, 1000])
+    assert.equal(requests.length, 4)
   })
 
   test('without text is refused and not reported as sent', async (t) => {

@@ -178,7 +178,7 @@ export class Sender {
     if (earlier?.isSent) return earlier.id
     if (earlier && repeats !== 'safe') {
       if (repeats === undefined) throw new PlatformError('refused', UNKNOWN_END)
-      const found = await repeats(out)
+      const found = await repeats(out, earlier)
       if (found !== undefined) {
         this.#state.endSend(key, part, found)
         return found
@@ -190,8 +190,8 @@ export class Sender {
       this.#state.endSend(key, part, id)
       return id
     } catch (error) {
-      // Any other error may have come after the platform had it.
-      if (error instanceof PlatformError && error.kind !== 'unclear') this.#state.undoSend(key, part)
+      // Any other error may have come after the platform had it, and so may an earlier attempt.
+      if (!earlier && error instanceof PlatformError && error.kind !== 'unclear') this.#state.undoSend(key, part)
       throw error
     }
   }

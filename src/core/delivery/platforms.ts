@@ -58,7 +58,11 @@ const PLATFORMS: Readonly<Record<string, Platform>> = {
       'Short messages in plain text; *bold* and _italic_ at most, no headings, no tables, no links in brackets.',
     hints: { repost: FORWARD_HINT },
   },
-  discord: { shortName: 'dc', outputStyle: 'Discord Markdown, at most 2000 characters; no tables.' },
+  discord: {
+    shortName: 'dc',
+    outputStyle: 'Discord Markdown, at most 2000 characters; no tables.',
+    hints: { repost: FORWARD_HINT, post: 'use send_file(chatJid, filepath) for each file' },
+  },
   slack: {
     shortName: 'sl',
     outputStyle: 'Markdown: short paragraphs, lists, **bold**, `code` and [links](https://example.com); no tables.',
