@@ -4,13 +4,12 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { isProcessBelow, processesWith } from '../support/processes.ts'
+import { adaptersBelow } from '../support/processes.ts'
 import { openSlackServer, SLACK_TOKENS, type SlackServer } from '../support/slack-server.ts'
 import { type Instance, instance, type SvcExit } from '../support/svc.ts'
 import { until } from '../support/until.ts'
 
 const BIN = join(import.meta.dirname, '..', '..', 'bin', 'svc.js')
-const ADAPTER = 'src/channels/process/main.ts'
 
 const setUp = async (t: TestContext) => {
   const slack = await openSlackServer(t)
@@ -56,7 +55,7 @@ test('a person talks to an agent through an app, over a crash of its adapter and
   const status = async () => (await demo.run('channel', 'demo', 'status')).stdout
   await until(async () => /^slack\tslack\thealthy/m.test(await status()))
 
-  const [adapter = ''] = processesWith(ADAPTER).filter((pid) => isProcessBelow(pid, first.child.pid))
+  const [adapter = ''] = adaptersBelow(first.child.pid)
   process.kill(Number(adapter), 'SIGKILL')
   await slack.say({ text: 'two' })
   await until(() => countOf('two') === 1)

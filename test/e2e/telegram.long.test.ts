@@ -2,10 +2,9 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { processesWith } from '../support/processes.ts'
+import { adaptersBelow, parentOf, processesWith } from '../support/processes.ts'
 import { type Instance, instance, type SvcExit } from '../support/svc.ts'
 import { openTelegramServer, TELEGRAM_TOKEN, type TelegramServer } from '../support/telegram-server.ts'
 import { until } from '../support/until.ts'
@@ -37,27 +36,6 @@ async function connect({ root }: Instance, telegram: TelegramServer, ...flags: s
   return { code, ...said }
 }
 
-function parentOf(pid: string): string {
-  // The name of the program is in brackets and may contain blanks.
-  return (
-    readFileSync(`/proc/${pid}/stat`, 'utf8')
-      .replace(/^.*\) \S /s, '')
-      .split(' ')[0] ?? ''
-  )
-}
-
-function isBelow(pid: string, ancestor: number | undefined): boolean {
-  try {
-    for (let at = pid; at !== '0' && at !== ''; at = parentOf(at)) if (at === String(ancestor)) return true
-  } catch {
-    // It has ended.
-  }
-  return false
-}
-
-const adaptersOf = (pid: number | undefined): string[] =>
-  processesWith('src/channels/process/main.ts').filter((each) => isBelow(each, pid))
-
 test('a person talks to an agent through a bot, over a crash of its adapter and of svc', async (t) => {
   const { telegram, demo } = await setUp(t)
   const connected = await connect(demo, telegram)
@@ -76,7 +54,7 @@ test('a person talks to an agent through a bot, over a crash of its adapter and 
   const status = async () => (await demo.run('channel', 'demo', 'status')).stdout
   await until(async () => /^telegram\ttelegram\thealthy/m.test(await status()))
 
-  const [adapter = ''] = adaptersOf(first.child.pid)
+  const [adapter = ''] = adaptersBelow(first.child.pid)
   process.kill(Number(adapter), 'SIGKILL')
   telegram.say({ text: 'two' })
   await until(() => countOf('two') === 1)
@@ -95,7 +73,7 @@ test('a person talks to an agent through a bot, over a crash of its adapter and 
     [removed.code, removed.stdout],
     [0, 'removed the account telegram and the registration of telegram\n'],
   )
-  await until(() => adaptersOf(second.child.pid).length === 0)
+  await until(() => adaptersBelow(second.child.pid).length === 0)
   const { code, stderr } = await second.stop()
   assert.equal(code, 0)
   assert.doesNotMatch(stderr, /stand-in-token/)
@@ -117,13 +95,13 @@ test('the adapters end with svc, also if it is killed', async (t) => {
   const { telegram, demo } = await setUp(t)
   await connect(demo, telegram)
   const served = await demo.serve()
-  await until(() => adaptersOf(served.child.pid).length === 1)
-  const [adapter = ''] = adaptersOf(served.child.pid)
+  await until(() => adaptersBelow(served.child.pid).length === 1)
+  const [adapter = ''] = adaptersBelow(served.child.pid)
   const front = parentOf(adapter)
   process.kill(Number(front), 'SIGKILL')
   await until(() => !processesWith('src/channels/process/main.ts').includes(adapter))
   // The supervisor starts another front, which starts another adapter.
-  await until(() => adaptersOf(served.child.pid).length === 1)
+  await until(() => adaptersBelow(served.child.pid).length === 1)
   assert.equal((await served.stop()).code, 0)
-  assert.equal(adaptersOf(served.child.pid).length, 0)
+  assert.equal(adaptersBelow(served.child.pid).length, 0)
 })

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** Whether a process is below another one, at any depth. */
-export function isProcessBelow(pid: string, ancestor: number | undefined): boolean {
+/** At any depth. */
+function isProcessBelow(pid: string, ancestor: number | undefined): boolean {
   try {
     for (let at = pid; at !== '0' && at !== ''; at = parentOf(at)) if (at === String(ancestor)) return true
   } catch {
@@ -10,7 +10,7 @@ export function isProcessBelow(pid: string, ancestor: number | undefined): boole
   return false
 }
 
-function parentOf(pid: string): string {
+export function parentOf(pid: string): string {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
   // The name of the program is in brackets and may contain blanks.
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1] ?? ''
@@ -27,22 +27,7 @@ export function processesWith(text: string): string[] {
   })
 }
 
-function parentOf(pid: string): string {
-  // The name of the program is in brackets and may contain blanks.
-  const status = readFileSync(`/proc/${pid}/stat`, 'utf8')
-  return status.replace(/^.*\) \S /s, '').split(' ')[0] ?? ''
-}
-
-function isBelow(pid: string, ancestor: number | undefined): boolean {
-  try {
-    for (let at = pid; at !== '0' && at !== ''; at = parentOf(at)) if (at === String(ancestor)) return true
-  } catch {
-    // It has ended.
-  }
-  return false
-}
-
 /** The adapters that a process of svc has started. */
 export function adaptersBelow(pid: number | undefined): string[] {
-  return processesWith('src/channels/process/main.ts').filter((each) => isBelow(each, pid))
+  return processesWith('src/channels/process/main.ts').filter((each) => isProcessBelow(each, pid))
 }
