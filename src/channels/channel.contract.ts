@@ -23,6 +23,8 @@ export interface ChannelUnderTest {
   delivered(key: string): Promise<readonly string[]>
   /** The threads that show a typing indicator in order, '' for the main one; absent if the platform has none. */
   typingIn?(): Promise<readonly string[]>
+  /** What agents are writing, as people see it; absent if the platform shows no drafts. */
+  drafts?(): Promise<readonly string[]>
 }
 
 export const EVERY_ACTION = [
@@ -44,6 +46,7 @@ export const EVERY_ACTION = [
   'pane_set_title',
   'fetch_history',
   'typing',
+  'draft',
 ] as const satisfies readonly ActionName[]
 
 /** The arguments of the tools that a hint may name. */
@@ -88,6 +91,7 @@ const ACTION_CALLS: ActionCalls = {
   pane_set_title: (act, { jid }) => act({ jid, title: 'A title' }),
   fetch_history: (act, { jid }) => act({ jid, limit: 10 }),
   typing: (act, { jid }) => act({ jid, on: true }),
+  draft: (act, { jid }) => act({ jid, key: 'turn', content: 'so far', isDone: false }),
 }
 
 const SEND_ACTIONS = ['send', 'send_file', 'send_voice', 'post', 'forward', 'quote', 'repost'] as const
@@ -198,6 +202,21 @@ export function testChannelContract(open: (t: TestContext) => Promise<ChannelUnd
       await typing?.({ jid, threadId, on })
       assert.deepEqual((await typingIn?.())?.toSorted(), shown)
     }
+  })
+
+  test('shows the last text of a draft until the turn sends its message or none', async (t) => {
+    const { channel, jid, drafts } = await setUp(t)
+    const { draft, send } = channel.actions
+    assert.equal(draft === undefined, drafts === undefined)
+    if (!draft || !drafts) return
+    const at = { jid, threadId: 'news', isDone: false }
+    for (const content of ['one', 'one two']) await draft({ ...at, key: 'turn 1', content })
+    await draft({ ...at, key: 'turn 2', content: 'other' })
+    assert.deepEqual((await drafts()).toSorted(), ['one two', 'other'])
+    await send?.({ jid, threadId: 'news', key: 'an answer', content: 'one two three', turnId: 'turn 1' })
+    assert.deepEqual(await drafts(), ['other'])
+    await draft({ ...at, key: 'turn 2', content: '', isDone: true })
+    assert.deepEqual(await drafts(), [])
   })
 }
 

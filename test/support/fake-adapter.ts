@@ -51,6 +51,8 @@ export interface FakeAdapter {
   readonly delivered: readonly FakeMessage[]
   /** The threads with a typing indicator, '' for the main one. */
   readonly typing: ReadonlySet<string>
+  /** The drafts that are shown, by turn. */
+  readonly drafts: ReadonlyMap<string, string>
   /** Sets the behaviour: for all requests, or for the next ones in order. */
   behave(how: How, ...then: How[]): void
   /** Responds to held requests. */
@@ -60,7 +62,7 @@ export interface FakeAdapter {
 
 /** The capabilities of an adapter that supports everything. */
 export const EVERY_CAPABILITY: Readonly<Record<string, boolean>> = Object.fromEntries(
-  'send_text send_file send_voice typing fetch_history fwd quote repost dislike edit delete pin'
+  'send_text send_file send_voice typing draft fetch_history fwd quote repost dislike edit delete pin'
     .split(' ')
     .map((name) => [name, true]),
 )
@@ -71,6 +73,7 @@ export async function fakeAdapter(t: Pick<TestContext, 'after'>, options: FakeOp
   const { isKeyed = false, lacks = [] } = options
   const [requests, delivered]: [FakeRequest[], FakeMessage[]] = [[], []]
   const typing = new Set<string>()
+  const drafts = new Map<string, string>()
   const held: (() => void)[] = []
   let [next, always]: [How[], How] = [[], 'ok']
 
@@ -89,7 +92,13 @@ export async function fakeAdapter(t: Pick<TestContext, 'after'>, options: FakeOp
       if (body.on === true) typing.add(thread)
       else typing.delete(thread)
     }
-    if (path.startsWith('/v1/pane/') || path === '/typing') return { status: 200, body: { ok: true } }
+    if (path === '/draft') {
+      if (body.done === true) drafts.delete(String(body.key))
+      else drafts.set(String(body.key), String(body.content))
+    }
+    if (path === '/send') drafts.delete(String(body.turn_id))
+    if (path.startsWith('/v1/pane/') || path === '/typing' || path === '/draft')
+      return { status: 200, body: { ok: true } }
     if (SENDING.includes(path)) {
       const key = String(body.key ?? '')
       const known = isKeyed ? delivered.find((message) => message.key === key) : undefined
@@ -166,6 +175,7 @@ export async function fakeAdapter(t: Pick<TestContext, 'after'>, options: FakeOp
     requests,
     delivered,
     typing,
+    drafts,
     behave: (how, ...then) => {
       if (then.length === 0) [next, always] = [[], how]
       else [next, always] = [[how, ...then.slice(0, -1)], then.at(-1) ?? 'ok']

@@ -354,6 +354,32 @@ export function testConnector(subject: ConnectorUnderTest): void {
       }
     })
 
+    test('take over the draft of their turn, also after a crash, and a draft without a message is removed', async (t) => {
+      const subject = await setUp(t)
+      const { host, platform, jid, adapter, restart } = subject
+      if (!host.capabilities.draft) return
+      const at = { chat_jid: jid, key: 'turn 1', done: false }
+      const draft = (members: object) => host.post('/draft', { ...at, ...members })
+      assert.equal((await draft({ content: 'so far' })).status, 200)
+      await until(() => platform.sent.length === 1)
+      // A change of it shows that the adapter has its id.
+      await draft({ content: 'so far so' })
+      await until(() => platform.sent[0]?.text === 'so far so')
+      await adapter.kill()
+      await restart()
+      const out = { chat_jid: jid, content: 'so far so good', key: 'key of the answer', turn_id: 'turn 1' }
+      const { body } = await host.post('/send', out)
+      const texts = () => platform.sent.map(({ id, text }) => [id, text])
+      assert.deepEqual(texts(), [[body.id, 'so far so good']])
+      assert.deepEqual(await host.post('/send', out), { status: 200, retryAfter: null, body })
+      await draft({ content: 'late' })
+      await draft({ key: 'turn 2', content: 'nothing will come of it' })
+      await until(() => platform.sent.length === 2)
+      await draft({ key: 'turn 2', done: true })
+      await until(() => platform.sent.length === 1)
+      assert.deepEqual(texts(), [[body.id, 'so far so good']])
+    })
+
     test('have files with captions of any length', async () => {
       const { host, platform, jid } = await shared()
       if (!host.capabilities.send_file) return

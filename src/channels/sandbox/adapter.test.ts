@@ -43,7 +43,11 @@ onEveryEngine('the sandbox', (engine) => {
       const room = await host.engine.read((tx) => sandboxRooms.find(tx, { jid }))
       return [...(room?.is_typing ? [''] : []), ...(room?.typing_topics ?? [])]
     }
-    return { channel, jid, abilities: EVERY_ACTION, delivered, typingIn }
+    const drafts = async (): Promise<string[]> => {
+      const room = await host.engine.read((tx) => sandboxRooms.find(tx, { jid }))
+      return Object.values(room?.drafts ?? {}).map(({ content }) => content)
+    }
+    return { channel, jid, abilities: EVERY_ACTION, delivered, typingIn, drafts }
   })
 
   testInboundContract(async (t): Promise<InboundUnderTest> => {

@@ -34,6 +34,7 @@ const share = () => {
     return shared()
   }
 }
+const draftOf = (jid: string, content: string) => ({ chat_jid: jid, key: 'turn', content, done: false })
 const message = (members: object) => ({
   message: { message_id: 7, date: 1_800_000_000, chat: TELEGRAM_GROUP, from: TELEGRAM_PERSON, ...members },
 })
@@ -366,5 +367,27 @@ suite('the account', () => {
       checkAccount(access('http://127.0.0.1:9', '1:x')),
       (error) => error instanceof PlatformError && error.kind === 'unavailable',
     )
+  })
+})
+
+suite('drafts', () => {
+  test('are not shown if the account says so', async (t) => {
+    const { host } = await setUp(t, { drafts: 'off' })
+    assert.equal(host.capabilities.draft, false)
+  })
+
+  test('pause when the platform has had too many, and the answer does not wait', async (t) => {
+    const { host, platform, jid } = await setUp(t)
+    platform.refuse('sendRichMessage', 429, 'Too Many Requests', { retry_after: 3600 })
+    await host.post('/draft', draftOf(jid, 'so'))
+    await until(() => platform.calls.some(({ method }) => method === 'sendRichMessage'))
+    await host.post('/draft', draftOf(jid, 'so far'))
+    const { status } = await host.post('/send', { chat_jid: jid, key: 'k', turn_id: 'turn', content: 'done' })
+    assert.equal(status, 200)
+    assert.deepEqual(
+      platform.sent.map(({ text }) => text),
+      ['done'],
+    )
+    assert.equal(platform.calls.filter(({ method }) => method === 'editMessageText').length, 0)
   })
 })

@@ -49,6 +49,10 @@ const ALBUM_MAX = 10
 const TYPING_EVERY_MS = 4500
 const TYPING_MAX_MS = 5 * 60_000
 
+/** One message a second in a chat, and 20 a minute in a group. */
+const PRIVATE_DRAFT_MS = 1100
+const GROUP_DRAFT_MS = 3100
+
 const COMMANDS = [
   { command: 'new', description: 'Start a new conversation' },
   { command: 'stop', description: 'Stop the answer' },
@@ -81,6 +85,7 @@ export async function openConnector(context: ConnectorContext): Promise<Connecto
   )
   return {
     limits: { text: 4096, caption: 1024, fileBytes: 50 * 1024 * 1024 },
+    draftEveryMs: ({ chat }) => (chat.startsWith('user/') ? PRIVATE_DRAFT_MS : GROUP_DRAFT_MS),
     actions: createActions(context, api, typing),
     close: async () => {
       typing.close()

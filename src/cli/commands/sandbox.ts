@@ -92,6 +92,8 @@ export const sandboxCommands = [
         for (const prompt of about?.prompts ?? []) svc.print.say(`prompt: ${prompt.title}`)
         if (about?.is_typing) svc.print.say('… the agent is typing')
         for (const topic of about?.typing_topics ?? []) svc.print.say(`… the agent is typing in #${cell(topic)}`)
+        for (const { topic, content } of Object.values(about?.drafts ?? {}))
+          svc.print.say(`… the agent is writing${topic === undefined ? '' : ` in #${cell(topic)}`}: ${cell(content)}`)
         if (entries.length === 0) svc.print.say(`no messages in ${jid}`)
       }
       if (follow) await followRoom(host, jid, entries.at(-1)?.seq ?? 0, followOptions(svc))

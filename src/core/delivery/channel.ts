@@ -23,6 +23,8 @@ export interface ChannelActions {
   pane_set_title(act: { readonly jid: string; readonly title: string }): Promise<void>
   fetch_history(request: PlatformHistoryRequest): Promise<PlatformHistory>
   typing(act: TypingState): Promise<void>
+  /** Never through the outbox: a lost draft does not matter. */
+  draft(act: DraftState): Promise<void>
 }
 export type ActionName = keyof ChannelActions
 
@@ -69,6 +71,14 @@ export interface TypingState {
   /** The platform's thread; absent for the main one. Each thread has an indicator of its own. */
   readonly threadId?: string | undefined
   readonly on: boolean
+}
+/** The text that an agent is writing. The message that the turn sends in the same thread replaces it. */
+export interface DraftState extends Omit<Outgoing, 'turnId'> {
+  /** Id of the turn. */
+  readonly key: string
+  readonly content: string
+  /** It becomes no message: the platform removes it. */
+  readonly isDone: boolean
 }
 export interface PanePrompt {
   readonly title: string

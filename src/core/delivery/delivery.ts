@@ -93,15 +93,16 @@ export async function deliver(host: DeliveryHost, claimed: RecordedOutbound | Cl
     const row = await outbox.find(tx, { message_seq: seq })
     const message = row && (await messages.find(tx, { seq }))
     const group = message && (await groups.find(tx, { folder: message.target_folder ?? '' }))
-    return row && message && { row, content: decodeContent(message.content), group }
+    return row && message && { row, message, group }
   })
   if (!found) return { state: 'failed', error: 'the message no longer exists' }
-  const { row, content, group } = found
+  const { row, message, group } = found
   if (row.state !== 'sending' || row.fence !== claimed.fence)
     return { state: row.state, platform_id: row.platform_id, error: row.error }
   const startMs = host.clock.now()
   const agentName = group && readIdentity(host.layout, group, host.assistantName).name
-  const attempt = await attemptDelivery(host, row, { content, agentName }, isUnclear)
+  const shown = { content: decodeContent(message.content), agentName, isStatus: message.kind === 'status' }
+  const attempt = await attemptDelivery(host, row, shown, isUnclear)
   const result = await recordAttempt(host, row, attempt)
   host.tracer?.delivered({
     ...row,
@@ -116,6 +117,7 @@ export async function deliver(host: DeliveryHost, claimed: RecordedOutbound | Cl
 interface ShownMessage {
   readonly content: string
   readonly agentName: string | undefined
+  readonly isStatus: boolean
 }
 
 /** `retry-unclear` is retried like `retry`, but the next attempt knows that the message may have arrived. */
@@ -229,10 +231,12 @@ function withStagedPaths({ layout }: DeliveryHost, payload: OutboxPayload): Outb
 }
 
 /** The parameters of every sending action together. */
-function outgoing(row: OutboxRow, shown: ShownMessage, payload: OutboxPayload) {
+function outgoing(row: OutboxRow, { isStatus, ...shown }: ShownMessage, payload: OutboxPayload) {
   const { path = '', filename = '', media = [], sourceMsgId = '', sourceJid = row.jid } = payload
   const topic = row.topic === '' ? undefined : row.topic
   const threadId = payload.threadId === undefined ? topic : (payload.threadId ?? undefined)
-  const { jid, id: key, turn_id: turnId } = row
+  const { jid, id: key } = row
+  // A status would take the place of the draft of its turn.
+  const turnId = isStatus ? undefined : row.turn_id
   return { ...payload, ...shown, jid, key, turnId, path, filename, media, sourceMsgId, sourceJid, threadId }
 }

@@ -29,6 +29,14 @@ const BOTS: AccountField = {
   rule: 'must be allow or ignore: whether messages of other bots count',
 }
 
+/** For platforms that can change a message. */
+const DRAFTS: AccountField = {
+  name: 'drafts',
+  label: 'drafts',
+  pattern: /^(?:on|off)$/,
+  rule: 'must be on or off: whether people see an answer while it is being written',
+}
+
 const HOST_PORT = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\]):\d{1,5}$/
 
 export const PLATFORM_ACCOUNTS: Readonly<Record<ConnectedPlatform, PlatformAccount>> = {
@@ -42,7 +50,7 @@ export const PLATFORM_ACCOUNTS: Readonly<Record<ConnectedPlatform, PlatformAccou
       },
     ],
     required: [],
-    optional: [BOTS],
+    optional: [BOTS, DRAFTS],
   },
   slack: {
     secrets: [
@@ -60,7 +68,7 @@ export const PLATFORM_ACCOUNTS: Readonly<Record<ConnectedPlatform, PlatformAccou
       },
     ],
     required: [],
-    optional: [BOTS],
+    optional: [BOTS, DRAFTS],
   },
   discord: {
     secrets: [
@@ -72,7 +80,7 @@ export const PLATFORM_ACCOUNTS: Readonly<Record<ConnectedPlatform, PlatformAccou
       },
     ],
     required: [],
-    optional: [BOTS],
+    optional: [BOTS, DRAFTS],
   },
   email: {
     secrets: [

@@ -10,7 +10,7 @@ import { changeFromPlatform, type PlatformChange } from '../messages/platform-ch
 import { reactionVerb, receiveFromPlatform } from '../messages/platform-inbound.ts'
 import { notifyStreams, type WriteContext } from '../turns/rounds.ts'
 import { Jid, Timestamp } from '../values.ts'
-import { type PanePrompt, SENDING_ACTIONS, type TypingState } from './channel.ts'
+import { type DraftState, type PanePrompt, SENDING_ACTIONS, type TypingState } from './channel.ts'
 
 export const SANDBOX = 'sandbox'
 
@@ -59,6 +59,10 @@ const SandboxRoom = z.object({
   prompts: z.array(z.object({ title: z.string(), message: z.string() })).optional(),
   is_typing: z.boolean().describe('In the main topic'),
   typing_topics: z.array(z.string()).optional(),
+  drafts: z
+    .record(z.string(), z.object({ topic: z.string().optional(), content: z.string() }))
+    .optional()
+    .describe('Texts that agents are writing, by turn'),
 })
 
 export const sandboxRooms = new Table({
@@ -68,6 +72,7 @@ export const sandboxRooms = new Table({
   storage: [
     'create table sandbox_rooms (jid text primary key, title text, prompts text, is_typing boolean not null)',
     'alter table sandbox_rooms add column typing_topics text',
+    'alter table sandbox_rooms add column drafts text',
   ],
 })
 
@@ -284,6 +289,24 @@ export async function setTyping(tx: Tx, { jid, threadId, on }: TypingState): Pro
   if (on) topics.add(threadId)
   else topics.delete(threadId)
   await updateRoom(tx, jid, { typing_topics: topics.size === 0 ? undefined : [...topics] })
+}
+
+/** Of processes that have ended, some may be left. */
+const DRAFTS_MAX = 10
+
+export async function setDraft(tx: Tx, { jid, key, threadId: topic, content }: DraftState): Promise<void> {
+  const others = Object.entries((await sandboxRooms.find(tx, { jid }))?.drafts ?? {}).filter(([turn]) => turn !== key)
+  const drafts = Object.fromEntries([...others.slice(1 - DRAFTS_MAX), [key, { topic, content }]])
+  await sandboxRooms.insertIfMissing(tx, { jid, is_typing: false })
+  await sandboxRooms.update(tx, { jid }, { drafts })
+}
+
+/** `turn`: one that has sent its message, or sends none. */
+export async function removeDraft(tx: Tx, jid: string, turn: string | undefined): Promise<void> {
+  const { drafts } = (await sandboxRooms.find(tx, { jid })) ?? {}
+  if (turn === undefined || drafts?.[turn] === undefined) return
+  const { [turn]: _, ...others } = drafts
+  await sandboxRooms.update(tx, { jid }, { drafts: Object.keys(others).length === 0 ? undefined : others })
 }
 
 /** The latest entries of a room after `after`, oldest first. */
