@@ -43,7 +43,7 @@ export const SCHEMA_STEPS: Readonly<Record<string, number>> = {
   channel_registrations: 5,
   channel_secrets: 2,
   channel_accounts: 1,
-  sandbox_entries: 3,
+  sandbox_entries: 4,
   sandbox_rooms: 3,
   turns: 18,
   message_changes: 2,

@@ -32,6 +32,8 @@ export interface FakeMessage {
   readonly jid: string
   readonly key: string
   content: string
+  /** Ids of the buttons. */
+  buttons: string[]
   reactions: string[]
   isPinned: boolean
   isDeleted: boolean
@@ -62,7 +64,7 @@ export interface FakeAdapter {
 
 /** The capabilities of an adapter that supports everything. */
 export const EVERY_CAPABILITY: Readonly<Record<string, boolean>> = Object.fromEntries(
-  'send_text send_file send_voice typing draft fetch_history fwd quote repost dislike edit delete pin'
+  'send_text send_file send_voice typing draft buttons fetch_history fwd quote repost dislike edit delete pin'
     .split(' ')
     .map((name) => [name, true]),
 )
@@ -108,6 +110,7 @@ export async function fakeAdapter(t: Pick<TestContext, 'after'>, options: FakeOp
         key,
         jid: String(body.chat_jid ?? body.target_jid),
         content: String(body.content ?? body.caption ?? body.comment ?? ''),
+        buttons: Array.isArray(body.buttons) ? body.buttons.map(({ id }) => String(id)) : [],
         reactions: [],
         isPinned: false,
         isDeleted: false,
@@ -122,7 +125,7 @@ export async function fakeAdapter(t: Pick<TestContext, 'after'>, options: FakeOp
     }
     if (!on) return { status: 400, body: { ok: false, error: 'there is no such message' } }
     if (path === '/like' || path === '/dislike') on.reactions.push(String(body.reaction ?? '👎'))
-    else if (path === '/edit') on.content = String(body.content)
+    else if (path === '/edit') [on.content, on.buttons] = [String(body.content), []]
     else if (path === '/delete') on.isDeleted = true
     else if (path === '/pin' || path === '/unpin') on.isPinned = path === '/pin'
     else return { status: 404, body: { ok: false, error: 'there is nothing here' } }

@@ -61,6 +61,7 @@ for (const [kind, { lost = [], ...options }] of Object.entries(KINDS))
         delivered: async (key) => adapter.delivered.filter((one) => one.key === key).map(({ content }) => content),
         typingIn: async () => [...adapter.typing],
         drafts: async () => [...adapter.drafts.values()],
+        buttonsOf: async (id) => adapter.delivered.find((one) => one.id === id)?.buttons ?? [],
       }
     })
   })

@@ -61,6 +61,7 @@ export function openHttpChannel(adapter: Adapter): Channel {
     platform,
     isInternal: false,
     isIdempotent: capabilities.dedupe === true,
+    hasButtons: capabilities.buttons === true,
     actions: Object.fromEntries(Object.entries(createActions(adapter)).filter(([action]) => can(action))),
     hint: (action) => hintFor(platform, action),
   }
@@ -104,8 +105,8 @@ function createActions(adapter: Adapter): ChannelActions {
     return delivered(send(tool, path, { method: 'POST', headers: keyed, body }, FILE_TIMEOUT_MS))
   }
   return {
-    send: ({ jid, key, content, ...out }) =>
-      delivered(post('send', '/send', { chat_jid: jid, key, content, ...placeMembers(out) })),
+    send: ({ jid, key, content, buttons, ...out }) =>
+      delivered(post('send', '/send', { chat_jid: jid, key, content, buttons, ...placeMembers(out) })),
     send_file: file('send_file', '/send-file'),
     send_voice: file('send_voice', '/send-voice'),
     post: ({ jid, key, content, media, mediaNames, turnId, agentName }) => {

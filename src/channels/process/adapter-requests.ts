@@ -3,6 +3,7 @@ import { isObject } from '../../lib/text/json.ts'
 import type { AdapterStore } from './adapter-store.ts'
 import type { Drafts } from './drafts.ts'
 import {
+  type Button,
   type Connector,
   type ConnectorActions,
   type HealthStatus,
@@ -66,12 +67,16 @@ const CAPABILITIES: Readonly<Record<keyof ConnectorActions, string>> = {
 
 /** Keys are kept, so every message is sent at most once. */
 export function capabilitiesOf(
-  { actions, draftEveryMs }: Pick<Connector, 'actions' | 'draftEveryMs'>,
+  { actions, draftEveryMs, hasButtons = false }: Pick<Connector, 'actions' | 'draftEveryMs' | 'hasButtons'>,
   settings: Readonly<Record<string, string>> = {},
 ): Record<string, boolean> {
   const canDraft = [draftEveryMs, actions.sendText, actions.edit, actions.delete].every((each) => each !== undefined)
   const named = Object.entries(CAPABILITIES).map(([action, capability]) => [capability, action in actions] as const)
-  const all: Record<string, boolean> = { dedupe: true, draft: canDraft && settings.drafts !== 'off' }
+  const all: Record<string, boolean> = {
+    dedupe: true,
+    draft: canDraft && settings.drafts !== 'off',
+    buttons: hasButtons,
+  }
   for (const [capability, has] of named) all[capability] = (all[capability] ?? false) || has
   return all
 }
@@ -92,6 +97,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
         ...outgoing(context, members),
         text: text(members, 'content'),
         turnId: optional(members, 'turn_id'),
+        buttons: buttonsOf(members),
       }),
     ),
   '/send-file': (context, { body }) => withId(context.sender.sendFile('sendFile', outgoingFile(context, body))),
@@ -233,6 +239,15 @@ function outgoingFile(context: ActionContext, { members, path, mime }: RequestBo
     filename: optional(members, 'filename') ?? 'file',
     caption: optional(members, 'caption'),
   }
+}
+
+function buttonsOf({ buttons }: Members): Button[] | undefined {
+  if (!Array.isArray(buttons) || buttons.length === 0) return undefined
+  return buttons.filter(isObject).map((button) => ({
+    id: text(button, 'id'),
+    label: text(button, 'label'),
+    style: button.style === 'primary' || button.style === 'danger' ? button.style : undefined,
+  }))
 }
 
 function filesOf({ media_paths: paths, media_names: names }: Members): LocalFile[] {

@@ -35,17 +35,18 @@ export class Sender {
     this.#drafts = drafts
   }
 
-  /** The message takes over the draft of its turn. */
+  /** The message takes over the draft of its turn, unless it has buttons. */
   sendText(
-    out: Outgoing & { readonly text: string; readonly turnId?: string | undefined },
+    out: Outgoing & Pick<OutgoingTextPart, 'text' | 'buttons'> & { readonly turnId?: string | undefined },
   ): Promise<string | undefined> {
-    const { text, turnId, ...rest } = out
+    const { text, turnId, buttons, ...rest } = out
     return this.#once(out.key, async () => {
       const texts = this.#split(text)
       const [first] = texts
       if (first === undefined) throw new PlatformError('refused', EMPTY_TEXT)
-      if (turnId !== undefined && !this.#state.sendAttempt(out.key, 0)) await this.#drafts?.replace(rest, turnId, first)
-      return this.#sendParts(rest, this.#textParts(texts))
+      if (turnId !== undefined && !buttons && !this.#state.sendAttempt(out.key, 0))
+        await this.#drafts?.replace(rest, turnId, first)
+      return this.#sendParts(rest, this.#textParts(texts, buttons))
     })
   }
 
@@ -129,9 +130,12 @@ export class Sender {
     return changed
   }
 
-  #textParts(texts: readonly string[]): SendPart[] {
+  /** Buttons are below the first part, whose id svc knows. */
+  #textParts(texts: readonly string[], buttons?: OutgoingTextPart['buttons']): SendPart[] {
     const send = this.#connector.actions.sendText
-    return texts.map((text) => (common) => perform(send, { ...common, text }))
+    return texts.map(
+      (text, at) => (common) => perform(send, { ...common, text, ...(at === 0 && buttons ? { buttons } : {}) }),
+    )
   }
 
   #split(text: string): string[] {

@@ -64,11 +64,11 @@ export function openChannel({ engine, clock, random, signals }: ChannelContext):
     })
   }
   const actions: ChannelActions = {
-    send: async ({ jid, key, content, threadId: topic, replyTo: reply_to, agentName, turnId }) => {
+    send: async ({ jid, key, content, threadId: topic, replyTo: reply_to, buttons, agentName, turnId }) => {
       // The store has all messages of the sandbox, unlike those of other platforms.
       const isKnown = reply_to === undefined || (await engine.read((tx) => findEntry(tx, jid, reply_to))) !== undefined
       if (!isKnown) throw new ChannelError('permanent', `there is no message ${reply_to} in ${jid}`)
-      return add({ jid, key, content, topic, reply_to }, agentName, turnId)
+      return add({ jid, key, content, topic, reply_to, buttons: buttons && [...buttons] }, agentName, turnId)
     },
     send_file: file('send_file'),
     send_voice: file('send_voice'),
@@ -90,7 +90,8 @@ export function openChannel({ engine, clock, random, signals }: ChannelContext):
     dislike: async ({ jid, targetId: id }) => {
       await change((tx) => addReaction(tx, { jid, id, person: INSTANCE_SENDER, emoji: '👎' }))
     },
-    edit: ({ jid, targetId, content }) => patchEntry(jid, targetId, (edited_at) => ({ content, edited_at })),
+    edit: ({ jid, targetId, content }) =>
+      patchEntry(jid, targetId, (edited_at) => ({ content, edited_at, buttons: undefined })),
     delete: ({ jid, targetId }) => patchEntry(jid, targetId, deletedEntry),
     pin_message: ({ jid, targetId }) => patchEntry(jid, targetId, () => ({ is_pinned: true })),
     unpin_message: ({ jid, targetId }) => patchEntry(jid, targetId, () => ({ is_pinned: false })),
@@ -125,6 +126,7 @@ export function openChannel({ engine, clock, random, signals }: ChannelContext):
     platform: SANDBOX,
     isInternal: false,
     isIdempotent: true,
+    hasButtons: true,
     actions,
     hint: () => 'say it in words with send(chatJid, text)',
   }

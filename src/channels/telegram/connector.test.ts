@@ -391,3 +391,30 @@ suite('drafts', () => {
     assert.equal(platform.calls.filter(({ method }) => method === 'editMessageText').length, 0)
   })
 })
+
+suite('buttons', () => {
+  test('are answered at the platform when svc has the press', async (t) => {
+    const { host, platform, jid } = await setUp(t)
+    const buttons = [{ id: 'yes', label: 'Yes', style: 'danger' }]
+    const { body } = await host.post('/send', { chat_jid: jid, key: 'k', content: 'Shall I?', buttons })
+    const callsOf = (name: string) => platform.calls.filter(({ method }) => method === name)
+    assert.deepEqual(callsOf('sendRichMessage')[0]?.params.reply_markup, {
+      inline_keyboard: [[{ text: 'Yes', callback_data: 'yes', style: 'danger' }]],
+    })
+    host.behave(503)
+    platform.press?.(String(body.id), 'yes')
+    await until(() => host.received.length > 0)
+    assert.equal(callsOf('answerCallbackQuery').length, 0)
+    host.behave('ok')
+    await until(() => callsOf('answerCallbackQuery').length === 1)
+    assert.equal(host.stored[0]?.action, 'yes')
+  })
+
+  test('of messages without a chat are ignored', async (t) => {
+    const { host, platform } = await setUp(t)
+    platform.update({ callback_query: { id: '5', from: TELEGRAM_PERSON, chat_instance: '-7', data: 'yes' } })
+    platform.update(message({ text: 'next' }))
+    await until(() => host.stored.length === 1)
+    assert.equal(host.stored[0]?.content, 'next')
+  })
+})

@@ -2,6 +2,7 @@
 import {
   deleteInRoom,
   editInRoom,
+  findButton,
   listRoomEntries,
   postInRoom,
   reactInRoom,
@@ -13,6 +14,7 @@ import {
   unreactInRoom,
 } from '../../core/delivery/sandbox-rooms.ts'
 import { type WriteContext, writeContextOf } from '../../core/turns/rounds.ts'
+import { pressButton } from '../../daemons/process/button-presses.ts'
 import { cell } from '../../lib/command-line/print.ts'
 import type { Tx } from '../../store/engine.ts'
 import { integer, query, text } from '../../store/statement.ts'
@@ -72,6 +74,19 @@ export const sandboxCommands = [
         changed,
         remove ? `${person} took ${emoji} back from ${id}` : `${person} reacted to ${id} with ${emoji}`,
       )
+    },
+  }),
+  defineSvcCommand({
+    usage: 'sandbox <instance> press <room> <person> <id> <button> [--json]',
+    about: 'press a button of a message as <person>',
+    example: 'sandbox demo press lobby mia s2 approve',
+    run: async (svc, { room, person, id, button }) => {
+      const { host } = await svc.open()
+      const { jid, sender } = await host.engine.read((tx) => findButton(tx, { room, person, id, button }))
+      const { ignored } = await pressButton(host, { jid, message: id, action: button, sender, name: person })
+      if (svc.print.json) svc.print.record({}, { id, room: jid, button, ignored })
+      else if (ignored === undefined) svc.print.line(`${person} pressed ${button} of ${id}`)
+      else svc.print.say(`nothing has happened: ${ignored}`)
     },
   }),
   defineSvcCommand({

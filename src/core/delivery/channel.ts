@@ -1,7 +1,11 @@
 // Interface that every chat platform implements: its actions and its errors.
+import { z } from 'zod'
 import type { Clock, Random } from '../../lib/clock.ts'
 import type { CommitSignals } from '../../lib/commit-signals.ts'
 import type { Engine } from '../../store/engine.ts'
+
+/** Platforms limit it: 64 bytes at Telegram. */
+export const BUTTON_ID = /^[A-Za-z0-9_-]{1,40}$/
 
 /** A missing action is refused as unsupported, with a hint. */
 export interface ChannelActions {
@@ -42,7 +46,18 @@ interface Outgoing {
   readonly replyTo?: string | undefined
   readonly threadId?: string | undefined
 }
-type OutgoingText = Outgoing & { readonly content: string }
+type OutgoingText = Outgoing & {
+  readonly content: string
+  /** Only for channels with `hasButtons`. An edit of the message removes them. */
+  readonly buttons?: readonly MessageButton[] | undefined
+}
+/** A press arrives as an inbound action that names the id of the button, and that of the message. */
+export const MessageButton = z.object({
+  id: z.string().regex(BUTTON_ID),
+  label: z.string(),
+  style: z.enum(['primary', 'danger']).optional(),
+})
+export type MessageButton = z.output<typeof MessageButton>
 export type OutgoingFile = Outgoing & {
   /** Local path of the file. */
   readonly path: string
@@ -119,6 +134,7 @@ export interface Channel {
   readonly isInternal: boolean
   /** Whether repeats with the same key are delivered once, so an attempt with an unclear end may be retried. */
   readonly isIdempotent: boolean
+  readonly hasButtons?: boolean | undefined
   readonly actions: Partial<ChannelActions>
   /** Suggests an alternative to an unsupported action. */
   hint(action: ActionName): string

@@ -10,7 +10,7 @@ import { changeFromPlatform, type PlatformChange } from '../messages/platform-ch
 import { reactionVerb, receiveFromPlatform } from '../messages/platform-inbound.ts'
 import { notifyStreams, type WriteContext } from '../turns/rounds.ts'
 import { Jid, Timestamp } from '../values.ts'
-import { type DraftState, type PanePrompt, SENDING_ACTIONS, type TypingState } from './channel.ts'
+import { type DraftState, MessageButton, type PanePrompt, SENDING_ACTIONS, type TypingState } from './channel.ts'
 
 export const SANDBOX = 'sandbox'
 
@@ -31,6 +31,7 @@ export const SandboxEntry = z.object({
   files: z.array(SandboxFile),
   reactions: z.record(z.string(), z.array(z.string())).describe('Names of people by emoji'),
   is_pinned: z.boolean(),
+  buttons: z.array(MessageButton).optional(),
   edited_at: Timestamp.optional(),
   deleted_at: Timestamp.optional(),
   created_at: Timestamp,
@@ -50,6 +51,7 @@ export const sandboxEntries = new Table({
          created_at text not null)`,
     'create index sandbox_entries_of_room on sandbox_entries (jid, seq)',
     'create unique index sandbox_entries_of_key on sandbox_entries (key) where key is not null',
+    'alter table sandbox_entries add column buttons text',
   ],
 })
 
@@ -178,6 +180,19 @@ export async function reactInRoom(
   return { entry, messageId: received?.id ?? refuse('conflict', 'the reaction already exists') }
 }
 
+/** Checks that a person sees this button. Buttons are pressed as on other platforms: see daemons/process/button-presses.ts. */
+export async function findButton(
+  tx: Tx,
+  { room, person, id, button }: SandboxTarget & { readonly button: string },
+): Promise<{ readonly jid: string; readonly sender: string }> {
+  const [jid, sender] = [roomJid(room), personSender(person)]
+  const { buttons = [] } = await requireSandboxEntry(tx, jid, id)
+  if (buttons.some((each) => each.id === button)) return { jid, sender }
+  const names = buttons.map((each) => each.id).join(', ')
+  const hint = names === '' ? 'it has no buttons' : `its buttons are ${names}`
+  return refuse('not_found', `the message ${id} has no button ${JSON.stringify(button)}`, hint)
+}
+
 interface SandboxTarget {
   readonly room: string
   readonly person: string
@@ -244,8 +259,10 @@ async function changeInRoom(
 }
 
 /** What a deletion changes in an entry. */
-export function deletedEntry(deleted_at: string): Pick<SandboxEntry, 'deleted_at' | 'is_pinned' | 'content'> {
-  return { deleted_at, is_pinned: false, content: '' }
+export function deletedEntry(
+  deleted_at: string,
+): Pick<SandboxEntry, 'deleted_at' | 'is_pinned' | 'content' | 'buttons'> {
+  return { deleted_at, is_pinned: false, content: '', buttons: undefined }
 }
 
 export async function addReaction(
