@@ -49,7 +49,7 @@ export const SCHEMA_STEPS: Readonly<Record<string, number>> = {
   message_changes: 2,
   fetched: 2,
   task_leases: 2,
-  pending_actions: 5,
+  pending_actions: 6,
   network_denials: 7,
   storage_use: 2,
   model_keys: 1,

@@ -63,6 +63,10 @@ export const OutboxPayload = z.object({
   sourceJid: z.string().optional(),
   comment: z.string().optional(),
   buttons: z.array(MessageButton).optional(),
+  /** Follows the text on the platform. Agents who read the chat do not see it. */
+  details: z.string().optional(),
+  /** The held call that its buttons decide on. */
+  approval: z.string().optional(),
   /** Follows the text where the platform has no buttons. */
   withoutButtons: z.string().optional(),
   /** Id of a message whose place this one takes where the platform can edit. Its buttons go. */
@@ -82,7 +86,7 @@ export async function findButtons(
   tx: Tx,
   jid: string,
   platform_id: string,
-): Promise<Pick<OutboxPayload, 'buttons'> | undefined> {
+): Promise<Pick<OutboxPayload, 'buttons' | 'approval'> | undefined> {
   const row = await outbox.find(tx, { jid, platform_id })
   return row && OutboxPayload.safeParse(JSON.parse(row.payload)).data
 }
@@ -295,5 +299,6 @@ function outgoing(row: OutboxRow, { isStatus, ...shown }: ShownMessage, payload:
   const { jid, id: key } = row
   // A status would take the place of the draft of its turn.
   const turnId = isStatus ? undefined : row.turn_id
-  return { ...payload, ...shown, jid, key, turnId, path, filename, media, sourceMsgId, sourceJid, threadId }
+  const content = [shown.content, payload.details].filter((part) => part !== undefined).join('\n\n')
+  return { ...payload, ...shown, content, jid, key, turnId, path, filename, media, sourceMsgId, sourceJid, threadId }
 }
