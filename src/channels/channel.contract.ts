@@ -11,6 +11,7 @@ import {
   type ChannelActions,
   ChannelError,
   type DeliveryReceipt,
+  type MessageButton,
 } from '../core/delivery/channel.ts'
 import type { Envelope } from '../core/messages/envelopes.ts'
 
@@ -23,6 +24,10 @@ export interface ChannelUnderTest {
   delivered(key: string): Promise<readonly string[]>
   /** The threads that show a typing indicator in order, '' for the main one; absent if the platform has none. */
   typingIn?(): Promise<readonly string[]>
+  /** The ids of the buttons below a message; absent if the platform has none. */
+  buttonsOf?(id: string): Promise<readonly string[]>
+  /** What agents are writing, as people see it; absent if the platform shows no drafts. */
+  drafts?(): Promise<readonly string[]>
 }
 
 export const EVERY_ACTION = [
@@ -44,6 +49,7 @@ export const EVERY_ACTION = [
   'pane_set_title',
   'fetch_history',
   'typing',
+  'draft',
 ] as const satisfies readonly ActionName[]
 
 /** The arguments of the tools that a hint may name. */
@@ -88,6 +94,7 @@ const ACTION_CALLS: ActionCalls = {
   pane_set_title: (act, { jid }) => act({ jid, title: 'A title' }),
   fetch_history: (act, { jid }) => act({ jid, limit: 10 }),
   typing: (act, { jid }) => act({ jid, on: true }),
+  draft: (act, { jid }) => act({ jid, key: 'turn', content: 'so far', isDone: false }),
 }
 
 const SEND_ACTIONS = ['send', 'send_file', 'send_voice', 'post', 'forward', 'quote', 'repost'] as const
@@ -199,6 +206,36 @@ export function testChannelContract(open: (t: TestContext) => Promise<ChannelUnd
       assert.deepEqual((await typingIn?.())?.toSorted(), shown)
     }
   })
+
+  test('shows buttons below a message until it is edited', async (t) => {
+    const { channel, jid, buttonsOf } = await setUp(t)
+    const { send, edit } = channel.actions
+    assert.equal(channel.hasButtons ?? false, buttonsOf !== undefined)
+    if (!buttonsOf) return
+    const buttons = [
+      { id: 'yes', label: 'Yes', style: 'primary' },
+      { id: 'no-1', label: 'No' },
+    ] as const
+    const { id = '' } = (await send?.({ jid, key: 'asked', content: 'shall I?', buttons })) ?? {}
+    assert.deepEqual(await buttonsOf(id), ['yes', 'no-1'])
+    await edit?.({ jid, targetId: id, content: 'you said yes' })
+    assert.deepEqual(await buttonsOf(id), [])
+  })
+
+  test('shows the last text of a draft until the turn sends its message or none', async (t) => {
+    const { channel, jid, drafts } = await setUp(t)
+    const { draft, send } = channel.actions
+    assert.equal(draft === undefined, drafts === undefined)
+    if (!draft || !drafts) return
+    const at = { jid, threadId: 'news', isDone: false }
+    for (const content of ['one', 'one two']) await draft({ ...at, key: 'turn 1', content })
+    await draft({ ...at, key: 'turn 2', content: 'other' })
+    assert.deepEqual((await drafts()).toSorted(), ['one two', 'other'])
+    await send?.({ jid, threadId: 'news', key: 'an answer', content: 'one two three', turnId: 'turn 1' })
+    assert.deepEqual(await drafts(), ['other'])
+    await draft({ ...at, key: 'turn 2', content: '', isDone: true })
+    assert.deepEqual(await drafts(), [])
+  })
 }
 
 /** A generic function, so that the compiler relates the action to its arguments. */
@@ -238,6 +275,7 @@ export type PlatformEvent =
       readonly id: string
       readonly emoji: string
     }
+  | { readonly kind: 'press'; readonly person: string; readonly id: string; readonly button: string }
 
 export interface InboundUnderTest {
   readonly jid: string
@@ -250,7 +288,7 @@ export interface InboundUnderTest {
   /** Whether messages of bots and of the agent's own account can arrive. */
   readonly hasOtherAccounts: boolean
   /** Sends as the agent of `team`, and returns the platform id. */
-  send(text: string, thread?: string): Promise<string>
+  send(text: string, thread?: string, buttons?: readonly MessageButton[]): Promise<string>
   /** Routes what has arrived to `team`, and ends its turns. */
   answerAll(): Promise<void>
 }
@@ -361,6 +399,14 @@ export function testInboundContract(open: (t: TestContext) => Promise<InboundUnd
         ['unlike', id, '👎'],
       ],
     )
+  })
+
+  test('never stores the press of a button as a message', async (t) => {
+    const on = await setUp(t)
+    const id = await on.send('shall I?', '', [{ id: 'yes', label: 'Yes' }])
+    await on.deliver({ kind: 'press', person: 'mia', id, button: 'yes' })
+    assert.deepEqual(await on.stored(), [])
+    await again(on)
   })
 
   test('does not store what the agent wrote', async (t) => {

@@ -267,6 +267,14 @@ const DollarSetting = z
   .regex(/^\d{1,7}(\.\d{1,2})?$/, 'must be an amount of dollars such as 100 or 2.50')
   .transform(Number)
 
+/** Not of a link, whose readers may be anyone. */
+const PlatformChatSetting = z
+  .string()
+  .regex(
+    /^(?!(?:web|hook):)[a-z][a-z0-9_-]*:[\x21-\x7e]{1,500}$/,
+    'must be a chat of a platform such as telegram:user/42',
+  )
+
 export const AGENT_LIMIT_SETTINGS = live({
   TASKS_PER_FOLDER: setting(
     CountSetting,
@@ -293,6 +301,11 @@ export const AGENT_LIMIT_SETTINGS = live({
     DollarSetting,
     '100',
     'highest cost that an agent may report with one call of log_external_cost, or for one turn, in dollars; more is refused',
+  ),
+  APPROVAL_CHAT: setting(
+    PlatformChatSetting,
+    undefined,
+    'chat of a platform where operators are asked to approve held calls, such as telegram:user/42',
   ),
 })
 
@@ -423,6 +436,7 @@ export function readAgentLimits(sources: readonly SettingSource[]): AgentLimits 
     externalCostMaxUsd: read.EXTERNAL_COST_MAX,
     folderQuotaBytes: read.FOLDER_QUOTA,
     searchMs: read.SEARCH_DEADLINE,
+    approvalChat: read.APPROVAL_CHAT,
   }
 }
 

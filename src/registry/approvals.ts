@@ -1,6 +1,7 @@
 // Approvals: an acl row `hold:mcp:<tool>` suspends an agent's permitted calls until an operator approves them.
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
+import { askForDecision } from '../core/access/approval-decisions.ts'
 import { consumeApproval, hasApproval, holdForApproval, type ToolCallKey } from '../core/access/approvals.ts'
 import { needsApproval } from '../core/access/policy.ts'
 import { inbox, messageIdOfTurn } from '../core/messages/inbox.ts'
@@ -86,14 +87,31 @@ const holdCall = defineTool({
   key: ['tool'],
   input: PendingCall,
   output: z.object({ id: z.string(), isNew: z.boolean() }),
+  appendsMessages: true,
   authorize: allowAnyone,
   // The arguments are audited when the approved call runs.
   auditInput: ({ tool }, { id, isNew }) => (isNew ? { tool, id } : undefined),
   run: async (ctx, call) => {
     const [folder, turn] = [await actingFolder(ctx), await ctx.turn()]
-    return holdForApproval(ctx.tx, ctx, { ...call, folder, jid: turn?.jid, reach: ctx.reach })
+    return holdForApproval(
+      ctx.tx,
+      ctx,
+      { ...call, folder, jid: turn?.jid, reach: ctx.reach },
+      approvalPrompt(ctx, { ...call, folder }),
+    )
   },
 })
+
+/** Undefined unless operators have a chat for it. */
+function approvalPrompt(ctx: Context, call: Omit<Parameters<typeof askForDecision>[2], 'id'>) {
+  const { approvalChat: jid } = ctx.limits
+  if (jid === undefined) return undefined
+  return async (id: string) => {
+    const asked = await askForDecision(ctx.tx, ctx, { ...call, id }, { jid, routes: await ctx.routes() })
+    ctx.afterCommit(() => ctx.signals.emit(asked.keys, ['outbox']))
+    return asked
+  }
+}
 
 /** Records the pending call and returns the tool's reply: not an error, but nothing was done. */
 export async function requestApproval(request: RequestContext, verb: NamedVerb, input: object): Promise<object> {

@@ -2,14 +2,21 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { chatEndpoint } from '../support/chat-endpoint.ts'
 import { adaptersBelow, parentOf, processesWith } from '../support/processes.ts'
 import { type Instance, instance, type SvcExit } from '../support/svc.ts'
 import { openTelegramServer, TELEGRAM_TOKEN, type TelegramServer } from '../support/telegram-server.ts'
 import { until } from '../support/until.ts'
 
 const BIN = join(import.meta.dirname, '..', '..', 'bin', 'svc.js')
+
+/** Before the other rows. */
+const HOLD = `acl:
+  - {principal: 'folder:team', action: 'hold:mcp:set_group_open', scope: '**', effect: allow, params: '', predicate: ''}
+`
 
 const setUp = async (t: TestContext) => {
   const telegram = await openTelegramServer(t)
@@ -104,4 +111,62 @@ test('the adapters end with svc, also if it is killed', async (t) => {
   await until(() => adaptersBelow(served.child.pid).length === 1)
   assert.equal((await served.stop()).code, 0)
   assert.equal(adaptersBelow(served.child.pid).length, 0)
+})
+
+test('a person reads an answer while it is being written, and it becomes the message, also after a crash', async (t) => {
+  const [telegram, model] = [await openTelegramServer(t), await chatEndpoint(t)]
+  const settings = { AGENT_RUNTIME: 'openai', OPENAI_BASE_URL: model.url, OPENAI_MODEL: 'm', SANDBOX: 'none' }
+  const demo = await instance(t, { ...settings, TELEGRAM_API_URL: telegram.url })
+  await connect(demo, telegram)
+  await demo.run('group', 'demo', 'add', 'telegram:user/42', 'team')
+  const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const write = (content: string): string => JSON.stringify({ choices: [{ index: 0, delta: { content } }] })
+  model.answer(async (response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    response.write(`data: ${write('Once upon')}\n\n`)
+    await first.promise
+    response.write(`data: ${write(' a time')}\n\n`)
+    await second.promise
+    response.end(`data: ${write(' it was done.')}\n\ndata: [DONE]\n\n`)
+  })
+  const served = await demo.serve()
+  telegram.say({ text: 'Tell me a story' })
+  const texts = (): string[] => telegram.sent.map(({ text }) => text)
+  await until(() => texts().join() === 'Once upon')
+  first.resolve()
+  await until(() => texts().join() === 'Once upon a time')
+  const [adapter = ''] = adaptersBelow(served.child.pid)
+  process.kill(Number(adapter), 'SIGKILL')
+  await until(() => !adaptersBelow(served.child.pid).includes(adapter))
+  second.resolve()
+  await until(() => texts().join() === 'Once upon a time it was done.')
+  assert.equal((await served.stop()).code, 0)
+})
+
+test('an operator approves a call of the agent with a button, and the message then says so', async (t) => {
+  const { telegram, demo } = await setUp(t)
+  await connect(demo, telegram)
+  await demo.run('group', 'demo', 'add', 'sandbox:lobby', 'team')
+  await demo.run('group', 'demo', 'grant', 'telegram:user/42', '**')
+  await demo.run('settings', 'demo', 'set', 'APPROVAL_CHAT', 'telegram:user/42')
+  const manifest = join(demo.root, '..', 'demo.yaml')
+  writeFileSync(manifest, (await demo.run('export', 'demo')).stdout.replace(/^acl:(?: \[\])?\n/m, HOLD))
+  const applied = await demo.run('apply', 'demo', manifest)
+  assert.equal(applied.code, 0, applied.stderr)
+  const served = await demo.serve()
+  const call = '/tool set_group_open {"open": false}'
+  const held = await demo.run('sandbox', 'demo', 'say', 'lobby', 'mia', call, '--wait')
+  assert.match(held.stdout, /is held until an operator sends \/approve/)
+  await until(() => telegram.sent.length === 1)
+  const [asked] = telegram.sent
+  assert.match(
+    asked?.text ?? '',
+    /^The agent of team asks to call set_group_open \([0-9a-f]{8}\)\.\n\n```\n\{"open":false\}/,
+  )
+  telegram.press?.(asked?.id ?? '', 'approve')
+  await until(() => /Approved by Mia Berg \(telegram:user\/42\)\.$/.test(telegram.sent[0]?.text ?? ''))
+  assert.deepEqual([telegram.sent.length, telegram.buttonsOf?.(asked?.id ?? '')], [1, []])
+  const again = await demo.run('sandbox', 'demo', 'say', 'lobby', 'mia', call, '--wait')
+  assert.doesNotMatch(again.stdout, /is held/)
+  assert.equal((await served.stop()).code, 0)
 })

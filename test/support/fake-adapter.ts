@@ -32,6 +32,8 @@ export interface FakeMessage {
   readonly jid: string
   readonly key: string
   content: string
+  /** Ids of the buttons. */
+  buttons: string[]
   reactions: string[]
   isPinned: boolean
   isDeleted: boolean
@@ -51,6 +53,8 @@ export interface FakeAdapter {
   readonly delivered: readonly FakeMessage[]
   /** The threads with a typing indicator, '' for the main one. */
   readonly typing: ReadonlySet<string>
+  /** The drafts that are shown, by turn. */
+  readonly drafts: ReadonlyMap<string, string>
   /** Sets the behaviour: for all requests, or for the next ones in order. */
   behave(how: How, ...then: How[]): void
   /** Responds to held requests. */
@@ -60,7 +64,7 @@ export interface FakeAdapter {
 
 /** The capabilities of an adapter that supports everything. */
 export const EVERY_CAPABILITY: Readonly<Record<string, boolean>> = Object.fromEntries(
-  'send_text send_file send_voice typing fetch_history fwd quote repost dislike edit delete pin'
+  'send_text send_file send_voice typing draft buttons fetch_history fwd quote repost dislike edit delete pin'
     .split(' ')
     .map((name) => [name, true]),
 )
@@ -71,6 +75,7 @@ export async function fakeAdapter(t: Pick<TestContext, 'after'>, options: FakeOp
   const { isKeyed = false, lacks = [] } = options
   const [requests, delivered]: [FakeRequest[], FakeMessage[]] = [[], []]
   const typing = new Set<string>()
+  const drafts = new Map<string, string>()
   const held: (() => void)[] = []
   let [next, always]: [How[], How] = [[], 'ok']
 
@@ -89,7 +94,13 @@ export async function fakeAdapter(t: Pick<TestContext, 'after'>, options: FakeOp
       if (body.on === true) typing.add(thread)
       else typing.delete(thread)
     }
-    if (path.startsWith('/v1/pane/') || path === '/typing') return { status: 200, body: { ok: true } }
+    if (path === '/draft') {
+      if (body.done === true) drafts.delete(String(body.key))
+      else drafts.set(String(body.key), String(body.content))
+    }
+    if (path === '/send') drafts.delete(String(body.turn_id))
+    if (path.startsWith('/v1/pane/') || path === '/typing' || path === '/draft')
+      return { status: 200, body: { ok: true } }
     if (SENDING.includes(path)) {
       const key = String(body.key ?? '')
       const known = isKeyed ? delivered.find((message) => message.key === key) : undefined
@@ -99,6 +110,7 @@ export async function fakeAdapter(t: Pick<TestContext, 'after'>, options: FakeOp
         key,
         jid: String(body.chat_jid ?? body.target_jid),
         content: String(body.content ?? body.caption ?? body.comment ?? ''),
+        buttons: Array.isArray(body.buttons) ? body.buttons.map(({ id }) => String(id)) : [],
         reactions: [],
         isPinned: false,
         isDeleted: false,
@@ -113,7 +125,7 @@ export async function fakeAdapter(t: Pick<TestContext, 'after'>, options: FakeOp
     }
     if (!on) return { status: 400, body: { ok: false, error: 'there is no such message' } }
     if (path === '/like' || path === '/dislike') on.reactions.push(String(body.reaction ?? '👎'))
-    else if (path === '/edit') on.content = String(body.content)
+    else if (path === '/edit') [on.content, on.buttons] = [String(body.content), []]
     else if (path === '/delete') on.isDeleted = true
     else if (path === '/pin' || path === '/unpin') on.isPinned = path === '/pin'
     else return { status: 404, body: { ok: false, error: 'there is nothing here' } }
@@ -166,6 +178,7 @@ export async function fakeAdapter(t: Pick<TestContext, 'after'>, options: FakeOp
     requests,
     delivered,
     typing,
+    drafts,
     behave: (how, ...then) => {
       if (then.length === 0) [next, always] = [[], how]
       else [next, always] = [[how, ...then.slice(0, -1)], then.at(-1) ?? 'ok']

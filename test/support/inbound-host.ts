@@ -1,16 +1,19 @@
 // An instance for the inbound half of the contract of channels: the folder `team` answers in one chat.
 import type { TestContext } from 'node:test'
 import type { StoredMessage } from '../../src/channels/channel.contract.ts'
-import type { Channel } from '../../src/core/delivery/channel.ts'
+import type { Channel, MessageButton } from '../../src/core/delivery/channel.ts'
 import { recordOutbound, settleDelivery } from '../../src/core/delivery/outbox.ts'
 import { envelopes } from '../../src/core/messages/envelopes.ts'
 import { decodeContent, messages } from '../../src/core/messages/messages.ts'
 import { writeContextOf } from '../../src/core/turns/rounds.ts'
+import { type ButtonPress, pressButton } from '../../src/daemons/process/button-presses.ts'
 import type { OpenHost } from '../../src/daemons/process/host.ts'
 import { routeBatch } from '../../src/daemons/routd/router.ts'
 import { routesResource } from '../../src/resources/routes.ts'
 import { type ConversationHost, openConversationHost } from './conversation-host.ts'
 import type { EngineName } from './host.ts'
+
+export { type ButtonPress, pressButton }
 
 export interface InboundHost extends ConversationHost {
   /** Routes what has arrived, and ends its turns. */
@@ -48,14 +51,20 @@ export async function openInboundHost(t: TestContext, engine: EngineName, jid: s
 export async function sendAsTeam(
   host: OpenHost,
   channel: Channel,
-  message: { readonly jid: string; readonly content: string; readonly topic: string },
+  message: {
+    readonly jid: string
+    readonly content: string
+    readonly topic: string
+    readonly buttons?: readonly MessageButton[] | undefined
+  },
 ): Promise<string> {
-  const { jid, content, topic } = message
+  const { buttons, ...out } = message
+  const { jid, content, topic } = out
   const context = writeContextOf(host)
-  const out = { ...message, folder: 'team', leaseMs: 1000 }
-  const sent = await host.engine.transaction((tx) => recordOutbound(tx, context, host.rules, out))
+  const outbound = { ...out, folder: 'team', leaseMs: 1000, payload: { buttons } }
+  const sent = await host.engine.transaction((tx) => recordOutbound(tx, context, host.rules, outbound))
   const threadId = topic === '' ? undefined : topic
-  const { id = '' } = (await channel.actions.send?.({ jid, key: sent.id, content, threadId })) ?? {}
+  const { id = '' } = (await channel.actions.send?.({ jid, key: sent.id, content, threadId, buttons })) ?? {}
   await host.engine.transaction((tx) =>
     settleDelivery(tx, context, host.rules, sent, { state: 'sent', platform_id: id }),
   )

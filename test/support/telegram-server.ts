@@ -19,6 +19,7 @@ const PRIVATE = { id: 42, type: 'private', first_name: 'Mia', last_name: 'Berg' 
 
 interface SentMessage extends PlatformMessage {
   text: string
+  buttons: string[]
   readonly method: string
 }
 
@@ -103,6 +104,7 @@ export async function openTelegramServer(
       id: String(nextMessage++),
       chat: `${inGroup ? 'group' : 'user'}/${params.chat_id}`,
       text,
+      buttons: buttonsIn(params.reply_markup),
       method,
       ...(typeof reply === 'object' && reply !== null && 'message_id' in reply
         ? { replyTo: String(reply.message_id) }
@@ -120,6 +122,7 @@ export async function openTelegramServer(
       deleteWebhook: () => true,
       setMyCommands: () => true,
       sendChatAction: () => true,
+      answerCallbackQuery: () => true,
       getFile: ({ file_id }) => ({ file_id, file_path: `documents/${file_id}` }),
       setMessageReaction: ({ message_id, reaction }) => {
         const given: readonly unknown[] = Array.isArray(reaction) ? reaction : []
@@ -145,6 +148,7 @@ export async function openTelegramServer(
         const rich = params.rich_message
         found.text =
           typeof rich === 'object' && rich !== null && 'markdown' in rich ? String(rich.markdown) : String(params.text)
+        found.buttons = buttonsIn(params.reply_markup)
         return shown(found)
       },
     }
@@ -271,6 +275,19 @@ export async function openTelegramServer(
       }),
     react: (id, emoji) => reaction(id, [], [emoji]),
     unreact: (id, emoji) => reaction(id, [emoji], []),
+    buttonsOf: (id) => messages.find((message) => message.id === id)?.buttons ?? [],
+    press: (id, data) => {
+      const message = { message_id: Number(id), date: now(), chat, from: BOT, text: 'with buttons' }
+      update({
+        callback_query: {
+          id: String(4_382_000_000_000_000_000n + BigInt(nextUpdate)),
+          from: TELEGRAM_PERSON,
+          message,
+          chat_instance: '-7',
+          data,
+        },
+      })
+    },
     failNext: (next) => {
       fault = next
     },
@@ -295,6 +312,14 @@ export async function openTelegramServer(
     pinned,
     reactions,
   }
+}
+
+/** Data of the buttons, as the platform accepts it. */
+function buttonsIn(markup: unknown): string[] {
+  const { inline_keyboard: rows = [] } = (markup ?? {}) as { inline_keyboard?: { callback_data: string }[][] }
+  const found = rows.flat().map(({ callback_data }) => callback_data)
+  if (found.some((data) => Buffer.byteLength(data) > 64)) throw new BotError(400, 'Bad Request: BUTTON_DATA_INVALID')
+  return found
 }
 
 class BotError extends Error {

@@ -60,6 +60,8 @@ for (const [kind, { lost = [], ...options }] of Object.entries(KINDS))
         abilities: EVERY_ACTION.filter((action) => !lost.includes(action)),
         delivered: async (key) => adapter.delivered.filter((one) => one.key === key).map(({ content }) => content),
         typingIn: async () => [...adapter.typing],
+        drafts: async () => [...adapter.drafts.values()],
+        buttonsOf: async (id) => adapter.delivered.find((one) => one.id === id)?.buttons ?? [],
       }
     })
   })
@@ -91,6 +93,15 @@ test('names the thread of a typing indicator as it does for a message, and none 
       ['/typing', { chat_jid: jid, on: false }],
     ],
   )
+})
+
+test('sends a draft without the header of a key, as the same turn sends another text next', async (t) => {
+  const { adapter, channel } = await openAdapter(t)
+  await channel.actions.draft?.({ jid, key: 'turn', content: 'so', threadId: 't1', agentName: 'Ada', isDone: false })
+  const [request] = adapter.requests
+  const expected = { chat_jid: jid, key: 'turn', content: 'so', done: false, thread_id: 't1', agent_name: 'Ada' }
+  assert.deepEqual([request?.path, request?.body], ['/draft', expected])
+  assert.equal(request?.headers['idempotency-key'], undefined)
 })
 
 test('sends a file unchanged, with its name, type and key', async (t) => {

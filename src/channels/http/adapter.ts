@@ -29,6 +29,7 @@ const REQUIRED_CAPABILITIES: Partial<Record<ActionName, string>> = {
   send_file: 'send_file',
   send_voice: 'send_voice',
   typing: 'typing',
+  draft: 'draft',
   fetch_history: 'fetch_history',
   forward: 'fwd',
   quote: 'quote',
@@ -60,6 +61,7 @@ export function openHttpChannel(adapter: Adapter): Channel {
     platform,
     isInternal: false,
     isIdempotent: capabilities.dedupe === true,
+    hasButtons: capabilities.buttons === true,
     actions: Object.fromEntries(Object.entries(createActions(adapter)).filter(([action]) => can(action))),
     hint: (action) => hintFor(platform, action),
   }
@@ -103,8 +105,8 @@ function createActions(adapter: Adapter): ChannelActions {
     return delivered(send(tool, path, { method: 'POST', headers: keyed, body }, FILE_TIMEOUT_MS))
   }
   return {
-    send: ({ jid, key, content, ...out }) =>
-      delivered(post('send', '/send', { chat_jid: jid, key, content, ...placeMembers(out) })),
+    send: ({ jid, key, content, buttons, ...out }) =>
+      delivered(post('send', '/send', { chat_jid: jid, key, content, buttons, ...placeMembers(out) })),
     send_file: file('send_file', '/send-file'),
     send_voice: file('send_voice', '/send-voice'),
     post: ({ jid, key, content, media, mediaNames, turnId, agentName }) => {
@@ -137,6 +139,10 @@ function createActions(adapter: Adapter): ChannelActions {
     pane_set_prompts: ({ jid, prompts }) => done(post('pane_set_prompts', '/v1/pane/prompts', { jid, prompts })),
     pane_set_title: ({ jid, title }) => done(post('pane_set_title', '/v1/pane/title', { jid, title })),
     typing: ({ jid, threadId, on }) => done(post('typing', '/typing', { chat_jid: jid, thread_id: threadId, on })),
+    draft: ({ jid, key, content, isDone, ...out }) =>
+      done(
+        send('draft', '/draft', jsonBody({ chat_jid: jid, key, content, done: isDone, ...placeMembers(out) }, false)),
+      ),
     fetch_history: async ({ jid, limit, before }) => {
       const query = new URLSearchParams({ jid, limit: String(limit), ...(before === undefined ? {} : { before }) })
       const { body } = await send('fetch_history', `/v1/history?${query}`, { method: 'GET', headers: {} })
@@ -157,9 +163,10 @@ function placeMembers({
 
 type JsonMembers = Readonly<Record<string, unknown>>
 
-function jsonBody(members: JsonMembers): Omit<AdapterRequest, 'url' | 'timeoutMs' | 'addresses'> {
+/** `isKeyed`: the same key means the same request. */
+function jsonBody(members: JsonMembers, isKeyed = true): Omit<AdapterRequest, 'url' | 'timeoutMs' | 'addresses'> {
   const body = Buffer.from(JSON.stringify(members))
-  const key = typeof members.key === 'string' ? keyHeader(members.key) : {}
+  const key = isKeyed && typeof members.key === 'string' ? keyHeader(members.key) : {}
   const headers = { 'Content-Type': 'application/json', 'Content-Length': String(body.length), ...key }
   return { method: 'POST', headers, body }
 }

@@ -1,7 +1,9 @@
 // The requests of svc, by path: each calls an action of the connector. See docs/channels.md#receive-messages-from-svc.
 import { isObject } from '../../lib/text/json.ts'
 import type { AdapterStore } from './adapter-store.ts'
+import type { Drafts } from './drafts.ts'
 import {
+  type Button,
   type Connector,
   type ConnectorActions,
   type HealthStatus,
@@ -10,7 +12,8 @@ import {
   PlatformError,
   type TargetMessage,
 } from './port.ts'
-import type { Outgoing, Sender } from './sender.ts'
+import type { Outgoing } from './send-part.ts'
+import type { Sender } from './sender.ts'
 
 export interface ReportedHealth {
   readonly status: HealthStatus
@@ -36,6 +39,7 @@ export interface ActionContext {
   readonly connector: Connector
   readonly state: AdapterStore
   readonly sender: Sender
+  readonly drafts: Drafts
   readonly account: string
 }
 
@@ -62,9 +66,17 @@ const CAPABILITIES: Readonly<Record<keyof ConnectorActions, string>> = {
 }
 
 /** Keys are kept, so every message is sent at most once. */
-export function capabilitiesOf({ actions }: Pick<Connector, 'actions'>): Record<string, boolean> {
+export function capabilitiesOf(
+  { actions, draftEveryMs, hasButtons = false }: Pick<Connector, 'actions' | 'draftEveryMs' | 'hasButtons'>,
+  settings: Readonly<Record<string, string>> = {},
+): Record<string, boolean> {
+  const canDraft = [draftEveryMs, actions.sendText, actions.edit, actions.delete].every((each) => each !== undefined)
   const named = Object.entries(CAPABILITIES).map(([action, capability]) => [capability, action in actions] as const)
-  const all: Record<string, boolean> = { dedupe: true }
+  const all: Record<string, boolean> = {
+    dedupe: true,
+    draft: canDraft && settings.drafts !== 'off',
+    buttons: hasButtons,
+  }
   for (const [capability, has] of named) all[capability] = (all[capability] ?? false) || has
   return all
 }
@@ -80,7 +92,14 @@ const withId = async (sent: Promise<string | undefined>): Promise<object> => ({ 
 
 const HANDLERS: Readonly<Record<string, Handler>> = {
   '/send': (context, { body: { members } }) =>
-    withId(context.sender.sendText({ ...outgoing(context, members), text: text(members, 'content') })),
+    withId(
+      context.sender.sendText({
+        ...outgoing(context, members),
+        text: text(members, 'content'),
+        turnId: optional(members, 'turn_id'),
+        buttons: buttonsOf(members),
+      }),
+    ),
   '/send-file': (context, { body }) => withId(context.sender.sendFile('sendFile', outgoingFile(context, body))),
   '/send-voice': (context, { body }) => withId(context.sender.sendFile('sendVoice', outgoingFile(context, body))),
   '/post': (context, { body: { members } }) => {
@@ -141,6 +160,12 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
     ),
   '/typing': (context, { body: { members } }) =>
     noId(required(context, 'typing')({ ...place(context, members), on: members.on === true })),
+  '/draft': async (context, { body: { members } }) => {
+    const out = outgoing(context, members)
+    if (members.done === true) context.drafts.remove(out)
+    else context.drafts.show({ ...out, text: text(members, 'content') })
+    return {}
+  },
   '/v1/history': (context, { query }) =>
     required(
       context,
@@ -214,6 +239,15 @@ function outgoingFile(context: ActionContext, { members, path, mime }: RequestBo
     filename: optional(members, 'filename') ?? 'file',
     caption: optional(members, 'caption'),
   }
+}
+
+function buttonsOf({ buttons }: Members): Button[] | undefined {
+  if (!Array.isArray(buttons) || buttons.length === 0) return undefined
+  return buttons.filter(isObject).map((button) => ({
+    id: text(button, 'id'),
+    label: text(button, 'label'),
+    style: button.style === 'primary' || button.style === 'danger' ? button.style : undefined,
+  }))
 }
 
 function filesOf({ media_paths: paths, media_names: names }: Members): LocalFile[] {

@@ -8,8 +8,9 @@ import { join } from 'node:path'
 import { MultipartReader } from '../../lib/http/multipart.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { isObject, parseJson } from '../../lib/text/json.ts'
-import { answerRequest, type ReportedHealth, type RequestBody } from './adapter-requests.ts'
+import { type ActionContext, answerRequest, type ReportedHealth, type RequestBody } from './adapter-requests.ts'
 import type { AdapterStore } from './adapter-store.ts'
+import { Drafts } from './drafts.ts'
 import { type Connector, PlatformError } from './port.ts'
 import { Sender } from './sender.ts'
 
@@ -38,10 +39,11 @@ export interface AdapterServer {
 
 export async function openAdapterServer(options: AdapterServerOptions): Promise<AdapterServer> {
   removeTempFiles(options.directory)
-  const sender = new Sender(options)
+  const drafts = new Drafts(options)
+  const sender = new Sender({ ...options, drafts })
   const running = new Set<Promise<void>>()
   const server = createServer((request, response) => {
-    const done = respond(options, sender, request, response)
+    const done = respond({ ...options, sender, drafts }, request, response)
       .catch((error) => {
         options.onFault(error)
         response.destroy()
@@ -58,7 +60,7 @@ export async function openAdapterServer(options: AdapterServerOptions): Promise<
     url: `http://127.0.0.1:${port}`,
     close: async () => {
       server.close()
-      await Promise.all(running)
+      await Promise.all([...running, drafts.close()])
       server.closeAllConnections()
     },
   }
@@ -70,8 +72,7 @@ function removeTempFiles(directory: string): void {
 }
 
 async function respond(
-  options: AdapterServerOptions,
-  sender: Sender,
+  options: AdapterServerOptions & Pick<ActionContext, 'sender' | 'drafts'>,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -87,7 +88,7 @@ async function respond(
   let body: RequestBody | undefined
   try {
     body = await readBody(request, options)
-    const result = await answerRequest({ ...options, sender }, { path, query: new URLSearchParams(query), body })
+    const result = await answerRequest(options, { path, query: new URLSearchParams(query), body })
     send(200, { ok: true, ...result })
   } catch (error) {
     // svc has closed the connection before the body was complete.

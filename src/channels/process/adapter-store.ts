@@ -104,6 +104,18 @@ export class AdapterStore {
     this.#run('delete from sends where key = ? and part = ?').run(key, part)
   }
 
+  /** The message that a draft has become is the first part of the message with this key, and no draft any more. */
+  endDraft(draft: string, key: string, id: string): void {
+    this.#inTransaction(() => {
+      this.#run('insert or replace into sends (key, part, id, is_sent, at) values (?, 0, ?, 1, ?)').run(
+        key,
+        id,
+        this.#now(),
+      )
+      this.endSend(draft, 0, undefined)
+    })
+  }
+
   /** All parts of a message by the id of its first; only that one if it was sent in one. */
   partsOf(chat: string, first: string): readonly string[] {
     const rows = this.#run('select id from parts where chat = ? and first = ? order by part').all(chat, first)
@@ -112,22 +124,28 @@ export class AdapterStore {
 
   /** `doneKey`: a key that is not asked for again. */
   setParts(chat: string, first: string, ids: readonly string[], doneKey?: string): void {
-    this.#db.exec('begin')
-    try {
+    this.#inTransaction(() => {
       this.#run('delete from parts where chat = ? and first = ?').run(chat, first)
       const insert = this.#run('insert into parts (chat, first, part, id, at) values (?, ?, ?, ?, ?)')
       if (ids.length > 1) for (const [part, id] of ids.entries()) insert.run(chat, first, part, id, this.#now())
       if (doneKey !== undefined) this.#run('delete from sends where key = ?').run(doneKey)
-      this.#db.exec('commit')
-    } catch (error) {
-      this.#db.exec('rollback')
-      throw error
-    }
+    })
   }
 
   close(): void {
     this.#statements.clear()
     this.#db.close()
+  }
+
+  #inTransaction(work: () => void): void {
+    this.#db.exec('begin')
+    try {
+      work()
+      this.#db.exec('commit')
+    } catch (error) {
+      this.#db.exec('rollback')
+      throw error
+    }
   }
 
   /** Removes what is too old to be asked for. */

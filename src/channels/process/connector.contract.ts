@@ -57,6 +57,9 @@ export interface PlatformStandIn {
   remove?(id: string): void | Promise<void>
   react?(id: string, emoji: string): void | Promise<void>
   unreact?(id: string, emoji: string): void | Promise<void>
+  /** Ids of the buttons below a message; absent if the platform has none. */
+  buttonsOf?(id: string): readonly string[]
+  press?(id: string, button: string): void | Promise<void>
   failNext(fault: SendFault): void
   /** Refuses the token from now on. */
   revoke(): void
@@ -352,6 +355,61 @@ export function testConnector(subject: ConnectorUnderTest): void {
         assert.equal((await host.post('/delete', { chat_jid: jid, target_id: body.id })).status, 200)
         assert.equal(platform.sent.length, 0)
       }
+    })
+
+    test('have buttons, whose presses are stored once, until they are edited', async () => {
+      const subject = await shared()
+      const { host, platform, jid } = subject
+      assert.equal(host.capabilities.buttons, platform.buttonsOf !== undefined)
+      if (!platform.buttonsOf || !platform.press) return
+      const buttons = [
+        { id: 'approve', label: 'Approve', style: 'primary' },
+        { id: 'a_long-id-of-a-button-with-40-characters', label: 'No', style: 'danger' },
+      ]
+      const asked = { chat_jid: jid, key: `key ${++keys}`, content: 'Shall I?', buttons }
+      const id = String((await host.post('/send', asked)).body.id)
+      assert.deepEqual(
+        platform.buttonsOf(id),
+        buttons.map((button) => button.id),
+      )
+      await platform.press(id, 'approve')
+      await platform.repeat()
+      await until(() => host.stored.length === 1)
+      assert.partialDeepStrictEqual(host.stored[0], {
+        ...{ chat_jid: jid, verb: 'action', action: 'approve', reply_to: id, sender: platform.person },
+      })
+      assert.equal(host.stored[0]?.content, undefined)
+      assert.equal((await host.post('/edit', { chat_jid: jid, target_id: id, content: 'Approved' })).status, 200)
+      assert.deepEqual(platform.buttonsOf(id), [])
+      await platform.say({ text: 'thanks' })
+      await until(() => host.stored.at(-1)?.content === 'thanks')
+      assert.equal(host.stored.length, 2)
+    })
+
+    test('take over the draft of their turn, also after a crash, and a draft without a message is removed', async (t) => {
+      const subject = await setUp(t)
+      const { host, platform, jid, adapter, restart } = subject
+      if (!host.capabilities.draft) return
+      const at = { chat_jid: jid, key: 'turn 1', done: false }
+      const draft = (members: object) => host.post('/draft', { ...at, ...members })
+      assert.equal((await draft({ content: 'so far' })).status, 200)
+      await until(() => platform.sent.length === 1)
+      // A change of it shows that the adapter has its id.
+      await draft({ content: 'so far so' })
+      await until(() => platform.sent[0]?.text === 'so far so')
+      await adapter.kill()
+      await restart()
+      const out = { chat_jid: jid, content: 'so far so good', key: 'key of the answer', turn_id: 'turn 1' }
+      const { body } = await host.post('/send', out)
+      const texts = () => platform.sent.map(({ id, text }) => [id, text])
+      assert.deepEqual(texts(), [[body.id, 'so far so good']])
+      assert.deepEqual(await host.post('/send', out), { status: 200, retryAfter: null, body })
+      await draft({ content: 'late' })
+      await draft({ key: 'turn 2', content: 'nothing will come of it' })
+      await until(() => platform.sent.length === 2)
+      await draft({ key: 'turn 2', done: true })
+      await until(() => platform.sent.length === 1)
+      assert.deepEqual(texts(), [[body.id, 'so far so good']])
     })
 
     test('have files with captions of any length', async () => {

@@ -103,7 +103,7 @@ async function runAdapter(
       name: account,
       url: server.url,
       jid_prefixes: [`${account}:`],
-      capabilities: capabilitiesOf(connector),
+      capabilities: capabilitiesOf(connector, settings),
     },
   })
   ready.resolve()

@@ -187,9 +187,9 @@ export interface Connector {
   readonly hasButtons?: boolean | undefined
   /**
    * How often the text of one message may be changed while an answer is being written; absent: people see whole answers only. Such a
-   * draft is sent with `sendText` and changed with `edit`.
+   * draft is sent with `sendText`, changed with `edit`, and removed with `delete`.
    */
-  readonly draftEveryMs?: number | undefined
+  readonly draftEveryMs?: number | ((place: Place) => number) | undefined
   /**
    * What became of an attempt that ended without an answer. `safe`: the platform knows a repeat by its nonce. A function looks for
    * the message: its id, or undefined if it was certainly not sent, or a repeat is safe as the first attempt began a short time ago.

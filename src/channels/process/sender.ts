@@ -1,53 +1,52 @@
 // Performs what svc asks for: splits texts, and sends each part of a message at most once, whatever ends in between.
 import { createHash } from 'node:crypto'
 import type { AdapterStore } from './adapter-store.ts'
+import type { Drafts } from './drafts.ts'
 import {
   type Connector,
   type OutgoingFilePart,
-  type OutgoingPart,
   type OutgoingTextPart,
-  type Place,
   PlatformError,
   type TargetMessage,
 } from './port.ts'
+import { type Outgoing, perform, type SendContext, type SendPart, sendPart } from './send-part.ts'
 import { splitText } from './text-splitter.ts'
 
-export interface SenderOptions {
-  readonly connector: Connector
-  readonly state: AdapterStore
+export interface SenderOptions extends SendContext {
+  readonly drafts?: Drafts | undefined
 }
-
-/** The members of a message that are the same for all of its parts. */
-export interface Outgoing extends Place {
-  readonly key: string
-  readonly replyTo?: string | undefined
-  readonly agentName?: string | undefined
-}
-
-type SendPart = (part: OutgoingPart) => Promise<string | undefined>
 
 const EMPTY_TEXT = 'the text is empty'
-const UNKNOWN_END = 'an earlier attempt ended without an answer of the platform: it may have been sent'
 
 export class Sender {
+  readonly #context: SendContext
   readonly #connector: Connector
   readonly #state: AdapterStore
+  readonly #drafts: Drafts | undefined
   /** svc repeats a key while an attempt at it is under way. */
   readonly #sending = new Map<string, Promise<string | undefined>>()
   /** The last change of each message that is being changed. */
   readonly #changing = new Map<string, Promise<void>>()
 
-  constructor({ connector, state }: SenderOptions) {
+  constructor({ connector, state, drafts }: SenderOptions) {
+    this.#context = { connector, state }
     this.#connector = connector
     this.#state = state
+    this.#drafts = drafts
   }
 
-  sendText(out: Outgoing & { readonly text: string }): Promise<string | undefined> {
-    const { text, ...rest } = out
+  /** The message takes over the draft of its turn, unless it has buttons. */
+  sendText(
+    out: Outgoing & Pick<OutgoingTextPart, 'text' | 'buttons'> & { readonly turnId?: string | undefined },
+  ): Promise<string | undefined> {
+    const { text, turnId, buttons, ...rest } = out
     return this.#once(out.key, async () => {
       const texts = this.#split(text)
-      if (texts.length === 0) throw new PlatformError('refused', EMPTY_TEXT)
-      return this.#sendParts(rest, this.#textParts(texts))
+      const [first] = texts
+      if (first === undefined) throw new PlatformError('refused', EMPTY_TEXT)
+      if (turnId !== undefined && !buttons && !this.#state.sendAttempt(out.key, 0))
+        await this.#drafts?.replace(rest, turnId, first)
+      return this.#sendParts(rest, this.#textParts(texts, buttons))
     })
   }
 
@@ -104,7 +103,7 @@ export class Sender {
     const all = [...kept]
     for (const [at, part] of added.entries()) {
       const send: SendPart = (common) => perform(actions.sendText, { ...common, text: part })
-      const id = await this.#sendPart(key, at, { chat, threadId }, send)
+      const id = await sendPart(this.#context, { key, part: at, chat, threadId }, send)
       if (id !== undefined) all.push(id)
     }
     // A later edit to the same text sends other parts.
@@ -131,9 +130,12 @@ export class Sender {
     return changed
   }
 
-  #textParts(texts: readonly string[]): SendPart[] {
+  /** Buttons are below the first part, whose id svc knows. */
+  #textParts(texts: readonly string[], buttons?: OutgoingTextPart['buttons']): SendPart[] {
     const send = this.#connector.actions.sendText
-    return texts.map((text) => (common) => perform(send, { ...common, text }))
+    return texts.map(
+      (text, at) => (common) => perform(send, { ...common, text, ...(at === 0 && buttons ? { buttons } : {}) }),
+    )
   }
 
   #split(text: string): string[] {
@@ -157,47 +159,12 @@ export class Sender {
     const ids: string[] = []
     let first: string | undefined
     for (const [at, send] of parts.entries()) {
-      const id = await this.#sendPart(key, at, at === 0 ? common : { ...common, replyTo: undefined }, send)
+      const replyTo = at === 0 ? common.replyTo : undefined
+      const id = await sendPart(this.#context, { ...common, replyTo, key, part: at }, send)
       if (at === 0) first = id
       if (id !== undefined) ids.push(id)
     }
     if (first !== undefined && ids.length > 1) this.#state.setParts(common.chat, first, ids)
     return first
   }
-
-  async #sendPart(
-    key: string,
-    part: number,
-    common: Omit<OutgoingPart, 'nonce'>,
-    send: SendPart,
-  ): Promise<string | undefined> {
-    const { repeats } = this.#connector
-    const nonce = createHash('sha256').update(`${key} ${part}`).digest('hex').slice(0, 32)
-    const out = { ...common, nonce }
-    const earlier = this.#state.sendAttempt(key, part)
-    if (earlier?.isSent) return earlier.id
-    if (earlier && repeats !== 'safe') {
-      if (repeats === undefined) throw new PlatformError('refused', UNKNOWN_END)
-      const found = await repeats(out, earlier)
-      if (found !== undefined) {
-        this.#state.endSend(key, part, found)
-        return found
-      }
-    }
-    this.#state.beginSend(key, part)
-    try {
-      const id = await send(out)
-      this.#state.endSend(key, part, id)
-      return id
-    } catch (error) {
-      // Any other error may have come after the platform had it, and so may an earlier attempt.
-      if (!earlier && error instanceof PlatformError && error.kind !== 'unclear') this.#state.undoSend(key, part)
-      throw error
-    }
-  }
-}
-
-function perform<I, O>(action: ((input: I) => Promise<O>) | undefined, input: I): Promise<O> {
-  if (action === undefined) throw new PlatformError('unsupported', 'the platform cannot do this')
-  return action(input)
 }

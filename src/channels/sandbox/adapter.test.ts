@@ -3,12 +3,13 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { type EngineName, onEveryEngine } from '../../../test/support/host.ts'
-import { openInboundHost, sendAsTeam } from '../../../test/support/inbound-host.ts'
+import { type ButtonPress, openInboundHost, pressButton, sendAsTeam } from '../../../test/support/inbound-host.ts'
 import { tempDir } from '../../../test/support/temp.ts'
 import {
   deleteInRoom,
   editInRoom,
   entryId,
+  findButton,
   listRoomEntries,
   postInRoom,
   reactInRoom,
@@ -43,15 +44,27 @@ onEveryEngine('the sandbox', (engine) => {
       const room = await host.engine.read((tx) => sandboxRooms.find(tx, { jid }))
       return [...(room?.is_typing ? [''] : []), ...(room?.typing_topics ?? [])]
     }
-    return { channel, jid, abilities: EVERY_ACTION, delivered, typingIn }
+    const drafts = async (): Promise<string[]> => {
+      const room = await host.engine.read((tx) => sandboxRooms.find(tx, { jid }))
+      return Object.values(room?.drafts ?? {}).map(({ content }) => content)
+    }
+    const buttonsOf = async (id: string): Promise<string[]> =>
+      ((await entries()).find((entry) => entryId(entry) === id)?.buttons ?? []).map((button) => button.id)
+    return { channel, jid, abilities: EVERY_ACTION, delivered, typingIn, drafts, buttonsOf }
   })
 
   testInboundContract(async (t): Promise<InboundUnderTest> => {
     const { host, channel, answerAll, stored } = await openSandbox(t, engine)
     const context = writeContextOf(host)
-    const deliver = (event: PlatformEvent): Promise<string> =>
+    const presses: ButtonPress[] = []
+    const change = (event: PlatformEvent): Promise<string> =>
       host.engine.transaction(async (tx) => {
         const at = { room: jid, ...event }
+        if (at.kind === 'press') {
+          const { sender } = await findButton(tx, at)
+          presses.push({ jid, message: at.id, action: at.button, sender })
+          return at.id
+        }
         if (at.kind === 'message') {
           const { text: content, thread: topic } = at
           return entryId((await postInRoom(tx, context, { ...at, content, topic })).entry)
@@ -62,7 +75,13 @@ onEveryEngine('the sandbox', (engine) => {
         else await unreactInRoom(tx, context, at)
         return at.id
       })
-    const send = (content: string, topic = '') => sendAsTeam(host, channel, { jid, content, topic })
+    const deliver = async (event: PlatformEvent): Promise<string> => {
+      const id = await change(event)
+      for (const press of presses.splice(0)) await pressButton(host, press)
+      return id
+    }
+    const send: InboundUnderTest['send'] = (content, topic = '', buttons) =>
+      sendAsTeam(host, channel, { jid, content, topic, buttons })
     return { jid, deliver, hasOtherAccounts: false, send, answerAll, stored }
   })
 

@@ -18,8 +18,10 @@ import {
   findEntry,
   listRoomEntries,
   type NewEntry,
+  removeDraft,
   requireSandboxEntry,
   SANDBOX,
+  setDraft,
   setTyping,
   unpinAllEntries,
   updateEntry,
@@ -38,8 +40,11 @@ export function openChannel({ engine, clock, random, signals }: ChannelContext):
     signals.emit()
     return result
   }
-  const add = async (entry: Omit<NewEntry, 'author'>, author = INSTANCE_SENDER) => {
-    const added = await change((tx) => addEntry(tx, context, { ...entry, author, is_from_me: true }))
+  const add = async (entry: Omit<NewEntry, 'author'>, author = INSTANCE_SENDER, turnId?: string) => {
+    const added = await change(async (tx) => {
+      await removeDraft(tx, entry.jid, turnId)
+      return addEntry(tx, context, { ...entry, author, is_from_me: true })
+    })
     return { id: entryId(added) }
   }
   const file = (kind: 'send_file' | 'send_voice') => async (out: OutgoingFile) => {
@@ -59,11 +64,11 @@ export function openChannel({ engine, clock, random, signals }: ChannelContext):
     })
   }
   const actions: ChannelActions = {
-    send: async ({ jid, key, content, threadId: topic, replyTo: reply_to, agentName }) => {
+    send: async ({ jid, key, content, threadId: topic, replyTo: reply_to, buttons, agentName, turnId }) => {
       // The store has all messages of the sandbox, unlike those of other platforms.
       const isKnown = reply_to === undefined || (await engine.read((tx) => findEntry(tx, jid, reply_to))) !== undefined
       if (!isKnown) throw new ChannelError('permanent', `there is no message ${reply_to} in ${jid}`)
-      return add({ jid, key, content, topic, reply_to }, agentName)
+      return add({ jid, key, content, topic, reply_to, buttons: buttons && [...buttons] }, agentName, turnId)
     },
     send_file: file('send_file'),
     send_voice: file('send_voice'),
@@ -85,7 +90,8 @@ export function openChannel({ engine, clock, random, signals }: ChannelContext):
     dislike: async ({ jid, targetId: id }) => {
       await change((tx) => addReaction(tx, { jid, id, person: INSTANCE_SENDER, emoji: '👎' }))
     },
-    edit: ({ jid, targetId, content }) => patchEntry(jid, targetId, (edited_at) => ({ content, edited_at })),
+    edit: ({ jid, targetId, content }) =>
+      patchEntry(jid, targetId, (edited_at) => ({ content, edited_at, buttons: undefined })),
     delete: ({ jid, targetId }) => patchEntry(jid, targetId, deletedEntry),
     pin_message: ({ jid, targetId }) => patchEntry(jid, targetId, () => ({ is_pinned: true })),
     unpin_message: ({ jid, targetId }) => patchEntry(jid, targetId, () => ({ is_pinned: false })),
@@ -95,6 +101,7 @@ export function openChannel({ engine, clock, random, signals }: ChannelContext):
     pane_set_prompts: ({ jid, prompts }) => change((tx) => updateRoom(tx, jid, { prompts: [...prompts] })),
     pane_set_title: ({ jid, title }) => change((tx) => updateRoom(tx, jid, { title })),
     typing: (state) => change((tx) => setTyping(tx, state)),
+    draft: (state) => change((tx) => (state.isDone ? removeDraft(tx, state.jid, state.key) : setDraft(tx, state))),
     fetch_history: async ({ jid, limit, before }) => {
       const entries = await engine.read((tx) => listRoomEntries(tx, jid, { before, limit: Math.min(limit, WINDOW) }))
       return {
@@ -119,6 +126,7 @@ export function openChannel({ engine, clock, random, signals }: ChannelContext):
     platform: SANDBOX,
     isInternal: false,
     isIdempotent: true,
+    hasButtons: true,
     actions,
     hint: () => 'say it in words with send(chatJid, text)',
   }

@@ -34,6 +34,7 @@ const share = () => {
     return shared()
   }
 }
+const draftOf = (jid: string, content: string) => ({ chat_jid: jid, key: 'turn', content, done: false })
 const message = (members: object) => ({
   message: { message_id: 7, date: 1_800_000_000, chat: TELEGRAM_GROUP, from: TELEGRAM_PERSON, ...members },
 })
@@ -366,5 +367,54 @@ suite('the account', () => {
       checkAccount(access('http://127.0.0.1:9', '1:x')),
       (error) => error instanceof PlatformError && error.kind === 'unavailable',
     )
+  })
+})
+
+suite('drafts', () => {
+  test('are not shown if the account says so', async (t) => {
+    const { host } = await setUp(t, { drafts: 'off' })
+    assert.equal(host.capabilities.draft, false)
+  })
+
+  test('pause when the platform has had too many, and the answer does not wait', async (t) => {
+    const { host, platform, jid } = await setUp(t)
+    platform.refuse('sendRichMessage', 429, 'Too Many Requests', { retry_after: 3600 })
+    await host.post('/draft', draftOf(jid, 'so'))
+    await until(() => platform.calls.some(({ method }) => method === 'sendRichMessage'))
+    await host.post('/draft', draftOf(jid, 'so far'))
+    const { status } = await host.post('/send', { chat_jid: jid, key: 'k', turn_id: 'turn', content: 'done' })
+    assert.equal(status, 200)
+    assert.deepEqual(
+      platform.sent.map(({ text }) => text),
+      ['done'],
+    )
+    assert.equal(platform.calls.filter(({ method }) => method === 'editMessageText').length, 0)
+  })
+})
+
+suite('buttons', () => {
+  test('are answered at the platform when svc has the press', async (t) => {
+    const { host, platform, jid } = await setUp(t)
+    const buttons = [{ id: 'yes', label: 'Yes', style: 'danger' }]
+    const { body } = await host.post('/send', { chat_jid: jid, key: 'k', content: 'Shall I?', buttons })
+    const callsOf = (name: string) => platform.calls.filter(({ method }) => method === name)
+    assert.deepEqual(callsOf('sendRichMessage')[0]?.params.reply_markup, {
+      inline_keyboard: [[{ text: 'Yes', callback_data: 'yes', style: 'danger' }]],
+    })
+    host.behave(503)
+    platform.press?.(String(body.id), 'yes')
+    await until(() => host.received.length > 0)
+    assert.equal(callsOf('answerCallbackQuery').length, 0)
+    host.behave('ok')
+    await until(() => callsOf('answerCallbackQuery').length === 1)
+    assert.equal(host.stored[0]?.action, 'yes')
+  })
+
+  test('of messages without a chat are ignored', async (t) => {
+    const { host, platform } = await setUp(t)
+    platform.update({ callback_query: { id: '5', from: TELEGRAM_PERSON, chat_instance: '-7', data: 'yes' } })
+    platform.update(message({ text: 'next' }))
+    await until(() => host.stored.length === 1)
+    assert.equal(host.stored[0]?.content, 'next')
   })
 })

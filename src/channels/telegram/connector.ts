@@ -2,7 +2,7 @@
 // the Bot API, which has no keys: a message whose answer was lost is never sent again. See docs/telegram.md.
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Api, GrammyError, HttpError, InputFile } from 'grammy'
-import type { ReactionTypeEmoji, Update } from 'grammy/types'
+import type { InlineKeyboardMarkup, ReactionTypeEmoji, Update } from 'grammy/types'
 import { isObject } from '../../lib/text/json.ts'
 import {
   type AccountAccess,
@@ -14,6 +14,7 @@ import {
   type InboundEvent,
   type OutgoingFilePart,
   type OutgoingPart,
+  type OutgoingTextPart,
   type Place,
   PlatformError,
   type TargetMessage,
@@ -49,6 +50,10 @@ const ALBUM_MAX = 10
 const TYPING_EVERY_MS = 4500
 const TYPING_MAX_MS = 5 * 60_000
 
+/** One message a second in a chat, and 20 a minute in a group. */
+const PRIVATE_DRAFT_MS = 1100
+const GROUP_DRAFT_MS = 3100
+
 const COMMANDS = [
   { command: 'new', description: 'Start a new conversation' },
   { command: 'stop', description: 'Stop the answer' },
@@ -81,6 +86,8 @@ export async function openConnector(context: ConnectorContext): Promise<Connecto
   )
   return {
     limits: { text: 4096, caption: 1024, fileBytes: 50 * 1024 * 1024 },
+    hasButtons: true,
+    draftEveryMs: ({ chat }) => (chat.startsWith('user/') ? PRIVATE_DRAFT_MS : GROUP_DRAFT_MS),
     actions: createActions(context, api, typing),
     close: async () => {
       typing.close()
@@ -187,9 +194,11 @@ class Poller {
   }
 
   async #storeChat(events: readonly TelegramEvent[]): Promise<void> {
-    for (const { event, files } of joinAlbums(events, DOWNLOAD_MAX)) {
+    for (const { event, files, press } of joinAlbums(events, DOWNLOAD_MAX)) {
       if (files.length === 0) await this.#context.receive(event)
       else await this.#storeWithFiles(event, files)
+      // Ends the waiting sign at the button; after a while the platform does so itself.
+      if (press !== undefined) await this.#api.answerCallbackQuery(press, {}, this.#signal()).catch(() => undefined)
     }
   }
 
@@ -291,14 +300,15 @@ function createActions(context: ConnectorContext, api: Api, typing: TypingIndica
     return callApi(call)
   }
   const idOf = ({ message_id }: { readonly message_id: number }): string => String(message_id)
-  const sendText = async ({ text, ...out }: OutgoingPart & { readonly text: string }): Promise<string> => {
+  const sendText = async ({ text, buttons, ...out }: OutgoingTextPart): Promise<string> => {
+    const options = { ...optionsOf(out), ...keyboardOf(buttons) }
     const rich = await checked(
-      api.sendRichMessage(chatIdOf(out), { markdown: text }, optionsOf(out)).catch((error) => {
+      api.sendRichMessage(chatIdOf(out), { markdown: text }, options).catch((error) => {
         if (isFormatFault(error)) return undefined
         throw error
       }),
     )
-    return idOf(rich ?? (await checked(api.sendMessage(chatIdOf(out), text, optionsOf(out)))))
+    return idOf(rich ?? (await checked(api.sendMessage(chatIdOf(out), text, options))))
   }
   // The package writes the name into a header as it is.
   const file = ({ path, filename }: OutgoingFilePart): InputFile =>
@@ -407,6 +417,13 @@ function messageIdOf(id: string): number {
 
 function threadOf({ threadId }: Place): { message_thread_id?: number } {
   return threadId !== undefined && /^\d{1,15}$/.test(threadId) ? { message_thread_id: Number(threadId) } : {}
+}
+
+/** An edit without a keyboard removes it. */
+function keyboardOf(buttons: OutgoingTextPart['buttons']): { reply_markup?: InlineKeyboardMarkup } {
+  if (!buttons) return {}
+  const row = buttons.map(({ id, label, style }) => ({ text: label, callback_data: id, ...(style ? { style } : {}) }))
+  return { reply_markup: { inline_keyboard: [row] } }
 }
 
 function optionsOf({ replyTo, ...out }: OutgoingPart) {

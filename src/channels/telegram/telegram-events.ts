@@ -29,6 +29,8 @@ export interface TelegramEvent {
   readonly files: readonly RemoteFile[]
   /** Messages of one album have the same. */
   readonly album?: string | undefined
+  /** Id of the press of a button, which the platform wants an answer to. */
+  readonly press?: string | undefined
 }
 
 export const ALLOWED_UPDATES = [
@@ -37,6 +39,7 @@ export const ALLOWED_UPDATES = [
   'channel_post',
   'edited_channel_post',
   'message_reaction',
+  'callback_query',
 ] as const
 
 /** An update may be several events, or none. Never throws: an update that cannot be read would block the bot for ever. */
@@ -54,18 +57,19 @@ function readKnownUpdate(context: EventContext, update: Update): TelegramEvent[]
   if (message) return readMessage(context, message)
   const edited = update.edited_message ?? update.edited_channel_post
   if (edited) return readEdit(context, edited, update.update_id)
+  if (update.callback_query) return readPress(context, update.callback_query)
   if (update.message_reaction) return readReaction(context, update.message_reaction, update.update_id)
   return []
 }
 
 /** Members of foreign JSON may have any type. */
-function isEvent({ event, files, album }: TelegramEvent): boolean {
+function isEvent({ event, files, album, press }: TelegramEvent): boolean {
   const { timestamp, is_group, reaction_removed, attachments, is_from_me, ...texts } = event
   return (
     /^[^:]+:(?:user|group)\/-?\d{1,16}$/.test(event.chat_jid) &&
-    /^(?:edit-|reaction-)?\d{1,16}(?:-\d+)?$/.test(event.id ?? '') &&
+    /^(?:edit-|reaction-|press-)?\d{1,32}(?:-\d+)?$/.test(event.id ?? '') &&
     Number.isSafeInteger(timestamp) &&
-    [...Object.values(texts), album].every((text) => text === undefined || typeof text === 'string') &&
+    [...Object.values(texts), album, press].every((text) => text === undefined || typeof text === 'string') &&
     files.every(({ id, mime, name, size }) =>
       [
         typeof id === 'string' && typeof name === 'string',
@@ -133,6 +137,30 @@ function readEdit(context: EventContext, message: Message, updateId: number): Te
         sender: author.jid,
         sender_name: author.name,
         timestamp: message.edit_date ?? message.date,
+      },
+    },
+  ]
+}
+
+function readPress(
+  { account, bot, areBotsHeard }: EventContext,
+  { id, from, message, data }: NonNullable<Update['callback_query']>,
+): TelegramEvent[] {
+  if (!message || data === undefined || from.id === bot.id || (from.is_bot && !areBotsHeard)) return []
+  return [
+    {
+      files: [],
+      press: id,
+      event: {
+        chat_jid: chatJid(account, message.chat),
+        id: `press-${id}`,
+        verb: 'action',
+        action: data,
+        reply_to: String(message.message_id),
+        sender: userJid(from),
+        sender_name: nameOfUser(from),
+        timestamp: message.date,
+        is_group: message.chat.type !== 'private',
       },
     },
   ]

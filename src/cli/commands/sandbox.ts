@@ -2,6 +2,7 @@
 import {
   deleteInRoom,
   editInRoom,
+  findButton,
   listRoomEntries,
   postInRoom,
   reactInRoom,
@@ -13,6 +14,7 @@ import {
   unreactInRoom,
 } from '../../core/delivery/sandbox-rooms.ts'
 import { type WriteContext, writeContextOf } from '../../core/turns/rounds.ts'
+import { pressButton } from '../../daemons/process/button-presses.ts'
 import { cell } from '../../lib/command-line/print.ts'
 import type { Tx } from '../../store/engine.ts'
 import { integer, query, text } from '../../store/statement.ts'
@@ -75,6 +77,19 @@ export const sandboxCommands = [
     },
   }),
   defineSvcCommand({
+    usage: 'sandbox <instance> press <room> <person> <id> <button> [--json]',
+    about: 'press a button of a message as <person>',
+    example: 'sandbox demo press lobby mia s2 approve',
+    run: async (svc, { room, person, id, button }) => {
+      const { host } = await svc.open()
+      const { jid, sender } = await host.engine.read((tx) => findButton(tx, { room, person, id, button }))
+      const { ignored } = await pressButton(host, { jid, message: id, action: button, sender, name: person })
+      if (svc.print.json) svc.print.record({}, { id, room: jid, button, ignored })
+      else if (ignored === undefined) svc.print.line(`${person} pressed ${button} of ${id}`)
+      else svc.print.say(`nothing has happened: ${ignored}`)
+    },
+  }),
+  defineSvcCommand({
     usage: 'sandbox <instance> show <room> [--limit|-n <count>] [--follow|-f] [--json]',
     about: 'print the messages of a room with ids, reactions, pins and edits; --follow continues until Ctrl-C',
     example: 'sandbox demo show lobby --follow',
@@ -92,6 +107,8 @@ export const sandboxCommands = [
         for (const prompt of about?.prompts ?? []) svc.print.say(`prompt: ${prompt.title}`)
         if (about?.is_typing) svc.print.say('… the agent is typing')
         for (const topic of about?.typing_topics ?? []) svc.print.say(`… the agent is typing in #${cell(topic)}`)
+        for (const { topic, content } of Object.values(about?.drafts ?? {}))
+          svc.print.say(`… the agent is writing${topic === undefined ? '' : ` in #${cell(topic)}`}: ${cell(content)}`)
         if (entries.length === 0) svc.print.say(`no messages in ${jid}`)
       }
       if (follow) await followRoom(host, jid, entries.at(-1)?.seq ?? 0, followOptions(svc))

@@ -12,15 +12,15 @@ const PAGE_SIZE = 200
 /** The form of an entry for --json. */
 export function toEntryRecord(entry: SandboxEntry) {
   const { jid: room, author, is_from_me, kind, content, topic, reply_to, source_id, is_pinned, created_at } = entry
-  const { reactions, edited_at, deleted_at } = entry
+  const { reactions, buttons, edited_at, deleted_at } = entry
   const files = entry.files.map(({ filename, size, mime }) => ({ filename, size, mime }))
-  const rest = { source_id, files, reactions, is_pinned, edited_at, deleted_at, created_at }
+  const rest = { source_id, files, reactions, buttons, is_pinned, edited_at, deleted_at, created_at }
   return { id: entryId(entry), room, author, is_from_me, kind, content, topic, reply_to, ...rest }
 }
 
 /** One line per entry; further lines of its content are indented. */
 export function formatEntry(entry: SandboxEntry): string {
-  const { author, kind, content, topic, reply_to, source_id, files, reactions, created_at } = entry
+  const { author, kind, content, topic, reply_to, source_id, files, reactions, buttons = [], created_at } = entry
   const reactionMarks = Object.entries(reactions).map(([emoji, people]) => `${emoji} ${people.join(', ')}`)
   const text = entry.deleted_at === undefined ? content.split('\n').map(cell).join('\n    ') : '(deleted)'
   const marks = [
@@ -32,6 +32,7 @@ export function formatEntry(entry: SandboxEntry): string {
     ...(entry.edited_at === undefined ? [] : ['edited']),
     ...(entry.is_pinned ? ['📌'] : []),
     ...reactionMarks.map(cell),
+    ...buttons.map(({ id, label }) => `${cell(label)}: ${id}`),
   ]
   const tail = marks.length === 0 ? '' : `  [${marks.join('] [')}]`
   return `${entryId(entry)}  ${created_at.slice(11, 19)}  ${cell(author)}: ${text}${tail}`

@@ -15,6 +15,8 @@ export interface AgentLimits {
   readonly folderQuotaBytes: number
   /** Of one search for messages. */
   readonly searchMs: number
+  /** Where operators are asked to approve held calls. */
+  readonly approvalChat?: string | undefined
 }
 
 export const AGENT_LIMITS: AgentLimits = {

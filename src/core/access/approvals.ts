@@ -5,10 +5,9 @@ import { timestamp } from '../../lib/clock.ts'
 import type { Tx } from '../../store/engine.ts'
 import { query } from '../../store/statement.ts'
 import { Table } from '../../store/table.ts'
-import { recordInbound } from '../messages/inbound.ts'
 import type { WriteContext } from '../turns/rounds.ts'
 import { ChatName, Folder, Timestamp } from '../values.ts'
-import { defaultReach, Reach } from './reach.ts'
+import { Reach } from './reach.ts'
 
 export const PendingAction = z.object({
   id: z.string().describe('8 hex digits, for /approve and /reject'),
@@ -22,8 +21,9 @@ export const PendingAction = z.object({
   held_at: Timestamp,
   updated_at: Timestamp,
   reach: Reach.optional().describe('Reach of the calling turn'),
+  prompt_seq: z.int().optional().describe('Number of the message that asks for the decision in a chat'),
 })
-type PendingAction = z.output<typeof PendingAction>
+export type PendingAction = z.output<typeof PendingAction>
 
 export const pendingActions = new Table({
   name: 'pending_actions',
@@ -38,6 +38,7 @@ export const pendingActions = new Table({
     'alter table pending_actions add column reach text',
     `create index pending_actions_held on pending_actions (held_at, id) where status = 'held'`,
     `create index pending_actions_decided on pending_actions (updated_at, id) where status <> 'held'`,
+    'alter table pending_actions add column prompt_seq bigint',
   ],
 })
 
@@ -62,11 +63,15 @@ async function findApproval(tx: Tx, call: ToolCallKey, now: number): Promise<Pen
   return approved.find(({ updated_at }) => !isExpired(updated_at, now))
 }
 
-/** Returns the existing id if the same call is already held. */
+/** An agent that asks again and again must not fill the chat where decisions are asked for. */
+const PROMPTS_MAX = 20
+
+/** Returns the existing id if the same call is already held. `ask` asks a person for the decision, once. */
 export async function holdForApproval(
   tx: Tx,
   { clock, random }: Pick<WriteContext, 'clock' | 'random'>,
   call: ToolCallKey & Pick<PendingAction, 'summary' | 'jid' | 'reach'>,
+  ask?: (id: string) => Promise<{ readonly seq: number }>,
 ): Promise<{ id: string; isNew: boolean }> {
   const now = timestamp(clock.now())
   const { folder, tool, args_hash } = call
@@ -74,8 +79,13 @@ export async function holdForApproval(
   const live = held.find(({ held_at }) => !isExpired(held_at, clock.now()))
   if (live) return { id: live.id, isNew: false }
   const id = Buffer.from(random.bytes(4)).toString('hex')
-  await pendingActions.insert(tx, { ...call, id, status: 'held', held_at: now, updated_at: now })
+  const prompt_seq = ask && (await mayAsk(tx, clock.now())) ? (await ask(id)).seq : undefined
+  await pendingActions.insert(tx, { ...call, id, status: 'held', held_at: now, updated_at: now, prompt_seq })
   return { id, isNew: true }
+}
+
+async function mayAsk(tx: Tx, now: number): Promise<boolean> {
+  return (await listHeldCalls(tx, now)).filter(({ prompt_seq }) => prompt_seq !== undefined).length < PROMPTS_MAX
 }
 
 const COLUMNS = pendingActions.columns.join(', ')
@@ -95,30 +105,6 @@ export async function listDecidedCalls(tx: Tx, limit: number): Promise<PendingAc
   return query(tx, pendingActions.decode, sql, [limit])
 }
 
-/** Approves or rejects a held call and notifies its agent. Returns undefined if no call with this id is held. */
-export async function decideHeldCall(
-  tx: Tx,
-  context: WriteContext,
-  { id, by, isApproved }: { readonly id: string; readonly by: string; readonly isApproved: boolean },
-): Promise<PendingAction | undefined> {
-  const action = await pendingActions.find(tx, { id, status: 'held' })
-  if (!action) return undefined
-  const now = context.clock.now()
-  const hasExpired = isExpired(action.held_at, now)
-  const status = hasExpired ? 'expired' : isApproved ? 'approved' : 'rejected'
-  await pendingActions.update(tx, { id }, { status, decided_by: by, updated_at: timestamp(now) })
-  if (hasExpired) return undefined
-  const { folder, tool, jid = folder, reach = defaultReach(jid) } = action
-  const notice = isApproved
-    ? `The held call of ${tool} (${id}) was approved. Repeat it with the same arguments: the approval is valid once.`
-    : `The held call of ${tool} (${id}) was rejected. Do not repeat it.`
-  await recordInbound(tx, context, {
-    ...{ jid, target_folder: folder, sender: 'system', content: notice, reach },
-    envelope: { verb: 'message', sender_name: 'system', as_folder: folder },
-  })
-  return { ...action, status }
-}
-
-function isExpired(since: string, now: number): boolean {
+export function isExpired(since: string, now: number): boolean {
   return Date.parse(since) + APPROVAL_TTL_MS <= now
 }

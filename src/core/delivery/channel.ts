@@ -1,7 +1,11 @@
 // Interface that every chat platform implements: its actions and its errors.
+import { z } from 'zod'
 import type { Clock, Random } from '../../lib/clock.ts'
 import type { CommitSignals } from '../../lib/commit-signals.ts'
 import type { Engine } from '../../store/engine.ts'
+
+/** Platforms limit it: 64 bytes at Telegram. */
+export const BUTTON_ID = /^[A-Za-z0-9_-]{1,40}$/
 
 /** A missing action is refused as unsupported, with a hint. */
 export interface ChannelActions {
@@ -23,6 +27,8 @@ export interface ChannelActions {
   pane_set_title(act: { readonly jid: string; readonly title: string }): Promise<void>
   fetch_history(request: PlatformHistoryRequest): Promise<PlatformHistory>
   typing(act: TypingState): Promise<void>
+  /** Never through the outbox: a lost draft does not matter. */
+  draft(act: DraftState): Promise<void>
 }
 export type ActionName = keyof ChannelActions
 
@@ -40,7 +46,18 @@ interface Outgoing {
   readonly replyTo?: string | undefined
   readonly threadId?: string | undefined
 }
-type OutgoingText = Outgoing & { readonly content: string }
+type OutgoingText = Outgoing & {
+  readonly content: string
+  /** Only for channels with `hasButtons`. An edit of the message removes them. */
+  readonly buttons?: readonly MessageButton[] | undefined
+}
+/** A press arrives as an inbound action that names the id of the button, and that of the message. */
+export const MessageButton = z.object({
+  id: z.string().regex(BUTTON_ID),
+  label: z.string(),
+  style: z.enum(['primary', 'danger']).optional(),
+})
+export type MessageButton = z.output<typeof MessageButton>
 export type OutgoingFile = Outgoing & {
   /** Local path of the file. */
   readonly path: string
@@ -69,6 +86,14 @@ export interface TypingState {
   /** The platform's thread; absent for the main one. Each thread has an indicator of its own. */
   readonly threadId?: string | undefined
   readonly on: boolean
+}
+/** The text that an agent is writing. The message that the turn sends in the same thread replaces it. */
+export interface DraftState extends Omit<Outgoing, 'turnId'> {
+  /** Id of the turn. */
+  readonly key: string
+  readonly content: string
+  /** It becomes no message: the platform removes it. */
+  readonly isDone: boolean
 }
 export interface PanePrompt {
   readonly title: string
@@ -109,6 +134,7 @@ export interface Channel {
   readonly isInternal: boolean
   /** Whether repeats with the same key are delivered once, so an attempt with an unclear end may be retried. */
   readonly isIdempotent: boolean
+  readonly hasButtons?: boolean | undefined
   readonly actions: Partial<ChannelActions>
   /** Suggests an alternative to an unsupported action. */
   hint(action: ActionName): string

@@ -5,6 +5,7 @@ import { timestamp } from '../../lib/clock.ts'
 import type { FaultBoundary } from '../../lib/fault-boundary.ts'
 import { defineCounter, knownLabel, type MetricRegistry } from '../../lib/log/metric-registry.ts'
 import { Refusal } from '../../lib/refusal.ts'
+import type { Tx } from '../../store/engine.ts'
 import { groups } from '../groups/groups.ts'
 import { readIdentity } from '../groups/identity-files.ts'
 import type { Layout } from '../layout.ts'
@@ -12,7 +13,14 @@ import type { MessageTracer } from '../messages/message-tracer.ts'
 import { decodeContent, messages } from '../messages/messages.ts'
 import { writeContextOf } from '../turns/rounds.ts'
 import type { TurnRules } from '../turns/turn-rules.ts'
-import { type Channel, type ChannelContext, ChannelError, type ChannelResolver, platformOf } from './channel.ts'
+import {
+  type Channel,
+  type ChannelContext,
+  ChannelError,
+  type ChannelResolver,
+  MessageButton,
+  platformOf,
+} from './channel.ts'
 import {
   type DeliveryOutcome,
   NO_ADAPTER,
@@ -54,6 +62,15 @@ export const OutboxPayload = z.object({
   sourceMsgId: z.string().optional(),
   sourceJid: z.string().optional(),
   comment: z.string().optional(),
+  buttons: z.array(MessageButton).optional(),
+  /** Follows the text on the platform. Agents who read the chat do not see it. */
+  details: z.string().optional(),
+  /** The held call that its buttons decide on. */
+  approval: z.string().optional(),
+  /** Follows the text where the platform has no buttons. */
+  withoutButtons: z.string().optional(),
+  /** Id of a message whose place this one takes where the platform can edit. Its buttons go. */
+  replaces: z.string().optional(),
   /** The webhook whose answer this is; see `OutboundMessage.answers`. */
   answers: z.string().optional(),
 })
@@ -62,6 +79,16 @@ export type OutboxPayload = z.output<typeof OutboxPayload>
 /** The webhook whose answer a row is. */
 export function answeredLink({ payload }: Pick<OutboxRow, 'payload'>): string | undefined {
   return OutboxPayload.safeParse(JSON.parse(payload)).data?.answers
+}
+
+/** What a message of svc in this chat asks with its buttons. */
+export async function findButtons(
+  tx: Tx,
+  jid: string,
+  platform_id: string,
+): Promise<Pick<OutboxPayload, 'buttons' | 'approval'> | undefined> {
+  const row = await outbox.find(tx, { jid, platform_id })
+  return row && OutboxPayload.safeParse(JSON.parse(row.payload)).data
 }
 
 export interface DeliveryHost extends ChannelContext {
@@ -93,15 +120,16 @@ export async function deliver(host: DeliveryHost, claimed: RecordedOutbound | Cl
     const row = await outbox.find(tx, { message_seq: seq })
     const message = row && (await messages.find(tx, { seq }))
     const group = message && (await groups.find(tx, { folder: message.target_folder ?? '' }))
-    return row && message && { row, content: decodeContent(message.content), group }
+    return row && message && { row, message, group }
   })
   if (!found) return { state: 'failed', error: 'the message no longer exists' }
-  const { row, content, group } = found
+  const { row, message, group } = found
   if (row.state !== 'sending' || row.fence !== claimed.fence)
     return { state: row.state, platform_id: row.platform_id, error: row.error }
   const startMs = host.clock.now()
   const agentName = group && readIdentity(host.layout, group, host.assistantName).name
-  const attempt = await attemptDelivery(host, row, { content, agentName }, isUnclear)
+  const shown = { content: decodeContent(message.content), agentName, isStatus: message.kind === 'status' }
+  const attempt = await attemptDelivery(host, row, shown, isUnclear)
   const result = await recordAttempt(host, row, attempt)
   host.tracer?.delivered({
     ...row,
@@ -116,6 +144,7 @@ export async function deliver(host: DeliveryHost, claimed: RecordedOutbound | Cl
 interface ShownMessage {
   readonly content: string
   readonly agentName: string | undefined
+  readonly isStatus: boolean
 }
 
 /** `retry-unclear` is retried like `retry`, but the next attempt knows that the message may have arrived. */
@@ -154,7 +183,9 @@ async function attemptDelivery(
       return fail(`unsupported: ${action} on ${channel.platform}`, { hint: channel.hint(action), isUnsupported: true })
     const payload = OutboxPayload.safeParse(JSON.parse(row.payload)).data
     if (!payload) return fail('the payload of its outbox row is invalid')
-    const { id } = await actions[action](outgoing(row, shown, withStagedPaths(host, payload)))
+    if (await replaceEarlier(host, channel, row, shown, payload)) return { state: 'sent' }
+    const out = outgoing(row, shown, withStagedPaths(host, payload))
+    const { id } = await actions[action](channel.hasButtons ? out : withoutButtons(out))
     return { state: 'sent', platform_id: id }
   } catch (error) {
     const message = error instanceof Error ? error.message.slice(0, ERROR_MAX) : 'unknown error'
@@ -162,13 +193,45 @@ async function attemptDelivery(
       if (error.code === 'unavailable') return retry(message, isUnclear)
       return fail(message, { hint: error.hint, isUnsupported: error.code === 'unsupported' })
     }
-    if (error instanceof ChannelError && error.kind === 'permanent') return fail(message)
+    if (isPermanent(error)) return fail(message)
     if (error instanceof ChannelError && error.kind === 'transient')
       return retry(message, isUnclear, error.retryAfterMs)
     if (!(error instanceof ChannelError)) host.faults.report('delivery', error)
     if (!channel) return retry(message, isUnclear)
     return channel.isIdempotent ? retry(message, true) : { state: 'unknown', error: message }
   }
+}
+
+/** Whether the message has taken the place of an earlier one. Otherwise it is sent as it is. */
+async function replaceEarlier(
+  { engine }: DeliveryHost,
+  { actions }: Channel,
+  { jid }: OutboxRow,
+  { content }: ShownMessage,
+  { replaces: id }: OutboxPayload,
+): Promise<boolean> {
+  const earlier = id === undefined ? undefined : await engine.read((tx) => outbox.find(tx, { id, jid }))
+  if (earlier?.platform_id === undefined || !actions.edit) return false
+  try {
+    await actions.edit({ jid, targetId: earlier.platform_id, content })
+    return true
+  } catch (error) {
+    // It may have been deleted, or is too old.
+    const isFinal = error instanceof Refusal ? error.code === 'unsupported' : isPermanent(error)
+    if (isFinal) return false
+    throw error
+  }
+}
+
+function isPermanent(error: unknown): boolean {
+  return error instanceof ChannelError && error.kind === 'permanent'
+}
+
+function withoutButtons<P extends Pick<OutboxPayload, 'buttons' | 'withoutButtons'> & { readonly content: string }>(
+  out: P,
+): P {
+  const { buttons, withoutButtons: hint, content } = out
+  return buttons && hint !== undefined ? { ...out, buttons: undefined, content: `${content}\n\n${hint}` } : out
 }
 
 async function recordAttempt(host: DeliveryHost, row: OutboxRow, attempt: AttemptResult): Promise<DeliveryResult> {
@@ -229,10 +292,13 @@ function withStagedPaths({ layout }: DeliveryHost, payload: OutboxPayload): Outb
 }
 
 /** The parameters of every sending action together. */
-function outgoing(row: OutboxRow, shown: ShownMessage, payload: OutboxPayload) {
+function outgoing(row: OutboxRow, { isStatus, ...shown }: ShownMessage, payload: OutboxPayload) {
   const { path = '', filename = '', media = [], sourceMsgId = '', sourceJid = row.jid } = payload
   const topic = row.topic === '' ? undefined : row.topic
   const threadId = payload.threadId === undefined ? topic : (payload.threadId ?? undefined)
-  const { jid, id: key, turn_id: turnId } = row
-  return { ...payload, ...shown, jid, key, turnId, path, filename, media, sourceMsgId, sourceJid, threadId }
+  const { jid, id: key } = row
+  // A status would take the place of the draft of its turn.
+  const turnId = isStatus ? undefined : row.turn_id
+  const content = [shown.content, payload.details].filter((part) => part !== undefined).join('\n\n')
+  return { ...payload, ...shown, content, jid, key, turnId, path, filename, media, sourceMsgId, sourceJid, threadId }
 }

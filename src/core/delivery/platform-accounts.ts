@@ -38,6 +38,14 @@ const DM: AccountField = {
   rule: 'must be pairing, allowlist, open or off: who may start a direct chat',
 }
 
+/** For platforms that can change a message. */
+const DRAFTS: AccountField = {
+  name: 'drafts',
+  label: 'drafts',
+  pattern: /^(?:on|off)$/,
+  rule: 'must be on or off: whether people see an answer while it is being written',
+}
+
 const HOST_PORT = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\]):\d{1,5}$/
 
 export const PLATFORM_ACCOUNTS: Readonly<Record<ConnectedPlatform, PlatformAccount>> = {
@@ -51,7 +59,7 @@ export const PLATFORM_ACCOUNTS: Readonly<Record<ConnectedPlatform, PlatformAccou
       },
     ],
     required: [],
-    optional: [DM, BOTS],
+    optional: [DM, BOTS, DRAFTS],
   },
   slack: {
     secrets: [
@@ -69,7 +77,7 @@ export const PLATFORM_ACCOUNTS: Readonly<Record<ConnectedPlatform, PlatformAccou
       },
     ],
     required: [],
-    optional: [DM, BOTS],
+    optional: [DM, BOTS, DRAFTS],
   },
   discord: {
     secrets: [
@@ -81,7 +89,7 @@ export const PLATFORM_ACCOUNTS: Readonly<Record<ConnectedPlatform, PlatformAccou
       },
     ],
     required: [],
-    optional: [DM, BOTS],
+    optional: [DM, BOTS, DRAFTS],
   },
   email: {
     secrets: [

@@ -10,7 +10,7 @@ import { changeFromPlatform, type PlatformChange } from '../messages/platform-ch
 import { reactionVerb, receiveFromPlatform } from '../messages/platform-inbound.ts'
 import { notifyStreams, type WriteContext } from '../turns/rounds.ts'
 import { Jid, Timestamp } from '../values.ts'
-import { type PanePrompt, SENDING_ACTIONS, type TypingState } from './channel.ts'
+import { type DraftState, MessageButton, type PanePrompt, SENDING_ACTIONS, type TypingState } from './channel.ts'
 
 export const SANDBOX = 'sandbox'
 
@@ -31,6 +31,7 @@ export const SandboxEntry = z.object({
   files: z.array(SandboxFile),
   reactions: z.record(z.string(), z.array(z.string())).describe('Names of people by emoji'),
   is_pinned: z.boolean(),
+  buttons: z.array(MessageButton).optional(),
   edited_at: Timestamp.optional(),
   deleted_at: Timestamp.optional(),
   created_at: Timestamp,
@@ -50,6 +51,7 @@ export const sandboxEntries = new Table({
          created_at text not null)`,
     'create index sandbox_entries_of_room on sandbox_entries (jid, seq)',
     'create unique index sandbox_entries_of_key on sandbox_entries (key) where key is not null',
+    'alter table sandbox_entries add column buttons text',
   ],
 })
 
@@ -59,6 +61,10 @@ const SandboxRoom = z.object({
   prompts: z.array(z.object({ title: z.string(), message: z.string() })).optional(),
   is_typing: z.boolean().describe('In the main topic'),
   typing_topics: z.array(z.string()).optional(),
+  drafts: z
+    .record(z.string(), z.object({ topic: z.string().optional(), content: z.string() }))
+    .optional()
+    .describe('Texts that agents are writing, by turn'),
 })
 
 export const sandboxRooms = new Table({
@@ -68,6 +74,7 @@ export const sandboxRooms = new Table({
   storage: [
     'create table sandbox_rooms (jid text primary key, title text, prompts text, is_typing boolean not null)',
     'alter table sandbox_rooms add column typing_topics text',
+    'alter table sandbox_rooms add column drafts text',
   ],
 })
 
@@ -173,6 +180,19 @@ export async function reactInRoom(
   return { entry, messageId: received?.id ?? refuse('conflict', 'the reaction already exists') }
 }
 
+/** Checks that a person sees this button. Buttons are pressed as on other platforms: see daemons/process/button-presses.ts. */
+export async function findButton(
+  tx: Tx,
+  { room, person, id, button }: SandboxTarget & { readonly button: string },
+): Promise<{ readonly jid: string; readonly sender: string }> {
+  const [jid, sender] = [roomJid(room), personSender(person)]
+  const { buttons = [] } = await requireSandboxEntry(tx, jid, id)
+  if (buttons.some((each) => each.id === button)) return { jid, sender }
+  const names = buttons.map((each) => each.id).join(', ')
+  const hint = names === '' ? 'it has no buttons' : `its buttons are ${names}`
+  return refuse('not_found', `the message ${id} has no button ${JSON.stringify(button)}`, hint)
+}
+
 interface SandboxTarget {
   readonly room: string
   readonly person: string
@@ -239,8 +259,10 @@ async function changeInRoom(
 }
 
 /** What a deletion changes in an entry. */
-export function deletedEntry(deleted_at: string): Pick<SandboxEntry, 'deleted_at' | 'is_pinned' | 'content'> {
-  return { deleted_at, is_pinned: false, content: '' }
+export function deletedEntry(
+  deleted_at: string,
+): Pick<SandboxEntry, 'deleted_at' | 'is_pinned' | 'content' | 'buttons'> {
+  return { deleted_at, is_pinned: false, content: '', buttons: undefined }
 }
 
 export async function addReaction(
@@ -284,6 +306,24 @@ export async function setTyping(tx: Tx, { jid, threadId, on }: TypingState): Pro
   if (on) topics.add(threadId)
   else topics.delete(threadId)
   await updateRoom(tx, jid, { typing_topics: topics.size === 0 ? undefined : [...topics] })
+}
+
+/** Of processes that have ended, some may be left. */
+const DRAFTS_MAX = 10
+
+export async function setDraft(tx: Tx, { jid, key, threadId: topic, content }: DraftState): Promise<void> {
+  const others = Object.entries((await sandboxRooms.find(tx, { jid }))?.drafts ?? {}).filter(([turn]) => turn !== key)
+  const drafts = Object.fromEntries([...others.slice(1 - DRAFTS_MAX), [key, { topic, content }]])
+  await sandboxRooms.insertIfMissing(tx, { jid, is_typing: false })
+  await sandboxRooms.update(tx, { jid }, { drafts })
+}
+
+/** `turn`: one that has sent its message, or sends none. */
+export async function removeDraft(tx: Tx, jid: string, turn: string | undefined): Promise<void> {
+  const { drafts } = (await sandboxRooms.find(tx, { jid })) ?? {}
+  if (turn === undefined || drafts?.[turn] === undefined) return
+  const { [turn]: _, ...others } = drafts
+  await sandboxRooms.update(tx, { jid }, { drafts: Object.keys(others).length === 0 ? undefined : others })
 }
 
 /** The latest entries of a room after `after`, oldest first. */

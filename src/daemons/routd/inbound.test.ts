@@ -278,6 +278,8 @@ onEveryEngine('events of an adapter', (engine) => {
         await post({ ...from, id, content, topic, reply_to, is_from_me, verb: isBot ? 'untrusted' : undefined })
       } else if (event.kind === 'edit') await post({ ...from, edits: event.id, content: event.text })
       else if (event.kind === 'delete') await post({ ...from, deletes: event.id })
+      else if (event.kind === 'press')
+        await post({ ...from, id, verb: 'action', action: event.button, reply_to: event.id })
       else {
         const reaction_removed = event.kind === 'reaction removed'
         await post({ ...from, id, reaction: event.emoji, reply_to: event.id, reaction_removed })
@@ -287,7 +289,7 @@ onEveryEngine('events of an adapter', (engine) => {
     return {
       ...{ jid, deliver, hasOtherAccounts: true, answerAll: on.answerAll, stored: on.stored },
       redeliver: () => post(last),
-      send: (content, topic = '') => sendAsTeam(on.host, channel, { jid, content, topic }),
+      send: (content, topic = '', buttons) => sendAsTeam(on.host, channel, { jid, content, topic, buttons }),
     }
   })
 })
@@ -372,9 +374,21 @@ test('maps every reaction to a like or a dislike', async (t) => {
 })
 
 suite('an invalid message is refused without a change', () => {
+  const press = { content: undefined, verb: 'action', action: 'yes', reply_to: '5' }
   const cases: Record<string, [over: object, status: number, sentence: RegExp]> = {
     'without a chat': [{ chat_jid: undefined }, 400, /chat_jid is required \(missing_field\)/],
     'without content': [{ content: undefined }, 400, /content is required \(missing_field\)/],
+    'with a button and another verb': [{ ...press, verb: 'mention' }, 400, /action needs verb action \(bad_request\)/],
+    'with a button and no verb': [{ ...press, verb: undefined }, 400, /action needs verb action/],
+    'with the verb of a button alone': [{ verb: 'action' }, 400, /verb action needs action as well \(missing_field\)/],
+    'with a button of no message': [{ ...press, reply_to: '' }, 400, /verb action needs reply_to as well/],
+    'with a button that nobody has pressed': [{ ...press, sender: '' }, 400, /verb action needs sender as well/],
+    'with a button and a text': [{ ...press, content: 'yes' }, 400, /verb action excludes content/],
+    'with a button and a reaction': [{ ...press, reaction: '👍' }, 400, /verb action excludes content/],
+    'with a button and an edit': [{ ...press, edits: '5' }, 400, /verb action excludes content/],
+    'with a button that is too long': [{ ...press, action: 'x'.repeat(41) }, 400, /action must be the id of a button/],
+    'with a button that is no id': [{ ...press, action: 'a b' }, 400, /action must be the id of a button/],
+    'with a button that is a number': [{ ...press, action: 5 }, 400, /action must be text/],
     'with content that is not text': [{ content: 5 }, 400, /content must be text \(bad_request\)/],
     'with a NUL': [{ content: 'a\u0000b' }, 400, /must not contain a NUL character/],
     'with an invalid chat': [{ chat_jid: 'telegram' }, 400, /must look like platform:room/],

@@ -1,7 +1,7 @@
 // Parses and records inbound messages from channel adapters, and changes of them. Words in brackets in errors are error codes of the protocol.
 import { z } from 'zod'
 import { isReservedVerb, platformFault, senderFault } from '../../core/access/namespaces.ts'
-import { platformOf } from '../../core/delivery/channel.ts'
+import { BUTTON_ID, platformOf } from '../../core/delivery/channel.ts'
 import { personNamespaceOf } from '../../core/delivery/channel-accounts.ts'
 import { channelRegistrations, ownedPrefix } from '../../core/delivery/channel-registrations.ts'
 import { basePlatformOf } from '../../core/delivery/platforms.ts'
@@ -16,6 +16,7 @@ import { refuse } from '../../lib/refusal.ts'
 import { formatIssues } from '../../lib/text/schema-parser.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import type { Tx } from '../../store/engine.ts'
+import { pressButton } from '../process/button-presses.ts'
 import { type ChannelCaller, mustStillBeValid, ownsRegistration, secretNameOf } from './channel-caller.ts'
 
 /** Adapters may send fields that their platform does not know as empty or null. */
@@ -59,6 +60,7 @@ export const InboundBody = z.strictObject({
   edits: optional(line(512)),
   deletes: optional(line(512)),
   reaction_removed: optional(z.boolean()),
+  action: optional(z.string().regex(BUTTON_ID, 'must be the id of a button')),
 })
 export type InboundBody = z.output<typeof InboundBody>
 
@@ -76,10 +78,23 @@ export function readInbound(raw: unknown): InboundBody {
   const body = parseChannelBody(InboundBody, raw)
   const { content, reaction, attachments } = body
   const verb = changeVerbOf(body)
-  if (verb !== undefined) mustBeChange(body, verb)
+  if (body.action !== undefined || body.verb === ACTION) mustBePress(body, verb)
+  else if (verb !== undefined) mustBeChange(body, verb)
   else if (content === undefined && reaction === undefined && !attachments?.length)
     refuse('invalid', 'content is required (missing_field)')
   return body
+}
+
+const ACTION = 'action'
+
+/** A person has pressed a button. */
+function mustBePress(body: InboundBody, changeVerb: ChangeVerb | undefined): void {
+  const { verb, reaction, content, attachments } = body
+  if (verb !== ACTION) refuse('invalid', `action needs verb ${ACTION} (bad_request)`)
+  const missing = (['action', 'reply_to', 'sender'] as const).find((name) => body[name] === undefined)
+  if (missing !== undefined) refuse('invalid', `verb ${ACTION} needs ${missing} as well (missing_field)`)
+  if (changeVerb !== undefined || (reaction ?? content) !== undefined || attachments?.length)
+    refuse('invalid', `verb ${ACTION} excludes content, reactions and changes (bad_request)`)
 }
 
 const CHANGE_MEMBERS = { edit: 'edits', delete: 'deletes', unlike: 'reaction_removed' } as const
@@ -151,6 +166,11 @@ export async function acceptInbound(
   const files = attachments?.length ? JSON.stringify(attachments) : undefined
   const sent_at = seconds === undefined ? undefined : timestamp(Math.round(seconds * 1000))
   const verb = changeVerbOf(body)
+  const { action, reply_to: message = '' } = body
+  if (action !== undefined) {
+    const outcome = await pressButton(host, { jid, message, action, sender, name: body.sender_name })
+    return { ok: true, id: platform_id ?? message, ...outcome }
+  }
   if (verb !== undefined) {
     const { sender_name, is_from_me } = body
     const change = {

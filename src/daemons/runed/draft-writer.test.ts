@@ -32,7 +32,7 @@ async function open(t: TestContext, about: About = {}, hasRound = true) {
   const message = { id: 't', ...(hasRound ? { turn_id: 't' } : {}) }
   const claimed = { turn: { ...turn, ...about }, messages: [{ message }] } as unknown as ClaimedTurn
   const clock = fakeClock(0)
-  const writer = new DraftWriter(on.host, claimed, clock)
+  const writer = new DraftWriter(on.host, claimed, { clock })
   t.after(() => writer.end('dropped'))
   const pass = (ms: number): void => {
     for (let passed = 0; passed < ms; passed += 10) {

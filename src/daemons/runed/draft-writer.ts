@@ -1,5 +1,6 @@
-// The draft of one run for the rounds that it answers: publishes what the agent writes, at most 50 times a second. Repeats the whole text
-// from time to time, because pieces may be lost, and readers connect to other processes at any time.
+// The draft of one run, for the chat of a platform (`chat-draft.ts`) or for the rounds that it answers: publishes what the agent
+// writes, at most 50 times a second. Repeats the whole text from time to time, because pieces may be lost, and readers connect to
+// other processes at any time.
 import { DraftFilter } from '../../core/delivery/output-filter.ts'
 import { boundaryBefore, countCodePoints, type DraftPiece } from '../../core/turns/drafts.ts'
 import type { ClaimedTurn } from '../../core/turns/turn-claim.ts'
@@ -9,6 +10,7 @@ import { Refusal } from '../../lib/refusal.ts'
 import type { InstanceHost } from '../../registry/context.ts'
 import { ANSWER_MAX, type DraftText } from '../../runtimes/runtime.ts'
 import { SIGN_OF_LIFE_MS } from '../process/draft-relay.ts'
+import type { ChatDraft } from './chat-draft.ts'
 
 /** Readers get fewer updates; this only collects pieces of a model that come together. */
 const EVERY_MS = 20
@@ -20,6 +22,8 @@ export class DraftWriter implements DraftText {
   readonly #about: Pick<DraftPiece, 'turn' | 'fence' | 'jid' | 'topic' | 'folder' | 'rounds'>
   readonly #clock: Clock
   readonly #stopListening: () => void
+  /** Undefined in chats of links. */
+  readonly #chat: ChatDraft | undefined
   #filter = new DraftFilter()
   #part = 0
   /** Characters of the answer so far, with those that nobody sees. */
@@ -38,32 +42,38 @@ export class DraftWriter implements DraftText {
   #wholeAt = 0
   #isChecking = false
 
-  constructor(host: InstanceHost, { turn, messages }: ClaimedTurn, clock = monotonicClock) {
+  constructor(
+    host: InstanceHost,
+    { turn, messages }: ClaimedTurn,
+    { chat, clock = monotonicClock }: { readonly chat?: ChatDraft | undefined; readonly clock?: Clock } = {},
+  ) {
     this.#host = host
+    this.#chat = chat
     this.#clock = clock
     const { id, fence, jid, chat_topic, folder } = turn
     const rounds = messages.flatMap(({ message }) => (message.turn_id === undefined ? [] : [message.id]))
     this.#about = { turn: id, fence, jid, topic: chat_topic, folder, rounds }
-    if (rounds.length === 0 || turn.is_isolated || turn.replies > 0) this.#state = 'dropped'
+    const hasReaders = chat !== undefined || rounds.length > 0
+    if (!hasReaders || turn.is_isolated || turn.replies > 0) this.#state = 'dropped'
     const onSignal = (keys: readonly string[] | undefined): void => {
-      if (this.#text !== '' && this.#state === 'open' && (keys === undefined || keys.includes(jid)))
-        this.#checkReplies()
+      const isRead = chat ? chat.isShown : this.#text !== ''
+      if (isRead && this.#state === 'open' && (keys === undefined || keys.includes(jid))) this.#checkReplies()
     }
     this.#stopListening = host.signals.on(onSignal)
   }
 
-  /** The text so far, unless it will be no message. */
+  /** What people may have read, unless it will be no message. */
   get text(): string {
-    return this.#isOpen ? this.#text : ''
+    return this.#isOpen && this.#chat?.isShown !== false ? this.#text : ''
   }
 
   add(text: string): void {
-    if (this.#state !== 'open' || this.#length > ANSWER_MAX) return
+    if (this.#state !== 'open' || this.#length > ANSWER_MAX || this.#chat?.isUnsupported) return
     this.#length += text.length
     const shown = this.#filter.push(text)
     if (shown === '') return
     this.#text += shown
-    this.#unsent += shown
+    if (!this.#chat) this.#unsent += shown
     this.#sendSoon()
   }
 
@@ -81,13 +91,14 @@ export class DraftWriter implements DraftText {
   complete(): void {
     if (this.#state !== 'open') return
     this.#state = 'complete'
-    this.#send()
+    if (!this.#chat) this.#send()
   }
 
   end(state: 'stored' | 'dropped'): void {
     this.#stopListening()
     clearTimeout(this.#sendTimer)
     clearInterval(this.#lifeTimer)
+    this.#chat?.end(state === 'stored')
     const isShown = this.#isOpen && this.#sentAt !== Number.NEGATIVE_INFINITY
     this.#state = state
     this.#unsent = ''
@@ -107,6 +118,10 @@ export class DraftWriter implements DraftText {
 
   /** The first piece after a pause is sent at once: a timer would take a millisecond. */
   #sendSoon(): void {
+    if (this.#chat) {
+      this.#chat.show(this.#text)
+      return
+    }
     const { faults } = this.#host
     const send = faults.guard('turn', () => this.#send())
     const waitMs = this.#sentAt + EVERY_MS - this.#clock.now()

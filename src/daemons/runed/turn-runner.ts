@@ -1,6 +1,6 @@
 // Claims waiting turns, runs them with a runtime, and records how each ends. See docs/decisions.md#final-state-of-every-message.
 import { setTimeout as pause } from 'node:timers/promises'
-import { isLinkChat } from '../../core/delivery/channel.ts'
+import { type Channel, isLinkChat } from '../../core/delivery/channel.ts'
 import { filterOutput } from '../../core/delivery/output-filter.ts'
 import { readConfigFingerprint } from '../../core/groups/config-fingerprint.ts'
 import { lockTurnOrder } from '../../core/messages/messages.ts'
@@ -50,6 +50,7 @@ import { isEngineError, type Tx } from '../../store/engine.ts'
 import { StoreWatcher } from '../process/store-watcher.ts'
 import { INTERNAL_ERROR } from '../process/suspect-handling.ts'
 import { ActivityWriter } from './activity-writer.ts'
+import { ChatDraft } from './chat-draft.ts'
 import { DraftWriter } from './draft-writer.ts'
 import { TURNS_RUNNING } from './turn-metrics.ts'
 import { TurnReport } from './turn-report.ts'
@@ -268,8 +269,10 @@ export class TurnRunner {
     const cost = new TurnCost(turn, claimed.earlierCosts)
     turnCosts.set(turn.id, cost)
     const renewal = setInterval(() => void this.#renew(turn, cost, abort), this.#leaseMs / 3).unref()
-    const typing = this.#showTyping(turn)
-    const draft = new DraftWriter(this.#options.host, claimed)
+    const channel = this.#openChannel(turn)
+    const typing = this.#showTyping(turn, channel)
+    const chat = channel && new ChatDraft(this.#options.host, turn, channel)
+    const draft = new DraftWriter(this.#options.host, claimed, { chat })
     const activity = new ActivityWriter(this.#options.host, claimed)
     let configMark: string | undefined
     let end: TurnEnd | undefined
@@ -279,8 +282,8 @@ export class TurnRunner {
       report.runtime = prepared.runtime.name
       const result = await this.#runAgent(prepared, { cost, draft, activity, signal: abort.signal })
       draft.complete()
-      await this.#submit(turn, cost, report, result, configMark)
-      draft.end('stored')
+      const hasMessage = await this.#submit(turn, cost, report, result, configMark)
+      draft.end(hasMessage ? 'stored' : 'dropped')
     } catch (error) {
       end = await this.#handleFailure(turn, cost, report, error, abort.signal)
     } finally {
@@ -334,29 +337,32 @@ export class TurnRunner {
     }
   }
 
-  /** Records the result of a run and ends its turn in one commit. */
+  /** Records the result of a run and ends its turn in one commit. Returns whether the result is a message. */
   async #submit(
     turn: Turn,
     cost: TurnCost,
     report: TurnReport,
     { result = '', sessionId }: AgentRunResult,
     configMark: string | undefined,
-  ): Promise<void> {
+  ): Promise<boolean> {
     const { rules } = this.#options.host
     const { id, fence, folder } = turn
     const { text, statuses } = filterOutput(result)
     const submission = { turn_id: id, fence, session_id: sessionId, status: 'success' as const, result: text }
     const silence = statuses.length > 0 ? 'the agent only reported its status' : undefined
+    let hasMessage = false
     const end = await this.#write(async (tx) => {
       await this.#book(tx, cost)
       const submitted = await submitTurn(tx, this.#writeContext, rules, folder, submission)
       const end = { ...(await submittedEnd(tx, id, silence)), configMark }
       const ended = await endTurn(tx, this.#writeContext, rules, turn, end)
       if (ended) this.#announce(tx, turn, [...submitted, ...ended])
+      hasMessage = ended !== undefined && submitted.length > 0
       return ended && end
     })
     report.attempt(!end ? 'aborted' : end.outcome === 'failed' ? 'failed' : 'completed')
     if (end) this.#logEnd(turn, report, end)
+    return hasMessage
   }
 
   /** The end of a turn whose run failed; undefined if it continues elsewhere or later. */
@@ -460,15 +466,21 @@ export class TurnRunner {
     }
   }
 
+  /** Of the platform where people wait for the answer. */
+  #openChannel({ jid, is_timed }: Turn): Promise<Channel | undefined> | undefined {
+    return isLinkChat(jid) || !jid.includes(':') || is_timed ? undefined : this.#options.host.channels.resolve(jid)
+  }
+
   /** Shows a typing indicator in the topic of the chat until `stop`. */
-  #showTyping({ jid, chat_topic, is_timed }: Turn): { stop(): void } {
+  #showTyping({ jid, chat_topic }: Turn, channel: Promise<Channel | undefined> | undefined): { stop(): void } {
     const { host } = this.#options
-    if (isLinkChat(jid) || !jid.includes(':') || is_timed) return { stop: () => {} }
+    if (!channel) return { stop: () => {} }
     const threadId = chat_topic === '' ? undefined : chat_topic
     const show = async (on: boolean): Promise<void> => {
       try {
-        const channel = await host.channels.resolve(jid)
-        await channel?.actions.typing?.({ jid, threadId, on })
+        // The adapter may have started again since.
+        const { actions } = (await (on ? channel : host.channels.resolve(jid))) ?? {}
+        await actions?.typing?.({ jid, threadId, on })
       } catch {
         // A lost indicator does not matter.
       }
