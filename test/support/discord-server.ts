@@ -431,6 +431,15 @@ export async function openDiscordServer(
     remove: (id) => dispatch('MESSAGE_DELETE', live({ id, channel_id: find(id).channel })),
     react: (id, emoji) => reaction('MESSAGE_REACTION_ADD', id, emoji),
     unreact: (id, emoji) => reaction('MESSAGE_REACTION_REMOVE', id, emoji),
+    buttonsOf: (id) => messages.find(({ sent }) => sent?.id === id)?.sent?.buttons ?? [],
+    press: (id, custom_id) =>
+      dispatch('INTERACTION_CREATE', {
+        ...{ id: newId(), application_id: DISCORD_BOT.id, token: 'aW50ZXJhY3Rpb24', version: 1, type: 3 },
+        ...{ channel_id: find(id).channel, message: { id }, data: { component_type: 2, custom_id } },
+        ...(find(id).channel === DISCORD_DIRECT
+          ? { user: DISCORD_PERSON }
+          : { guild_id: DISCORD_GUILD, member: { nick: 'Mia B.', user: DISCORD_PERSON } }),
+      }),
     failNext: (next) => {
       fault = next
     },

@@ -413,6 +413,19 @@ export async function openSlackServer(
     remove: (id) => remove(find(id)),
     react: (id) => react('reaction_added', id),
     unreact: (id) => react('reaction_removed', id),
+    buttonsOf: (id) => buttonsIn(messages.find(({ ts }) => ts === id)?.blocks),
+    press: (id, value) => {
+      const { channel } = find(id)
+      envelope('interactive', {
+        ...{
+          type: 'block_actions',
+          user: { id: SLACK_PERSON, name: 'mia' },
+          channel: { id: channel, name: 'the-team' },
+        },
+        ...{ message: { ts: id }, container: { message_ts: id }, trigger_id: '12321423423.333649436676' },
+        actions: [{ type: 'button', action_id: 'svc_0', value, action_ts: nextTime() }],
+      })
+    },
     failNext: (next) => {
       fault = next
     },
@@ -442,6 +455,11 @@ function shownMessage({ ts, channel, text, thread_ts, files }: Json): PlatformMe
     ...(thread_ts === undefined || thread_ts === ts ? {} : { threadId: String(thread_ts), replyTo: String(thread_ts) }),
     ...(given.length === 0 ? {} : { files: given.map(({ name, size }) => ({ name, bytes: size })) }),
   }
+}
+
+function buttonsIn(blocks: unknown): string[] {
+  const all = (Array.isArray(blocks) ? blocks : []) as { type: string; elements?: { value: string }[] }[]
+  return all.flatMap(({ type, elements = [] }) => (type === 'actions' ? elements.map(({ value }) => value) : []))
 }
 
 class SlackError extends Error {}
