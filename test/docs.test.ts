@@ -3,6 +3,9 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
+import type { ActionName } from '../src/core/delivery/channel.ts'
+import { CONNECTED_PLATFORMS } from '../src/core/delivery/platform-accounts.ts'
+import { hintFor } from '../src/core/delivery/platforms.ts'
 import { ALL_SETTINGS, DAEMON_NAMES } from '../src/daemons/settings.ts'
 import { metricsText } from '../src/egress/admin/metrics.ts'
 import { egressCommands } from '../src/egress/commands/index.ts'
@@ -49,6 +52,28 @@ suite('the guide to egress-proxy', () => {
     const text = metricsText({ ...counted, decisions: [], errors: [], denied: [], dial, dns: dial }, 0)
     for (const [, name = ''] of text.matchAll(/^# TYPE (egress_\w+)/gm)) assert.ok(guide.includes(name), name)
   })
+})
+
+test('the table of tools gives the hint of each tool that a platform does not have', () => {
+  const rows = read('docs/channels.md').matchAll(/^\| (`[^|]+) \|([^|]+)\|([^|]+)\|([^|]+)\|([^|]+)\|$/gm)
+  const hints: string[] = []
+  for (const [, names = '', ...cells] of rows) {
+    const tools = [...names.matchAll(/`(\w+)`/g)].flatMap(([, name]) => (name === undefined ? [] : [name]))
+    let shown = ''
+    for (const [at, platform] of CONNECTED_PLATFORMS.entries()) {
+      const cell = cells[at]?.trim() ?? ''
+      shown = cell === 'the same' ? shown : cell
+      const [, call] = /^`(\w+(?:\(.*\))?)`/.exec(shown) ?? []
+      if (call === undefined) continue
+      for (const tool of tools) {
+        // Names of tools are those of actions.
+        const hint = hintFor(platform, tool as ActionName)
+        assert.ok(hint.includes(call), `${tool} on ${platform}: ${hint}`)
+        hints.push(tool)
+      }
+    }
+  }
+  assert.ok(hints.length > 20 && hints.includes('post') && hints.includes('pane_set_title'), hints.join())
 })
 
 test('the manifest in the guide to runtimes applies to a new instance and removes nothing', async (t) => {
