@@ -44,9 +44,9 @@ suite('the needs of a daemon', () => {
     const secrets = Object.keys(ALL_SETTINGS).filter((key) => isSecretKey(key) && !key.endsWith('D_URL'))
     assert.deepEqual(Object.fromEntries(secrets.map((key) => [key, readersOf(key).join(' ')])), {
       CHANNEL_SECRET: 'routd',
-      TELEGRAM_API_URL: 'routd dashd',
-      SLACK_API_URL: 'routd dashd',
-      DISCORD_API_URL: 'routd dashd',
+      TELEGRAM_API_URL: 'routd gated dashd',
+      SLACK_API_URL: 'routd gated dashd',
+      DISCORD_API_URL: 'routd gated dashd',
       SECRETS_KEY: 'proxyd routd webd gated runed authd onbod dashd',
       DATABASE_URL: DAEMON_NAMES.join(' '),
       POSTGRES_PASSWORD: '',

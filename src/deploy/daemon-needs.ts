@@ -136,7 +136,8 @@ export const DAEMON_NEEDS: Readonly<Record<DaemonName, DaemonNeeds>> = {
     hasPackages: false,
   },
   gated: {
-    settings: TOOL_KEYS,
+    // Commands that operators type in Kubernetes run in its container, and ask platforms, too.
+    settings: [...TOOL_KEYS, ...keysOf(PLATFORM_URL_SETTINGS)],
     directories: { ...STORE, ...FOLDERS, chats: 'ro', files: 'rw', ipc: 'rw', outbox: 'rw', speech: 'rw' },
     hasSearch: true,
     peers: [],

@@ -32,11 +32,10 @@ const GATE = `require('http').createServer((_, response) => {
   response.end(JSON.stringify([require('fs').readFileSync('/etc/gate/greeting', 'utf8'), process.env.GATE_KEY]))
 }).listen(4000)`
 /** An agent that says who it is, what its workspace contains, and what a host that nothing allows and a daemon answer. */
-const AGENT = `touch kept; id -u; ls; ls /data /var/run/docker.sock 2>/dev/null
-curl -s http://unlisted.example/; curl -s http://routd:8080/health; curl -s --noproxy "*" http://routd:8080/health; true`.replaceAll(
-  '\n',
-  '; ',
-)
+const AGENT = [
+  'touch kept; id -u; ls; ls /data /var/run/docker.sock 2>/dev/null; curl -s http://unlisted.example/',
+  'curl -s http://routd:8080/health; curl -s --noproxy "*" http://routd:8080/health; true',
+].join('; ')
 /** Where containers reach the network of the engine, and in it a server in place of Telegram. */
 const SUBNET = '10.77.0.0/22'
 const TELEGRAM_API_URL = 'http://10.77.3.1:8095'
