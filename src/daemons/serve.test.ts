@@ -90,6 +90,8 @@ test('two daemons cannot have one address', async (t) => {
 test('an invalid setting stops the start with its name', async (t) => {
   await assert.rejects(serveHost(t, { settings: { WEB_LISTEN: 'here' } }), isRefusal('invalid', 'WEB_LISTEN'))
   await assert.rejects(serveHost(t, { settings: { ROUTD_URL: 'routd' } }), isRefusal('invalid', 'ROUTD_URL'))
+  const adapters = serveHost(t, { daemons: ['routd'], settings: { ADAPTER_HOST: 'routd:80' } })
+  await assert.rejects(adapters, isRefusal('invalid', 'ADAPTER_HOST'))
 })
 
 test('closes the store once, also when closed twice', async (t) => {

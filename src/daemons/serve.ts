@@ -84,11 +84,8 @@ export async function serve(given: ServeOptions): Promise<RunningInstance> {
     opened.defer(() => Promise.all([options.host.search?.close(), closeAll(listeners)]).then(() => {}))
     opened.defer(() => stop.abort())
     const urls = Object.fromEntries(listeners.map(([name, { url }]) => [name, url]))
-    // A daemon alone in its container would reach the platform, but the others would not reach its adapter.
-    if (!options.daemons?.length && urls.routd !== undefined) {
-      const adapters = runAdapters(options, urls.routd)
-      opened.defer(() => adapters.close())
-    }
+    const adapters = runAdapters(options, urls.routd)
+    opened.defer(() => adapters?.close())
     const presence = await announceServing(options, urls)
     opened.defer(() => presence?.close())
     // A front that replaces another one has the same addresses.

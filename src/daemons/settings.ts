@@ -1,4 +1,5 @@
 // The settings of an instance, read from its .env or the environment.
+import { isIP } from 'node:net'
 import { z } from 'zod'
 import type { AgentLimits } from '../core/access/agent-limits.ts'
 import type { TurnRules } from '../core/turns/turn-rules.ts'
@@ -227,6 +228,22 @@ const PlatformUrlSetting = z
     'must be a URL such as https://bots.example.com, without user, query and fragment',
   )
 
+const AdapterHostSetting = z
+  .string()
+  .refine(
+    (text) => text === '' || isIP(text) !== 0 || /^[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$/.test(text),
+    'must be a host name or an address, without scheme and port',
+  )
+
+/** Of the process that serves routd. */
+export const ADAPTER_SETTINGS = envOnly({
+  ADAPTER_HOST: setting(
+    AdapterHostSetting,
+    undefined,
+    'host name or address of the process of routd for the other daemons: it starts the adapters of accounts, which listen on all addresses',
+  ),
+})
+
 /** Base URLs in place of the platforms' own. */
 export const PLATFORM_URL_SETTINGS = {
   TELEGRAM_API_URL: setting(
@@ -451,6 +468,7 @@ export const ALL_SETTINGS: SettingDeclarations = {
   ...ONBOARDING_SETTINGS,
   ...LINK_SETTINGS,
   ...CHANNEL_SETTINGS,
+  ...ADAPTER_SETTINGS,
   ...PLATFORM_URL_SETTINGS,
   ...TURN_SETTINGS,
   ...AGENT_LIMIT_SETTINGS,

@@ -115,17 +115,27 @@ suite('the compose file', () => {
     assert.equal(services.proxyd?.volumes?.find(({ target }) => target.endsWith('/web'))?.read_only, true)
   })
 
+  test('mounts the files of adapters at routd alone, writable', async () => {
+    const { services } = await written()
+    const mounts = Object.entries(services).flatMap(([name, { volumes = [] }]) =>
+      volumes.flatMap(({ source, target, read_only }) =>
+        source === '/srv/data/svc_demo/channels' ? [[name, target, read_only]] : [],
+      ),
+    )
+    assert.deepEqual(mounts, [['routd', '/data/svc_demo/channels', undefined]])
+  })
+
   test('lets only outbound daemons and egress-proxy out', async () => {
     const { services, networks } = await written()
     const on = (network: string): string[] => Object.keys(services).filter((name) => services[name]?.networks[network])
-    assert.deepEqual(on('outbound'), ['routd', 'gated', 'runed', 'authd', 'egress-proxy'])
+    assert.deepEqual(on('outbound'), ['routd', 'gated', 'runed', 'authd', 'dashd', 'egress-proxy'])
     assert.deepEqual(on('front'), ['proxyd', 'routd'])
     assert.deepEqual([networks.internal?.internal, networks.packages?.internal], [true, true])
     const { services: remote } = await written({ hasOutsideDatabase: true })
     assert.ok(remote.timed?.networks.outbound, 'the database is outside')
     const { services: traced } = await written({ hasCollector: true })
     assert.ok(traced.webd?.networks.outbound, 'the collector is outside')
-    assert.equal(traced.dashd?.networks.outbound, undefined)
+    assert.equal(traced.onbod?.networks.outbound, undefined)
   })
 
   test('runs PostgreSQL without a password in the file, and daemons after it', async () => {

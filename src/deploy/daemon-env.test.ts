@@ -17,7 +17,8 @@ const env = (name: (typeof DAEMON_NAMES)[number], entries: Record<string, string
   Object.fromEntries(daemonEnv(name, new Map(Object.entries(entries)), { ...site, ...changes }))
 
 /** Settings whose value in a container is another one. */
-const GENERATED = /^(TRUSTED_PROXIES|SANDBOX|HOST_DATA_DIR|AGENT_IMAGE|ENGINE_SOCKET|SETTINGS_SET|.*_LISTEN|.*D_URL)$/
+const GENERATED =
+  /^(TRUSTED_PROXIES|SANDBOX|HOST_DATA_DIR|AGENT_IMAGE|ADAPTER_HOST|ENGINE_SOCKET|SETTINGS_SET|.*_LISTEN|.*D_URL)$/
 
 suite('the settings of a container', () => {
   test('keep every value that the daemon reads, and no other', () => {
@@ -76,6 +77,11 @@ suite('the settings of a container', () => {
     assert.equal(env('webd', { SLACK_TOKEN: 'xoxb-1' }).SETTINGS_SET, undefined)
   })
 
+  test('let routd run adapters that the other daemons reach by its name', () => {
+    assert.equal(env('routd', { ADAPTER_HOST: 'elsewhere' }).ADAPTER_HOST, 'routd')
+    assert.equal(env('gated', { ADAPTER_HOST: 'elsewhere' }).ADAPTER_HOST, undefined)
+  })
+
   test('run agents in containers, unless there is no sandbox', () => {
     const runed = env('runed', { SANDBOX: 'bwrap' })
     assert.deepEqual(
@@ -104,6 +110,7 @@ test('finds URLs of this machine, which a container cannot reach', () => {
     ANTHROPIC_BASE_URL: 'https://example.com',
   }
   assert.deepEqual(unreachableUrls(new Map(Object.entries(entries))), ['TTS_URL', 'OPENAI_BASE_URL'])
+  assert.deepEqual(unreachableUrls(new Map([['TELEGRAM_API_URL', 'http://localhost:8081']])), ['TELEGRAM_API_URL'])
   assert.deepEqual(unreachableUrls(new Map([['DATABASE_URL', 'postgres://u:p@127.0.0.1/db']])), ['DATABASE_URL'])
   assert.deepEqual(unreachableUrls(new Map([['DATABASE_URL', 'postgres://u:p@%2Fsocket/db']])), [])
 })

@@ -1,6 +1,6 @@
 // The .env of a daemon's container: the settings that it needs, with addresses as seen from inside.
 import { join } from 'node:path'
-import { DAEMON_NAMES, type DaemonName } from '../daemons/settings.ts'
+import { DAEMON_NAMES, type DaemonName, PLATFORM_URL_SETTINGS } from '../daemons/settings.ts'
 import { readTrustedProxies } from '../lib/http/client-address.ts'
 import type { ContainerNetworks } from './container-networks.ts'
 import { needsSetting, peersOf } from './daemon-needs.ts'
@@ -51,6 +51,7 @@ function* generatedEnv(
   const trusted = trustedProxies(daemon, entries.get('TRUSTED_PROXIES') ?? '', networks)
   if (trusted !== '') yield ['TRUSTED_PROXIES', trusted]
   if (postgresPassword !== undefined) yield ['DATABASE_URL', postgresUrl(`${POSTGRES_SERVICE}:5432`, postgresPassword)]
+  if (daemon === 'routd') yield ['ADAPTER_HOST', daemon]
   if (daemon === 'proxyd') yield ['SETTINGS_SET', setKeys(entries)]
   if (daemon === 'runed') {
     // Bubblewrap needs rights that a container does not have.
@@ -86,7 +87,10 @@ export function setKeys(entries: ReadonlyMap<string, string>): string {
 
 /** Settings whose URL names this machine, which inside a container is the container itself. */
 export function unreachableUrls(entries: ReadonlyMap<string, string>): readonly string[] {
-  const urls = ['TTS_URL', 'STT_URL', 'OPENAI_BASE_URL', 'ANTHROPIC_BASE_URL', 'DATABASE_URL']
+  const urls = [
+    ...['TTS_URL', 'STT_URL', 'OPENAI_BASE_URL', 'ANTHROPIC_BASE_URL', 'DATABASE_URL'],
+    ...Object.keys(PLATFORM_URL_SETTINGS),
+  ]
   return urls.filter((key) => isLoopbackUrl(entries.get(key) ?? ''))
 }
 

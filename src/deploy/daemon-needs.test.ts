@@ -3,11 +3,11 @@ import { suite, test } from 'node:test'
 import { daemons } from '../daemons/index.ts'
 import { linePeersOf } from '../daemons/process/line-client.ts'
 import {
+  ADAPTER_SETTINGS,
   ALL_SETTINGS,
   CONTAINER_SETTINGS,
   DAEMON_NAMES,
   type DaemonName,
-  PLATFORM_URL_SETTINGS,
   TIMED_SETTINGS,
 } from '../daemons/settings.ts'
 import { isSecretKey } from '../lib/settings.ts'
@@ -33,11 +33,10 @@ suite('the needs of a daemon', () => {
     )
   })
 
-  test('cover every setting, except those of listeners, of containers, of adapters and of timed without a store', () => {
+  test('cover every setting, except those of listeners, of containers, of the host of adapters and of timed without a store', () => {
     const unread = Object.keys(ALL_SETTINGS).filter((key) => readersOf(key).length === 0)
     const addresses = DAEMON_NAMES.flatMap((name) => [`${name.toUpperCase()}_LISTEN`, `${name.toUpperCase()}_URL`])
-    // Adapters do not run in containers.
-    const others = [CONTAINER_SETTINGS, TIMED_SETTINGS, PLATFORM_URL_SETTINGS].flatMap(Object.keys)
+    const others = [CONTAINER_SETTINGS, TIMED_SETTINGS, ADAPTER_SETTINGS].flatMap(Object.keys)
     assert.deepEqual(unread.sort(), ['WEB_LISTEN', ...others, ...addresses].sort())
   })
 
@@ -45,9 +44,9 @@ suite('the needs of a daemon', () => {
     const secrets = Object.keys(ALL_SETTINGS).filter((key) => isSecretKey(key) && !key.endsWith('D_URL'))
     assert.deepEqual(Object.fromEntries(secrets.map((key) => [key, readersOf(key).join(' ')])), {
       CHANNEL_SECRET: 'routd',
-      TELEGRAM_API_URL: '',
-      SLACK_API_URL: '',
-      DISCORD_API_URL: '',
+      TELEGRAM_API_URL: 'routd gated dashd',
+      SLACK_API_URL: 'routd gated dashd',
+      DISCORD_API_URL: 'routd gated dashd',
       SECRETS_KEY: 'proxyd routd webd gated runed authd onbod dashd',
       DATABASE_URL: DAEMON_NAMES.join(' '),
       POSTGRES_PASSWORD: '',

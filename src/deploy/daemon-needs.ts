@@ -10,6 +10,7 @@ import {
   isOpenIdKey,
   LINK_SETTINGS,
   ONBOARDING_SETTINGS,
+  PLATFORM_URL_SETTINGS,
   RETENTION_SETTINGS,
   ROUTE_SETTINGS,
   SEARCH_SETTINGS,
@@ -36,6 +37,7 @@ export const MOUNTED_DIRECTORIES = [
   'web',
   'outbox',
   'speech',
+  'channels',
 ] as const
 export type MountedDirectory = (typeof MOUNTED_DIRECTORIES)[number]
 
@@ -113,12 +115,14 @@ export const DAEMON_NEEDS: Readonly<Record<DaemonName, DaemonNeeds>> = {
     settings: keysOf(
       { ASSISTANT_NAME, SECRETS_KEY },
       CHANNEL_SETTINGS,
+      PLATFORM_URL_SETTINGS,
       ONBOARDING_SETTINGS,
       TURN_SETTINGS,
       AGENT_LIMIT_SETTINGS,
       TRACE_SETTINGS,
     ),
-    directories: { ...STORE, outbox: 'rw' },
+    // It runs the adapters of accounts.
+    directories: { ...STORE, outbox: 'rw', channels: 'rw' },
     peers: [],
     isOutbound: true,
     hasPackages: true,
@@ -132,7 +136,8 @@ export const DAEMON_NEEDS: Readonly<Record<DaemonName, DaemonNeeds>> = {
     hasPackages: false,
   },
   gated: {
-    settings: TOOL_KEYS,
+    // Commands that operators type in Kubernetes run in its container, and ask platforms, too.
+    settings: [...TOOL_KEYS, ...keysOf(PLATFORM_URL_SETTINGS)],
     directories: { ...STORE, ...FOLDERS, chats: 'ro', files: 'rw', ipc: 'rw', outbox: 'rw', speech: 'rw' },
     hasSearch: true,
     peers: [],
@@ -185,12 +190,14 @@ export const DAEMON_NEEDS: Readonly<Record<DaemonName, DaemonNeeds>> = {
       TURN_SETTINGS,
       AGENT_LIMIT_SETTINGS,
       SEARCH_SETTINGS,
+      PLATFORM_URL_SETTINGS,
       MODEL_CHOICE,
     ),
     directories: { ...STORE, ...FOLDERS, chats: 'ro', logs: 'ro' },
     hasSearch: true,
     peers: [],
-    isOutbound: false,
+    // It asks platforms who an account is that someone connects.
+    isOutbound: true,
     hasPackages: false,
   },
 }

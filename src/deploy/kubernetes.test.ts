@@ -13,7 +13,7 @@ import { tempDir } from '../../test/support/temp.ts'
 import { layout } from '../core/layout.ts'
 import { ALL_SETTINGS, DAEMON_NAMES } from '../daemons/settings.ts'
 import { parseDotenv } from '../lib/text/dotenv.ts'
-import { needsSetting } from './daemon-needs.ts'
+import { DAEMON_NEEDS, needsSetting } from './daemon-needs.ts'
 import { kubernetesName, kubernetesObjects, WITH_FILES } from './kubernetes.ts'
 import { generateKubernetes } from './kubernetes-files.ts'
 
@@ -246,6 +246,22 @@ suite('the manifest', () => {
     ])
   })
 
+  test('runs adapters beside routd, in the pod of the daemons that send to them, on loopback', async (t) => {
+    const { objects } = await generate(t)
+    const hosts = pods(objects).flatMap((pod) =>
+      containersOf(pod).flatMap(({ name, env }) =>
+        env.flatMap(({ name: key, value }) => (key === 'ADAPTER_HOST' ? [[pod.metadata.name, name, value]] : [])),
+      ),
+    )
+    assert.deepEqual(hosts, [['svc-demo-files', 'routd', '127.0.0.1']])
+    // Those that send to adapters exchange requests with the services of packages, too; proxyd only forwards to routes.
+    const senders = DAEMON_NAMES.filter((name) => name !== 'proxyd' && DAEMON_NEEDS[name].hasPackages)
+    assert.deepEqual(
+      senders.filter((name) => !WITH_FILES.some((other) => other === name)),
+      [],
+    )
+  })
+
   test('gives daemons with files the directories that they need, and the others none', async (t) => {
     const { objects } = await generate(t)
     const files = objects.find(({ kind }) => kind === 'StatefulSet') ?? assert.fail()
@@ -258,7 +274,7 @@ suite('the manifest', () => {
     assert.deepEqual(Object.fromEntries(mounted), {
       proxyd: ['web:ro'],
       webd: ['groups:ro', 'files'],
-      routd: ['outbox'],
+      routd: ['outbox', 'channels'],
       gated: ['store', 'groups', 'skills:ro', 'chats:ro', 'files', 'ipc', 'web', 'outbox', 'speech'],
       runed: ['store', 'groups', 'skills:ro', 'chats', 'files', 'logs', 'cells', 'web', 'outbox', 'speech'],
       onbod: ['groups', 'skills:ro', 'web'],

@@ -273,6 +273,8 @@ function daemonContainer(input: KubernetesInput, pod: PodName, daemon: DaemonNam
       ...ENVIRONMENT,
       { name: 'SVC_COMMAND', value: commandInPod(input) },
       { name: `${daemon.toUpperCase()}_LISTEN`, value: `0.0.0.0:${portOf(daemon)}` },
+      // All daemons that send to adapters are in its pod.
+      ...(daemon === 'routd' ? [{ name: 'ADAPTER_HOST', value: '127.0.0.1' }] : []),
       ...DAEMON_NEEDS[daemon].peers.map(
         (peer): EnvVar => ({
           name: `${peer.toUpperCase()}_URL`,
@@ -307,7 +309,8 @@ const MEDIUM: ResourceRequirements = { requests: { cpu: '100m', memory: '128Mi' 
 
 const RESOURCES: Readonly<Record<DaemonName, ResourceRequirements>> = {
   proxyd: MEDIUM,
-  routd: MEDIUM,
+  // The adapters of accounts are processes of this container.
+  routd: { requests: { cpu: '100m', memory: '256Mi' }, limits: { memory: '2Gi' } },
   webd: MEDIUM,
   gated: SMALL,
   // Agents are processes of this container; AGENT_MAX_MEMORY and MAX_CONCURRENT_TURNS limit them.

@@ -8,7 +8,7 @@ import { delimiter, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { after, before, suite, test } from 'node:test'
 import { DAEMON_NAMES } from '../../src/daemons/settings.ts'
-import { parseDotenv } from '../../src/lib/text/dotenv.ts'
+import { formatDotenv, parseDotenv } from '../../src/lib/text/dotenv.ts'
 import { packageVersion } from '../../src/lib/version.ts'
 import { type ContainerEngine, openContainerEngine } from '../support/container-engine.ts'
 import { EVERY_COMMAND_HINT, EVERY_COMMAND_RAN, everyCommandScript } from '../support/every-command.ts'
@@ -17,6 +17,7 @@ import { commandsOf, sectionOf } from '../support/guide.ts'
 import { needs } from '../support/needs.ts'
 import { packageDir } from '../support/package-files.ts'
 import { buildSvcImage, SVC_IMAGE } from '../support/svc-image.ts'
+import { TELEGRAM_TOKEN } from '../support/telegram-server.ts'
 import { tempDir } from '../support/temp.ts'
 import { until } from '../support/until.ts'
 
@@ -30,8 +31,14 @@ const STRANGER = 65534
 const GATE = `require('http').createServer((_, response) => {
   response.end(JSON.stringify([require('fs').readFileSync('/etc/gate/greeting', 'utf8'), process.env.GATE_KEY]))
 }).listen(4000)`
-/** An agent that says who it is, what its workspace contains, and what a host that nothing allows answers. */
-const AGENT = 'touch kept; id -u; ls; ls /data /var/run/docker.sock 2>/dev/null; curl -s http://unlisted.example/'
+/** An agent that says who it is, what its workspace contains, and what a host that nothing allows and a daemon answer. */
+const AGENT = [
+  'touch kept; id -u; ls; ls /data /var/run/docker.sock 2>/dev/null; curl -s http://unlisted.example/',
+  'curl -s http://routd:8080/health; curl -s --noproxy "*" http://routd:8080/health; true',
+].join('; ')
+/** Where containers reach the network of the engine, and in it a server in place of Telegram. */
+const SUBNET = '10.77.0.0/22'
+const TELEGRAM_API_URL = 'http://10.77.3.1:8095'
 const PACKAGE = {
   'package.toml': `name = "gate"
 about = "A service for this test."
@@ -84,9 +91,11 @@ interface Inspected {
 suite('svc in containers', needs('root', 'engine', 'compose', 'mmdebstrap', 'npm', 'curl', 'open checkout'), () => {
   let engine: ContainerEngine
   let stack: ChildProcess | undefined
+  let telegram: ChildProcess | undefined
   // Registered first, so that the engine stops before its folder is deleted.
   after(async () => {
     stack?.kill('SIGKILL')
+    telegram?.kill('SIGKILL')
     await engine?.stop()
   })
   const folder = tempDir({ after })
@@ -252,7 +261,13 @@ suite('svc in containers', needs('root', 'engine', 'compose', 'mmdebstrap', 'npm
           printed += await shell(command)
           continue
         }
-        appendFileSync(join(data, 'svc_acme', '.env'), `GATE_KEY=a key of the gate\nAGENT_COMMAND=${AGENT}\n`)
+        const settings = {
+          GATE_KEY: 'a key of the gate',
+          AGENT_COMMAND: AGENT,
+          CONTAINER_SUBNET: SUBNET,
+          TELEGRAM_API_URL,
+        }
+        appendFileSync(join(data, 'svc_acme', '.env'), formatDotenv(new Map(Object.entries(settings))))
         await shell(`svc packages acme install ${packageDir({ after }, PACKAGE)} --yes > /dev/null`)
         stack = spawnInside(['bash', '-c', `exec ${command}`])
         let log = ''
@@ -410,7 +425,7 @@ suite('svc in containers', needs('root', 'engine', 'compose', 'mmdebstrap', 'npm
       assert.match(answer, /^60000$/m)
       assert.match(answer, /^kept$/m)
       assert.match(answer, /unlisted\.example/)
-      assert.doesNotMatch(answer, /svc_acme|docker\.sock/)
+      assert.doesNotMatch(answer, /svc_acme|docker\.sock|"daemon"/)
       assert.match((await svc('network', 'acme', 'denied', 'team')).stdout, /unlisted\.example/)
       const agents = [...(await inspect()).values()].filter(({ Config }) => Config.Labels['svc.folder'] === 'team')
       assert.equal(agents.length, 1)
@@ -418,6 +433,27 @@ suite('svc in containers', needs('root', 'engine', 'compose', 'mmdebstrap', 'npm
         await engine.docker('inspect', '--format', '{{.HostConfig.NetworkMode}}', agents[0]?.Id ?? ''),
         'none',
       )
+    })
+
+    test('and a bot of Telegram answers, also after a kill of routd, whose container has its adapter', async () => {
+      telegram = spawnInside([process.execPath, join(ROOT, 'test', 'support', 'telegram-program.ts'), '0.0.0.0'])
+      const ask = async (path: string): Promise<string> => (await curl(`http://127.0.0.1:8095${path}`)).stdout
+      await until(async () => (await ask('/sent')) === '[]')
+      await shell(`echo ${TELEGRAM_TOKEN} | svc channel acme add telegram --token -`)
+      await shell('svc group acme add telegram:user/42 bots')
+      const countOf = async (word: string): Promise<number> => (await ask('/sent')).split(`> ${word}\\n`).length - 1
+      await ask('/say?one')
+      await until(async () => (await countOf('one')) === 1)
+      const first = await inspect()
+      const urls = JSON.stringify(JSON.parse(await shell('svc channel acme list --json'))).match(/http:\/\/routd:\d+/g)
+      assert.equal(urls?.length, 1)
+      const status = ['curl', '-s', '-o', '/dev/null', '-w', '%{http_code}', `${urls?.[0]}/health`]
+      assert.equal(await engine.docker('exec', first.get('gated')?.Id ?? '', ...status), '401')
+      process.kill(first.get('routd')?.State.Pid ?? assert.fail(), 'SIGKILL')
+      await ask('/say?two')
+      await until(async () => (await countOf('two')) === 1)
+      assert.deepEqual([await countOf('one'), await countOf('two')], [1, 1])
+      assert.equal((await inspect()).get('routd')?.RestartCount, 1)
     })
 
     test('and kills of webd and runed lose no acknowledged message', async () => {

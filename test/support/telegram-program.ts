@@ -1,4 +1,5 @@
-// The local server of the Bot API as a program, for the guide: port 8095 speaks for the person, by POST /say?<text> and GET /sent.
+// The local server of the Bot API as a program, for the guide and for containers: port 8095 speaks for the person, by
+// POST /say?<text> and GET /sent. The argument is the address to listen on.
 import { once } from 'node:events'
 import { createServer, request } from 'node:http'
 import { openTelegramServer } from './telegram-server.ts'
@@ -20,5 +21,6 @@ const server = createServer((incoming, response) => {
   response.on('close', () => forwarded.destroy())
   incoming.pipe(forwarded)
 })
-server.listen(8095, '127.0.0.1')
+const [, , address = '127.0.0.1'] = process.argv
+server.listen(8095, address)
 await once(server, 'listening')

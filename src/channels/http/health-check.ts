@@ -40,16 +40,18 @@ export interface ProbeOptions {
   readonly url: string
   readonly addresses: AddressPolicy
   readonly stop: AbortSignal
+  /** Of the adapter; undefined if another program may have its address. */
+  readonly token?: string | undefined
   /** For the whole request; by default, only the response has a timeout. */
   readonly timeoutMs?: number | undefined
 }
 
-export async function probeHealth({ url, addresses, stop, timeoutMs }: ProbeOptions): Promise<HealthCheck> {
+export async function probeHealth({ url, addresses, stop, token, timeoutMs }: ProbeOptions): Promise<HealthCheck> {
   try {
     const response = await sendAdapterRequest({
       method: 'GET',
       url: new URL(`${url}/health`),
-      headers: {},
+      headers: token === undefined ? {} : { Authorization: `Bearer ${token}` },
       timeoutMs: RESPONSE_TIMEOUT_MS,
       bodyMaxBytes: BODY_MAX_BYTES,
       addresses,

@@ -21,6 +21,8 @@ export interface AccountConfig {
   readonly settings: Readonly<Record<string, string>>
   readonly secrets: Readonly<Record<string, string>>
   readonly apiUrl?: string | undefined
+  /** Host name or address under which the daemons reach it; 127.0.0.1 by default. */
+  readonly host?: string | undefined
   readonly logLevel?: 'debug' | 'info' | 'warn' | 'error' | undefined
 }
 

@@ -12,7 +12,7 @@ import { type ConnectorActions, PlatformError } from './port.ts'
 const TOKEN = 'token'
 const FILE_MAX = 1000
 
-async function setUp(t: TestContext, actions: Partial<ConnectorActions> = {}) {
+async function setUp(t: TestContext, actions: Partial<ConnectorActions> = {}, host?: string) {
   const directory = tempDir(t)
   const state = new AdapterStore(directory, () => 0)
   const faults: unknown[] = []
@@ -21,6 +21,7 @@ async function setUp(t: TestContext, actions: Partial<ConnectorActions> = {}) {
     state,
     account: 'test',
     directory,
+    host,
     health: () => ({ status: 'ok', since: '2026-01-01T00:00:00Z' }),
     token: () => TOKEN,
     onFault: (error) => void faults.push(error),
@@ -51,6 +52,40 @@ const formOf = (...files: Uint8Array[]): FormData => {
 }
 
 suite('the server of an adapter', () => {
+  test('answers no request without its token, whatever the path', async (t) => {
+    const sent: string[] = []
+    const { call } = await setUp(t, { sendText: async ({ text }) => String(sent.push(text)) })
+    const body = '{"chat_jid":"test:chat","content":"text","key":"k"}'
+    for (const Authorization of ['', 'Bearer', 'Bearer tokem', 'Bearer token2', 'Basic token', TOKEN])
+      for (const path of ['/health', '/health?x', '/send', '/send-file', '/v1/history', '/', '//health', '/nothing'])
+        for (const init of [{ method: 'GET' }, { method: 'POST', body }]) {
+          const { status } = await call(path, { ...init, headers: { Authorization } })
+          assert.equal(status, 401, `${init.method} ${path} ${Authorization}`)
+        }
+    assert.deepEqual(sent, [])
+    assert.equal((await call('/health')).body.status, 'ok')
+  })
+
+  test('listens on all addresses for a host that is not on loopback, and names that host', async (t) => {
+    const isReached = async (port: string, address: string): Promise<boolean> => {
+      const response = await fetch(`http://${address}:${port}/health`, {
+        headers: { Authorization: `Bearer ${TOKEN}` },
+      })
+      return response.ok
+    }
+    const { server } = await setUp(t, {}, 'routd')
+    const { hostname, port } = new URL(server.url)
+    assert.equal(hostname, 'routd')
+    for (const address of ['127.0.0.1', '127.0.0.2']) assert.ok(await isReached(port, address), address)
+    assert.equal(new URL((await setUp(t, {}, 'fd00::1')).server.url).hostname, '[fd00::1]')
+    for (const host of [undefined, '127.0.0.1']) {
+      const own = new URL((await setUp(t, {}, host)).server.url)
+      assert.equal(own.hostname, '127.0.0.1')
+      assert.ok(await isReached(own.port, '127.0.0.1'))
+      await assert.rejects(isReached(own.port, '127.0.0.2'))
+    }
+  })
+
   test('refuses requests of another shape with a reason, and goes on', async (t) => {
     const { call, faults } = await setUp(t, { sendText: async () => '1' })
     const json = { 'Content-Type': 'application/json' }

@@ -1,9 +1,10 @@
-// The HTTP server that svc sends to. It listens on loopback and accepts only svc, by the token of the registration.
+// The HTTP server that svc sends to. It accepts only svc, by the token of the registration: other containers may reach it.
 import { randomUUID, timingSafeEqual } from 'node:crypto'
 import { once } from 'node:events'
 import { readdirSync, rmSync } from 'node:fs'
 import { type FileHandle, open, rm } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
 import { MultipartReader } from '../../lib/http/multipart.ts'
 import { Refusal } from '../../lib/refusal.ts'
@@ -20,6 +21,7 @@ const FIELDS_MAX = 16
 const TEMP_FILE = /^[0-9a-f-]{36}\.tmp$/
 /** No platform asks for a longer pause than a day. */
 const RETRY_AFTER_MAX_S = 86_400
+const LOOPBACK = /^(?:127\.\d+\.\d+\.\d+|::1|localhost)$/
 
 export interface AdapterServerOptions {
   readonly connector: Connector
@@ -27,6 +29,8 @@ export interface AdapterServerOptions {
   /** Without a slash at its end: `telegram`. */
   readonly account: string
   readonly directory: string
+  /** Under which the daemons reach it. Unless it is on loopback, the server listens on all addresses. */
+  readonly host?: string | undefined
   health(): ReportedHealth
   token(): string | undefined
   onFault(error: unknown): void
@@ -52,12 +56,13 @@ export async function openAdapterServer(options: AdapterServerOptions): Promise<
     running.add(done)
   })
   server.requestTimeout = 0
-  server.listen(0, '127.0.0.1')
+  const { host = '127.0.0.1' } = options
+  server.listen(0, LOOPBACK.test(host) ? host : undefined)
   await once(server, 'listening')
   const address = server.address()
   const port = typeof address === 'object' ? address?.port : undefined
   return {
-    url: `http://127.0.0.1:${port}`,
+    url: `http://${isIPv6(host) ? `[${host}]` : host}:${port}`,
     close: async () => {
       server.close()
       await Promise.all([...running, drafts.close()])
@@ -80,8 +85,8 @@ async function respond(
     response.writeHead(status, { 'Content-Type': 'application/json', ...headers }).end(JSON.stringify(body))
   }
   const [path = '', query = ''] = (request.url ?? '').split('?', 2)
-  if (path === '/health') return send(200, options.health())
   if (!isAuthorized(request, options.token())) return send(401, { ok: false, error: 'the token is not valid' })
+  if (path === '/health') return send(200, options.health())
   const method = path === '/v1/history' ? 'GET' : 'POST'
   if (request.method !== method)
     return send(405, { ok: false, error: `the method must be ${method}` }, { Allow: method })

@@ -56,7 +56,7 @@ async function runAdapter(
   log: Awaited<ReturnType<typeof openLog>>,
   fail: (error: unknown) => void,
 ): Promise<void> {
-  const { account, directory, settings, secrets, apiUrl, hostUrl, secret } = config
+  const { account, directory, settings, secrets, apiUrl, hostUrl, secret, host } = config
   const { signal } = stop
   const now = (): number => Date.now()
   const state = new AdapterStore(directory, now)
@@ -90,6 +90,7 @@ async function runAdapter(
     state,
     account,
     directory,
+    host,
     health: () => health,
     token: () => client?.token,
     onFault: (error) => log.error({ err: error }, 'a request of svc failed'),

@@ -4,7 +4,7 @@ import { getPriority } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { openFakeHost } from '../../../test/support/adapter-process.ts'
-import { testHost } from '../../../test/support/host.ts'
+import { isRefusal, testHost } from '../../../test/support/host.ts'
 import { runs } from '../../../test/support/part.ts'
 import { openTelegramServer, TELEGRAM_TOKEN } from '../../../test/support/telegram-server.ts'
 import { tempDir } from '../../../test/support/temp.ts'
@@ -13,7 +13,8 @@ import { accountContext, channelAccounts } from '../../core/delivery/channel-acc
 import { layout } from '../../core/layout.ts'
 import { openLog } from '../../lib/log/log.ts'
 import { processIdentity } from '../../lib/process-identity.ts'
-import { AdapterProcesses } from './adapter-processes.ts'
+import { sourceOf } from '../../lib/settings.ts'
+import { AdapterProcesses, runAdapters } from './adapter-processes.ts'
 
 const IN_LONG_PART = { skip: runs(0, 1) === 0 && 'long part: waits for signs of life' }
 
@@ -56,7 +57,15 @@ async function setUp(t: TestContext) {
       return false
     }
   }
-  return { at, svc, telegram, root, lines, open, write, starts, isRunning }
+  /** As the process of these daemons does. */
+  const run = (daemons: readonly string[], settings: Readonly<Record<string, string>> = {}) => {
+    const entries = { TELEGRAM_API_URL: telegram.url, ...settings }
+    const sources = [sourceOf('the test', new Map(Object.entries(entries)))]
+    const adapters = runAdapters({ host, log, sources, daemons }, svc.url)
+    t.after(() => adapters?.close())
+    return adapters
+  }
+  return { at, svc, telegram, root, lines, open, run, write, starts, isRunning }
 }
 
 test('an account that is added is connected, and one that is removed is stopped', async (t) => {
@@ -74,6 +83,26 @@ test('an account that is added is connected, and one that is removed is stopped'
   await at.host.engine.transaction((tx) => channelAccounts.remove(tx, { account: 'telegram' }))
   await adapters.check()
   assert.ok(!isRunning(pid))
+})
+
+test('adapters of a process without all daemons run only if it has a host name, and are registered at that', async (t) => {
+  const { svc, telegram, run, write } = await setUp(t)
+  await write('telegram')
+  assert.equal(run(['routd']), undefined)
+  assert.equal(run(['routd'], { ADAPTER_HOST: '' }), undefined)
+  assert.ok(run(['routd', 'webd'], { ADAPTER_HOST: 'localhost.localdomain' }))
+  await until(() => svc.adapterUrl !== undefined)
+  assert.match(svc.adapterUrl ?? '', /^http:\/\/localhost\.localdomain:\d+$/)
+  telegram.say({ text: 'hello' })
+  await until(() => svc.stored.length === 1)
+})
+
+test('a host name of adapters is one name or address', async (t) => {
+  const { run } = await setUp(t)
+  for (const ADAPTER_HOST of ['http://routd', 'routd:80', 'a b', 'a/b', '-a', '[::1]', 'a@b'])
+    assert.throws(() => run([], { ADAPTER_HOST }), isRefusal('invalid', 'ADAPTER_HOST'), ADAPTER_HOST)
+  for (const ADAPTER_HOST of ['routd', 'svc-1.example', '10.0.0.7', 'fd00::7', 'my_host'])
+    assert.ok(run([], { ADAPTER_HOST }), ADAPTER_HOST)
 })
 
 test('an adapter that ends is started again after a pause that grows', async (t) => {

@@ -19,7 +19,7 @@ import { Refusal } from '../../lib/refusal.ts'
 import { readSettings, type SettingSource } from '../../lib/settings.ts'
 import { tryParseJson } from '../../lib/text/json.ts'
 import type { InstanceHost } from '../../registry/context.ts'
-import { PLATFORM_URL_SETTINGS } from '../settings.ts'
+import { ADAPTER_SETTINGS, PLATFORM_URL_SETTINGS } from '../settings.ts'
 import { spawnAdapter } from './adapter-child.ts'
 
 const TICK_MS = 2000
@@ -39,6 +39,8 @@ export interface AdapterProcessesOptions {
   readonly hostUrl: string
   /** Base URLs in place of the platforms' own. */
   apiUrlOf(platform: ConnectedPlatform): string | undefined
+  /** Under which the other daemons reach this process; only on loopback if undefined. */
+  readonly adapterHost?: string | undefined
   /** After which an adapter is killed. */
   readonly silenceMs?: number | undefined
 }
@@ -60,16 +62,29 @@ interface RunningAdapter {
   nextAt: number
 }
 
-/** For a process that serves all daemons. */
+/** For the process that serves routd; undefined if other daemons run elsewhere and would not reach its adapters. */
 export function runAdapters(
   {
     host,
     log,
     sources,
-  }: Pick<AdapterProcessesOptions, 'host' | 'log'> & { readonly sources: readonly SettingSource[] },
-  hostUrl: string,
-): AdapterProcesses {
-  const adapters = new AdapterProcesses({ host, log, hostUrl, apiUrlOf: (platform) => apiUrlOf(platform, sources) })
+    daemons = [],
+  }: Pick<AdapterProcessesOptions, 'host' | 'log'> & {
+    readonly sources: readonly SettingSource[]
+    /** All of them if empty. */
+    readonly daemons?: readonly string[] | undefined
+  },
+  hostUrl: string | undefined,
+): AdapterProcesses | undefined {
+  const adapterHost = readSettings(ADAPTER_SETTINGS, sources).ADAPTER_HOST || undefined
+  if (hostUrl === undefined || (daemons.length > 0 && adapterHost === undefined)) return undefined
+  const adapters = new AdapterProcesses({
+    host,
+    log,
+    hostUrl,
+    adapterHost,
+    apiUrlOf: (platform) => apiUrlOf(platform, sources),
+  })
   adapters.check().catch(host.faults.handler('job'))
   return adapters
 }
@@ -183,7 +198,7 @@ export class AdapterProcesses {
   }
 
   async #readConfig({ account, platform, settings, secrets_sealed }: ChannelAccount): Promise<object> {
-    const { host, hostUrl, apiUrlOf } = this.#options
+    const { host, hostUrl, apiUrlOf, adapterHost } = this.#options
     const { layout, keyring } = host
     if (!layout) throw new Refusal('unavailable', 'adapters need the data directory')
     // A newer version may have added it.
@@ -192,7 +207,8 @@ export class AdapterProcesses {
     const directory = join(layout.root, 'channels', account)
     await using _parent = await Directory.make(join(layout.root, 'channels'), 0o700)
     await using _own = await Directory.make(directory, 0o700)
-    return { platform, account, settings, secrets, hostUrl, secret: channel, directory, apiUrl: apiUrlOf(platform) }
+    const addresses = { hostUrl, host: adapterHost, apiUrl: apiUrlOf(platform) }
+    return { platform, account, settings, secrets, secret: channel, directory, ...addresses }
   }
 
   #spawn(running: RunningAdapter, config: object): ChildProcess {

@@ -5,6 +5,7 @@ import {
   CHANNELS_CHANGED,
   type ChannelRegistration,
   channelRegistrations,
+  channelToken,
   claimHealthChecks,
   HEALTH_CHECK_EVERY_MS,
   HEALTH_FAILS_MAX,
@@ -67,6 +68,7 @@ export class AdapterHealthChecks {
     const row = await this.#host.engine.read((tx) => channelRegistrations.find(tx, { name }))
     if (!row || row.secret_name !== secret_name || !isElsewhere(row, url)) return undefined
     const [addresses, stop, timeoutMs] = [this.#addresses, this.#stop.signal, this.#takeoverTimeoutMs]
+    // Without the token: another program may have the old address by now.
     const { isAlive } = await checkHealth({ url: row.url, addresses, stop, timeoutMs })
     return isAlive || stop.aborted ? undefined : row
   }
@@ -85,8 +87,10 @@ export class AdapterHealthChecks {
   }
 
   async #checkAdapter(registration: ChannelRegistration): Promise<void> {
-    const { engine, signals } = this.#host
-    const check = await checkHealth({ url: registration.url, addresses: this.#addresses, stop: this.#stop.signal })
+    const { engine, signals, keyring } = this.#host
+    const token = channelToken(keyring, registration)
+    const [addresses, stop] = [this.#addresses, this.#stop.signal]
+    const check = await checkHealth({ url: registration.url, addresses, stop, token })
     if (this.#stop.signal.aborted) return
     const isRemoved = await engine.transaction((tx) => recordHealth(tx, this.#host, registration, check))
     if (!isRemoved) return this.#logChange(registration, check)

@@ -77,7 +77,7 @@ onEveryEngine('adapter registration', (engine) => {
     const at = await testHost(t, engine)
     const [api, other] = [await openChannelApi(t, at), await openChannelApi(t, at)]
     const adapter = await fakeAdapter(t)
-    await api.register({ url: adapter.url })
+    const token = await api.register({ url: adapter.url })
     const fails = async () =>
       (await at.host.engine.read((tx) => channelRegistrations.find(tx, { name: 'teled' })))?.health_fails
     const round = async () => {
@@ -88,6 +88,7 @@ onEveryEngine('adapter registration', (engine) => {
     assert.equal(adapter.requests.length, 0)
     await round()
     assert.deepEqual([adapter.requests.length, await fails()], [1, 0])
+    assert.equal(adapter.requests[0]?.headers.authorization, `Bearer ${token}`)
     adapter.behave({ status: 500 })
     await round()
     await round()
@@ -153,6 +154,7 @@ onEveryEngine('an adapter that registers from another address', (engine) => {
       assert.equal((await api.ask('GET /v1/channels', undefined, token)).status, 200)
     }
     await refused()
+    assert.equal(adapter.requests.at(-1)?.headers.authorization, undefined, 'another program may have the address')
     for (const status of ['stale', 'connecting', 'login_needed', 'refused']) {
       adapter.behave({ status: 503, body: { status } })
       await refused()
