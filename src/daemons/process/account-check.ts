@@ -1,5 +1,6 @@
 // Asks a chat platform who an account is, in a process of its own: its libraries are not loaded here.
 import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
 import { z } from 'zod'
 import { channelAccounts, openAccountSecrets } from '../../core/delivery/channel-accounts.ts'
 import { type ConnectedPlatform, isConnectedPlatform } from '../../core/delivery/platform-accounts.ts'
@@ -42,20 +43,23 @@ export async function checkPlatformAccount(
     'ignore',
   )
   const timer = setTimeout(() => child.kill('SIGKILL'), CHECK_MS)
-  const answer = await new Promise<z.output<typeof Answer>>((resolve) => {
-    const onLine = (line: string): void => {
-      const { data } = Answer.safeParse(tryParseJson(line))
-      if (data) resolve(data)
-    }
-    if (child.stdout) createInterface({ input: child.stdout }).on('line', onLine)
-    child.on('error', ({ message }) => resolve({ fault: message }))
-    child.on('close', () => resolve({ fault: 'the platform does not answer' }))
-  }).finally(() => {
+  // It also ends its output.
+  child.on('error', () => undefined)
+  const answer = await readAnswer(child.stdout).finally(() => {
     clearTimeout(timer)
     child.kill()
   })
   if ('check' in answer) return answer.check
   return refuse('invalid', `the check of the account failed: ${answer.fault}`, hint)
+}
+
+/** Other lines are signs of life. */
+async function readAnswer(output: Readable | null): Promise<z.output<typeof Answer>> {
+  for await (const line of output ? createInterface({ input: output }) : []) {
+    const { data } = Answer.safeParse(tryParseJson(line))
+    if (data) return data
+  }
+  return { fault: 'the platform does not answer' }
 }
 
 export interface ProbedAccount {
