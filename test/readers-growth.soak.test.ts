@@ -81,7 +81,7 @@ import { TextLineSplitter } from '../src/runtimes/text-line-splitter.ts'
 import { readOutcome } from '../src/runtimes/warm-child.ts'
 import { createSnippet } from '../src/store/search/snippet.ts'
 import { foldWord, parsePhrases } from '../src/store/search/text-query.ts'
-import { parseInline, parseMarkdown, truncateText } from '../src/web/text/markdown.ts'
+import { parseInline, parseMarkdown, truncateText } from '../src/lib/text/markdown.ts'
 import { DOUBLED_MAX, doubling, processorTime } from './support/growth.ts'
 
 const ROOT = join(import.meta.dirname, '..')
