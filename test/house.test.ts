@@ -479,7 +479,7 @@ const EXPORT = /^export (?:async )?(?:abstract )?(?:interface|type|class|functio
 /** Exported by both programs, because `bin/launcher.js` calls it. */
 const ENTRY_FUNCTION = 'runProcess'
 /** Plugins of one kind export the same function. */
-const PLUGIN_ENTRY = /\/(adapter|runtime)\.ts$/
+const PLUGIN_ENTRY = /\/(adapter|connector|runtime)\.ts$/
 
 function repeatedExports(tree: Tree): string[] {
   const exported = Object.entries(tree).flatMap(([path, text]) => {

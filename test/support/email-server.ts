@@ -179,7 +179,7 @@ async function openRelay(
     }
     let [to, isData, chunks]: [string, boolean, Buffer[]] = ['', false, []]
     let decision: Decision | undefined
-    upstream.on('data', async (chunk) => {
+    upstream.on('data', async (chunk: Buffer) => {
       if (/^354 /m.test(chunk.toString('latin1'))) isData = true
       const taken = decision
       decision = undefined
@@ -187,7 +187,7 @@ async function openRelay(
       if (taken?.fault === 'lost after') return void client.destroy()
       client.write(chunk)
     })
-    client.on('data', async (chunk) => {
+    client.on('data', async (chunk: Buffer) => {
       if (!isData) {
         to = /^RCPT TO:<([^>]*)>/im.exec(chunk.toString())?.[1] ?? to
         return void upstream.write(chunk)

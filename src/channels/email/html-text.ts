@@ -78,6 +78,9 @@ class HtmlReader {
   #line = ''
   #quotes = 0
   #isPre = false
+  #isBlankDue = false
+  /** Of the last line. */
+  #lastQuotes = 0
   #link: { readonly href: string; readonly start: number } | undefined
 
   text(html: string): void {
@@ -101,7 +104,7 @@ class HtmlReader {
     const tag = name.toLowerCase()
     if (tag === 'br') this.#break(true)
     else if (tag === 'a') this.#anchor(isEnd ? undefined : hrefOf(markup))
-    else if (tag === 'td' || tag === 'th') this.#line += isEnd ? ' ' : ''
+    else if (tag === 'td' || tag === 'th') this.#line += /\S$/.test(this.#line) ? ' ' : ''
     else if (PARAGRAPHS.has(tag)) this.#paragraph(tag, isEnd)
     else if (BLOCKS.has(tag)) {
       this.#break()
@@ -117,10 +120,10 @@ class HtmlReader {
   #paragraph(tag: string, isEnd: boolean): void {
     this.#break()
     if (tag === 'blockquote' && isEnd) this.#quotes = Math.max(0, this.#quotes - 1)
-    this.#blank()
+    this.#isBlankDue = true
     if (tag === 'blockquote' && !isEnd) this.#quotes++
     if (tag === 'pre') this.#isPre = !isEnd
-    if (tag === 'hr') this.#lines.push(`${this.#prefix()}---`)
+    if (tag === 'hr') this.#push('---')
   }
 
   #anchor(href: string | undefined): void {
@@ -131,21 +134,21 @@ class HtmlReader {
     if (shown !== '' && shown !== link.href) this.#line += ` (${link.href})`
   }
 
-  #prefix(): string {
-    return '> '.repeat(Math.min(this.#quotes, QUOTE_MAX))
-  }
-
   #break(isKept = false): void {
     const line = this.#line.trimEnd()
     this.#line = ''
     if (this.#link) this.#link = { ...this.#link, start: 0 }
-    if (line !== '') this.#lines.push(this.#prefix() + line)
-    else if (isKept) this.#blank()
+    if (line !== '') this.#push(line)
+    else if (isKept) this.#isBlankDue = true
   }
 
-  #blank(): void {
-    const blank = this.#prefix().trimEnd()
-    if (this.#lines.length > 0 && this.#lines.at(-1) !== blank) this.#lines.push(blank)
+  #push(line: string): void {
+    const quotes = Math.min(this.#quotes, QUOTE_MAX)
+    if (this.#isBlankDue && this.#lines.length > 0)
+      this.#lines.push('> '.repeat(Math.min(quotes, this.#lastQuotes)).trimEnd())
+    this.#isBlankDue = false
+    this.#lastQuotes = quotes
+    this.#lines.push('> '.repeat(quotes) + line)
   }
 }
 

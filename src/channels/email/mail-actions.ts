@@ -13,8 +13,8 @@ import type { AccountHealth } from './account-health.ts'
 import { AccountFault, ADDRESS, ownAddress } from './mail-account.ts'
 import {
   bytesOf,
+  fileNameOf,
   type MailContext,
-  nameOf,
   type RawMail,
   type ReadMail,
   readMail,
@@ -23,7 +23,7 @@ import {
 } from './mail-reader.ts'
 import { type MailReceiver, mailContextOf } from './mail-receiver.ts'
 import { type MailMemory, type MailRecord, referencesOfAnswer, threadOf, topicOf } from './mail-threads.ts'
-import type { Folder, Mailbox } from './mailbox.ts'
+import type { Mailbox, MailFolder } from './mailbox.ts'
 import { composeMail, type MailDraft, messageIdOf } from './outgoing-mail.ts'
 import { sendMail } from './smtp-sender.ts'
 
@@ -42,7 +42,7 @@ const UNKNOWN_END = 'an earlier attempt ended without an answer of the SMTP serv
 
 /** A mail in the mailbox. */
 interface FoundMail extends ReadMail {
-  readonly folder: Folder
+  readonly folder: MailFolder
 }
 
 export class MailActions {
@@ -206,7 +206,7 @@ export class MailActions {
       subject: `Fwd: ${record.subject}`,
       text: [...head, '', textOf(parsed)].join('\n'),
       files: parsed.attachments.map((file) => ({
-        filename: nameOf(file),
+        filename: fileNameOf(file),
         mime: file.mimeType,
         content: bytesOf(file),
       })),
@@ -235,7 +235,7 @@ export class MailActions {
     return { messages: messages.reverse(), ...(limit > most ? { cap: `${most} messages` } : {}) }
   }
 
-  async #candidates(folder: Folder, place: Place, end: Date | undefined) {
+  async #candidates(folder: MailFolder, place: Place, end: Date | undefined) {
     const query = this.#queryOf(folder, place)
     if (query === undefined) return []
     const mailbox = this.#mailbox()
@@ -246,7 +246,7 @@ export class MailActions {
     return dates.filter(({ at }) => end === undefined || at < end).map((each) => ({ ...each, folder }))
   }
 
-  #queryOf(folder: Folder, { chat }: Place): SearchObject | undefined {
+  #queryOf(folder: MailFolder, { chat }: Place): SearchObject | undefined {
     const address = addressOf(chat)
     if (address !== undefined) return folder === 'inbox' ? { from: address } : { to: address }
     const last = this.#memory.lastIn(chat, undefined)
@@ -255,7 +255,7 @@ export class MailActions {
     return { or: [{ header: { references: root } }, { header: { 'message-id': root } }] }
   }
 
-  #historyMessage(folder: Folder, read: ReadMail, { chat, threadId }: Place): PlatformHistoryMessage | undefined {
+  #historyMessage(folder: MailFolder, read: ReadMail, { chat, threadId }: Place): PlatformHistoryMessage | undefined {
     const { event, parsed } = read
     const record = folder === 'sent' ? this.#recordOfSent(read, chat) : read.record
     const topic = record && chat.startsWith('address/') ? topicOf(record.thread) : undefined

@@ -94,7 +94,10 @@ function authorOf({ headers }: Email): Author | undefined {
   const address = first?.address?.toLowerCase() ?? ''
   if (!ADDRESS.test(address)) return undefined
   const name = oneLine(first?.name ?? '').slice(0, NAME_MAX) || undefined
-  const named = /[^\s@<>"(),:;]+@[^\s@<>"(),:;]+/.exec(name ?? '')?.[0].toLowerCase()
+  const named = (name ?? '')
+    .toLowerCase()
+    .split(/[\s<>"'(),:;]+/)
+    .find((word) => word.indexOf('@') > 0)
   const isOdd = lines.length !== 1 || addresses.length !== 1 || (named !== undefined && named !== address)
   return { address, name, isOdd }
 }
@@ -139,7 +142,12 @@ export function recipientOf({ to }: Email): string | undefined {
 
 /** Also with a tag, as in help+shop@example.com. */
 function isOwn({ address }: MailContext, other: string): boolean {
-  return other.replace(/\+[^@]*@/, '@') === address || other === address
+  return other === address || withoutTag(other) === address
+}
+
+function withoutTag(address: string): string {
+  const [plus, at] = [address.indexOf('+'), address.lastIndexOf('@')]
+  return plus > 0 && plus < at ? address.slice(0, plus) + address.slice(at) : address
 }
 
 function isNamed(context: MailContext, addresses: readonly Address[] | undefined): boolean {
@@ -190,7 +198,7 @@ function filesOf(parsed: Email, { bytes, size }: RawMail) {
   let left = FILES_MAX
   for (const file of parsed.attachments) {
     const data = bytesOf(file)
-    const filename = nameOf(file)
+    const filename = fileNameOf(file)
     if (/^(?:text\/calendar|application\/ics)$/.test(file.mimeType))
       notes.push(calendarText(new TextDecoder().decode(data)))
     if (isCut || data.length > left || attachments.length === FILE_COUNT_MAX)
@@ -221,7 +229,7 @@ export function bytesOf({ content }: Attachment): Uint8Array {
   return content instanceof Uint8Array ? content : new Uint8Array(content)
 }
 
-export function nameOf({ filename, mimeType }: Attachment): string {
+export function fileNameOf({ filename, mimeType }: Attachment): string {
   const name = oneLine(filename ?? '').slice(0, NAME_MAX)
   if (name !== '') return name
   return mimeType === 'message/rfc822' ? 'mail.eml' : mimeType === 'text/calendar' ? 'invitation.ics' : 'file'

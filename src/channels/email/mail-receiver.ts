@@ -138,11 +138,14 @@ export class MailReceiver {
 
   async #read(uid: number, mail: RawMail): Promise<ReadMail | undefined> {
     const { log } = this.#context
-    const read = await readMail(this.#mail, mail).catch((error: unknown) => {
+    try {
+      const read = await readMail(this.#mail, mail)
+      if (!read) log.info({ uid }, 'a mail is skipped, because it has no author')
+      return read
+    } catch (error) {
       log.warn({ uid, err: error }, 'a mail cannot be read')
-    })
-    if (read === undefined) log.info({ uid }, 'a mail is skipped: it has no author that it could be answered to')
-    return read ?? undefined
+      return undefined
+    }
   }
 
   async #pause(error: unknown): Promise<void> {

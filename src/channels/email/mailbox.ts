@@ -19,7 +19,7 @@ export interface MailboxPosition {
   readonly next: number
 }
 
-export type Folder = 'inbox' | 'sent'
+export type MailFolder = 'inbox' | 'sent'
 
 export interface Mailbox {
   /** Of the inbox. */
@@ -27,11 +27,11 @@ export interface Mailbox {
   /** Numbers of mails from this one on, in order. */
   from(uid: number): Promise<number[]>
   /** Numbers of mails, in order. */
-  search(folder: Folder, query: SearchObject): Promise<number[]>
+  search(folder: MailFolder, query: SearchObject): Promise<number[]>
   /** Undefined if it is gone. */
-  fetch(folder: Folder, uid: number, maxBytes?: number): Promise<RawMail | undefined>
+  fetch(folder: MailFolder, uid: number, maxBytes?: number): Promise<RawMail | undefined>
   /** When mails were received. */
-  dates(folder: Folder, uids: readonly number[]): Promise<{ readonly uid: number; readonly at: Date }[]>
+  dates(folder: MailFolder, uids: readonly number[]): Promise<{ readonly uid: number; readonly at: Date }[]>
   /** Keeps a copy of a mail that was sent, if the server does not do so itself. */
   keepSent(mail: Buffer): Promise<void>
   /** Resolves when there may be new mail. Rejected when the connection ends. */
@@ -129,14 +129,14 @@ class ImapMailbox implements Mailbox {
     return found.filter((each) => each >= uid)
   }
 
-  async search(folder: Folder, query: SearchObject): Promise<number[]> {
+  async search(folder: MailFolder, query: SearchObject): Promise<number[]> {
     const path = this.#pathOf(folder)
     if (path === undefined) return []
     const found = await this.#in(path, () => this.#client.search(query, { uid: true }))
     return (Array.isArray(found) ? found : []).sort((one, other) => one - other)
   }
 
-  async fetch(folder: Folder, uid: number, maxBytes = WHOLE_MAX): Promise<RawMail | undefined> {
+  async fetch(folder: MailFolder, uid: number, maxBytes = WHOLE_MAX): Promise<RawMail | undefined> {
     return this.#in(this.#pathOf(folder) ?? 'INBOX', async () => {
       const about = await this.#client.fetchOne(uid, { uid: true, size: true, internalDate: true }, { uid: true })
       if (!about) return undefined
@@ -148,7 +148,7 @@ class ImapMailbox implements Mailbox {
     })
   }
 
-  async dates(folder: Folder, uids: readonly number[]) {
+  async dates(folder: MailFolder, uids: readonly number[]) {
     if (uids.length === 0) return []
     const found = await this.#in(this.#pathOf(folder) ?? 'INBOX', () =>
       this.#client.fetchAll(uids.join(','), { uid: true, internalDate: true }, { uid: true }),
@@ -181,7 +181,7 @@ class ImapMailbox implements Mailbox {
     this.#client.close()
   }
 
-  #pathOf(folder: Folder): string | undefined {
+  #pathOf(folder: MailFolder): string | undefined {
     return folder === 'inbox' ? 'INBOX' : this.#sent
   }
 

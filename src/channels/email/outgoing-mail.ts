@@ -19,10 +19,10 @@ export interface MailDraft {
   /** Absent: an answer, or made of the text. */
   readonly subject?: string | undefined
   readonly answered?: MailRecord | undefined
-  readonly files?: readonly OutgoingFile[] | undefined
+  readonly files?: readonly MailFile[] | undefined
 }
 
-export interface OutgoingFile {
+export interface MailFile {
   readonly filename: string
   readonly mime?: string | undefined
   readonly path?: string | undefined
@@ -67,7 +67,7 @@ export async function composeMail(draft: MailDraft): Promise<ComposedMail> {
   return { messageId, subject, to, bytes: await mail.compile().build() }
 }
 
-function subjectOfText(text: string, [file]: readonly OutgoingFile[]): string {
+function subjectOfText(text: string, [file]: readonly MailFile[]): string {
   const line = text.split('\n').find((each) => /[\p{L}\p{N}]/u.test(each)) ?? file?.filename ?? 'Message'
   const plain = line
     .replace(/[*_`#>]+/g, '')

@@ -18,7 +18,7 @@ export function stripQuotedHistory(text: string): string {
   const divided = lines.slice(0, startOfCopy(lines))
   const kept = withoutSignature(withoutQuotes(divided))
   const shown = kept.join('\n').trim()
-  return shown === '' ? text.trim() : shown
+  return shown === '' ? lines.join('\n').trim() : shown
 }
 
 /** Where the older mail begins if it is copied without marks. */

@@ -40,7 +40,7 @@ function readResult(part: string): AuthenticationResult[] {
   if (method === undefined || method.name === '') return []
   return [
     {
-      method: method.name.replace(/\/.*$/, ''),
+      method: method.name.split('/', 1)[0] ?? '',
       result: method.value,
       properties: Object.fromEntries(properties.map(({ name, value }) => [name, value])),
     },

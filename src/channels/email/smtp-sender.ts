@@ -1,6 +1,7 @@
 // Hands one mail to the SMTP server of the account. Errors say whether the server may have taken it: not before its end was sent.
 import { Readable } from 'node:stream'
 import SMTPConnection from 'nodemailer/lib/smtp-connection/index.js'
+import { guard, throwUncaught } from '../../lib/fault-boundary.ts'
 import { type AccountAccess, PlatformError } from '../process/port.ts'
 import { accountFault, addressOfServer, ownAddress, permanentFault, unreachable } from './mail-account.ts'
 
@@ -31,7 +32,7 @@ async function withServer<T>(account: AccountAccess, work: (connection: SMTPConn
   broken.promise.catch(() => undefined)
   connection.on('error', broken.reject)
   connection.on('end', () => broken.reject(new Error('the connection was closed')))
-  const onAbort = (): void => connection.close()
+  const onAbort = guard(throwUncaught, () => connection.close())
   account.signal.addEventListener('abort', onAbort, { once: true })
   try {
     await Promise.race([logIn(connection, account), broken.promise]).catch((error) => {

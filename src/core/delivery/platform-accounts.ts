@@ -20,6 +20,8 @@ interface PlatformAccount {
   readonly required: readonly AccountField[]
   /** Operators give them as `--set <name>=<value>`, or `--tls`. */
   readonly optional: readonly AccountField[]
+  /** A sentence about settings that do not go together. */
+  fault?(settings: Readonly<Record<string, string>>): string | undefined
 }
 
 const BOTS: AccountField = {
@@ -30,6 +32,10 @@ const BOTS: AccountField = {
 }
 
 const HOST_PORT = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\]):\d{1,5}$/
+
+function isAtLoopback(hostPort: string): boolean {
+  return /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\]):\d{1,5}$/.test(hostPort)
+}
 
 export const PLATFORM_ACCOUNTS: Readonly<Record<ConnectedPlatform, PlatformAccount>> = {
   telegram: {
@@ -106,7 +112,17 @@ export const PLATFORM_ACCOUNTS: Readonly<Record<ConnectedPlatform, PlatformAccou
         pattern: /^(?:on|off)$/,
         rule: 'must be on, or off for servers at loopback addresses',
       },
+      {
+        name: 'authserv',
+        label: 'authserv',
+        pattern: /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})$/,
+        rule: 'must be the name of the receiving server in Authentication-Results, such as mx.example.com',
+      },
     ],
+    fault: ({ tls, imap = '', smtp = '' }) =>
+      tls === 'off' && ![imap, smtp].every(isAtLoopback)
+        ? 'tls=off would send the password unencrypted over a network: it is for servers at loopback addresses only'
+        : undefined,
   },
 }
 
@@ -136,4 +152,6 @@ export function mustBeAccount(
     if (!field) refuse('invalid', `${platform} has no setting ${JSON.stringify(name)}`)
     if (!field.pattern.test(value)) refuse('invalid', `${field.label} ${field.rule}`)
   }
+  const fault = PLATFORM_ACCOUNTS[platform].fault?.(given.settings)
+  if (fault !== undefined) refuse('invalid', fault)
 }
