@@ -222,7 +222,7 @@ export class MailActions {
     const end = before === undefined ? undefined : new Date(before)
     if (Number.isNaN(end?.getTime()))
       throw new PlatformError('refused', 'before must be a time, such as 2026-01-31T08:00:00Z')
-    const all = await Promise.all([this.#candidates('inbox', place, end), this.#candidates('sent', place, end)])
+    const all = [await this.#candidates('sent', place, end), await this.#candidates('inbox', place, end)]
     const newest = all.flat().sort((one, other) => other.at.getTime() - one.at.getTime())
     const messages: PlatformHistoryMessage[] = []
     for (const { folder, uid } of newest.slice(0, 3 * most)) {
@@ -243,7 +243,9 @@ export class MailActions {
     const before = end === undefined ? {} : { before: new Date(end.getTime() + 2 * DAY_MS) }
     const uids = await mailbox.search(folder, { ...query, ...before })
     const dates = await mailbox.dates(folder, uids.slice(-CANDIDATES_MAX))
-    return dates.filter(({ at }) => end === undefined || at < end).map((each) => ({ ...each, folder }))
+    const found = dates.filter(({ at }) => end === undefined || at < end).map((each) => ({ ...each, folder }))
+    // Times are in seconds, so the newest mail is the one with the highest number.
+    return found.sort((one, other) => other.uid - one.uid)
   }
 
   #queryOf(folder: MailFolder, { chat }: Place): SearchObject | undefined {

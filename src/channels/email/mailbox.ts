@@ -8,10 +8,8 @@ import type { RawMail } from './mail-reader.ts'
 const WHOLE_MAX = 30 * 1024 * 1024
 const START_MAX = 1024 * 1024
 const CONNECT_MS = 30_000
-/** Of servers without IDLE; those with it are asked to go on. */
+/** Also servers with IDLE are asked as often, as some forget to report new mail. */
 const POLL_MS = 60_000
-/** In case that a server forgets to report new mail. */
-const LOOK_MS = 10 * 60_000
 
 export interface MailboxPosition {
   /** Changes if the server has numbered the mailbox anew. */
@@ -164,13 +162,14 @@ class ImapMailbox implements Mailbox {
   async wait(): Promise<void> {
     const news = Promise.withResolvers<void>()
     this.#onNews = news.resolve
-    const timer = setTimeout(news.resolve, LOOK_MS)
+    const timer = setTimeout(news.resolve, POLL_MS)
     try {
       const { mailbox } = this.#client
       // Another command may have left the inbox, or news may have arrived with it.
       if (this.#isNews || mailbox === false || mailbox.path !== 'INBOX') return
-      if (!this.#client.idling) this.#client.idle().catch(() => undefined)
-      await Promise.race([news.promise, this.#ended])
+      // It ends when another command needs the connection; false: the server refuses it.
+      const ended = await Promise.race([news.promise, this.#ended, this.#client.idle()])
+      if (ended === false) await Promise.race([news.promise, this.#ended])
     } finally {
       clearTimeout(timer)
       this.#isNews = false
