@@ -2,10 +2,9 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { processesWith } from '../support/processes.ts'
+import { parentOf, processesBelow, processesWith } from '../support/processes.ts'
 import { type Instance, instance, type SvcExit } from '../support/svc.ts'
 import { openTelegramServer, TELEGRAM_TOKEN, type TelegramServer } from '../support/telegram-server.ts'
 import { until } from '../support/until.ts'
@@ -37,26 +36,7 @@ async function connect({ root }: Instance, telegram: TelegramServer, ...flags: s
   return { code, ...said }
 }
 
-function parentOf(pid: string): string {
-  // The name of the program is in brackets and may contain blanks.
-  return (
-    readFileSync(`/proc/${pid}/stat`, 'utf8')
-      .replace(/^.*\) \S /s, '')
-      .split(' ')[0] ?? ''
-  )
-}
-
-function isBelow(pid: string, ancestor: number | undefined): boolean {
-  try {
-    for (let at = pid; at !== '0' && at !== ''; at = parentOf(at)) if (at === String(ancestor)) return true
-  } catch {
-    // It has ended.
-  }
-  return false
-}
-
-const adaptersOf = (pid: number | undefined): string[] =>
-  processesWith('src/channels/process/main.ts').filter((each) => isBelow(each, pid))
+const adaptersOf = (pid: number | undefined): string[] => processesBelow(pid, 'src/channels/process/main.ts')
 
 test('a person talks to an agent through a bot, over a crash of its adapter and of svc', async (t) => {
   const { telegram, demo } = await setUp(t)
