@@ -8,6 +8,12 @@ import fc from 'fast-check'
 import { z } from 'zod'
 import { LineSplitter } from '../src/agent-socket/line-splitter.ts'
 import { parseRpcLine } from '../src/agent-socket/rpc-line.ts'
+import { calendarText } from '../src/channels/email/calendar-text.ts'
+import { htmlToText } from '../src/channels/email/html-text.ts'
+import { parseMessageIds } from '../src/channels/email/mail-threads.ts'
+import { markdownToHtml } from '../src/channels/email/markdown-html.ts'
+import { stripQuotedHistory } from '../src/channels/email/quoted-history.ts'
+import { parseAuthenticationResults } from '../src/channels/email/sender-trust.ts'
 import { splitText } from '../src/channels/process/text-splitter.ts'
 import { senderFault } from '../src/core/access/namespaces.ts'
 import { conditionsHold, parseConditions, parseRule, ruleMatches } from '../src/core/access/rules.ts'
@@ -63,6 +69,7 @@ import { parseDuration } from '../src/lib/text/duration.ts'
 import { frontMatterValue, splitFrontMatter } from '../src/lib/text/front-matter.ts'
 import { compileSegments, compileText } from '../src/lib/text/glob.ts'
 import { parseJson } from '../src/lib/text/json.ts'
+import { parseInline, parseMarkdown, truncateText } from '../src/lib/text/markdown.ts'
 import { nearest } from '../src/lib/text/nearest-word.ts'
 import { parse } from '../src/lib/text/schema-parser.ts'
 import { trimLeading, trimTrailing } from '../src/lib/text/trimming.ts'
@@ -81,7 +88,6 @@ import { TextLineSplitter } from '../src/runtimes/text-line-splitter.ts'
 import { readOutcome } from '../src/runtimes/warm-child.ts'
 import { createSnippet } from '../src/store/search/snippet.ts'
 import { foldWord, parsePhrases } from '../src/store/search/text-query.ts'
-import { parseInline, parseMarkdown, truncateText } from '../src/lib/text/markdown.ts'
 import { DOUBLED_MAX, doubling, processorTime } from './support/growth.ts'
 
 const ROOT = join(import.meta.dirname, '..')
@@ -167,6 +173,33 @@ const READERS: Record<string, Reader> = {
     read: (text) => splitText(text, 2000),
     pieces: ['```', '~~~', '```js', '](http://a', '[', '![', 'https://a', '. ', '\ud83d\ude00'],
   },
+  stripQuotedHistory: {
+    read: stripQuotedHistory,
+    pieces: ['> ', 'On 1 Jan a@b wrote:', '-- ', '-----', 'Original Message', 'From: ', 'Sent: '],
+  },
+  htmlToText: {
+    read: htmlToText,
+    pieces: [
+      '<',
+      '>',
+      '<!--',
+      '-->',
+      '<style>',
+      '</style',
+      '<blockquote>',
+      '<a href="',
+      '</a>',
+      '&amp;',
+      '&#',
+      '<pre>',
+      '<td>',
+      '<br>',
+    ],
+  },
+  calendarText: { read: calendarText, pieces: ['BEGIN:VEVENT', 'SUMMARY:', ';TZID=', '\\', '20260131T120000'] },
+  parseAuthenticationResults: { read: parseAuthenticationResults, pieces: ['; ', 'dkim=pass', '(', ')', 'header.d='] },
+  parseMessageIds: { read: parseMessageIds, pieces: ['<', '>', 'a@b', ', '] },
+  markdownToHtml: { read: markdownToHtml, pieces: ['```', '> ', '- ', '[a](http://', '**', '|-|\n'] },
   splitMatch: { read: splitMatch, pieces: ['room=', 'sender='] },
   routeMatchFault: { read: routeMatchFault, pieces: ['room=', '[a', '**/'] },
   matchesChat: { read: (text) => [matchesChat(text, jid), matchesChat('room=*a*b', `web:${text}`)], pieces: ['room='] },

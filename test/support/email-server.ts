@@ -54,9 +54,9 @@ export async function openEmailAccount(
   t: CleanupScope,
   server: MailServer,
   settings: Readonly<Record<string, string>> = {},
+  domain = `n${++accounts}.example.test`,
 ): Promise<EmailAccount> {
-  const number = ++accounts
-  const [address, person] = [`help${number}@example.test`, `mia${number}@example.test`]
+  const [address, person] = [`help@${domain}`, `mia@${domain}`]
   server.setPassword(address, EMAIL_PASSWORD)
   const sent: SentMail[] = []
   let fault: SendFault | undefined
@@ -76,7 +76,7 @@ export async function openEmailAccount(
   const mail = async (headers: Readonly<Record<string, string>>, text: string): Promise<string> => {
     const id = `mail-${++mails}@${person.replace('@', '.')}`
     const all = {
-      'Authentication-Results': `${AUTHSERV}; dmarc=pass header.from=example.test`,
+      'Authentication-Results': `${AUTHSERV}; dmarc=pass header.from=${domain}`,
       From: `Mia Berg <${person}>`,
       To: address,
       'Message-ID': `<${id}>`,
@@ -100,7 +100,7 @@ export async function openEmailAccount(
     const id = `file-${++mails}@${person.replace('@', '.')}`
     const composed = new MailComposer({
       ...{ from: person, to: address, messageId: `<${id}>`, text },
-      headers: { 'Authentication-Results': `${AUTHSERV}; dmarc=pass header.from=example.test` },
+      headers: { 'Authentication-Results': `${AUTHSERV}; dmarc=pass header.from=${domain}` },
       attachments: [{ filename: file.name, contentType: file.type, content: Buffer.from(file.bytes) }],
     })
     await raw(await composed.compile().build())

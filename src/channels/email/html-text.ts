@@ -37,7 +37,8 @@ const QUOTE_MAX = 20
 
 export function htmlToText(html: string): string {
   const reader = new HtmlReader()
-  const lower = html.toLowerCase()
+  // Of the same length: other letters may become two.
+  const lower = html.replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
   let at = 0
   while (at < html.length) {
     const open = html.indexOf('<', at)
@@ -75,27 +76,24 @@ function isTag(lower: string, open: number, name: string): boolean {
 
 class HtmlReader {
   readonly #lines: string[] = []
-  #line = ''
+  /** Of the line that is being read: joining them at each tag would take quadratic time. */
+  #pieces: string[] = []
   #quotes = 0
   #isPre = false
   #isBlankDue = false
   /** Of the last line. */
   #lastQuotes = 0
+  /** `start`: the piece that it begins with. */
   #link: { readonly href: string; readonly start: number } | undefined
 
   text(html: string): void {
     const text = decodeEntities(html)
-    if (this.#isPre) {
-      const [first = '', ...more] = text.split('\n')
-      this.#line += first
-      for (const line of more) {
-        this.#break()
-        this.#line = line
+    if (!this.#isPre) this.#add(text.replace(/[ \t\r\n\f]+/g, ' '))
+    else
+      for (const [at, line] of text.split('\n').entries()) {
+        if (at > 0) this.#break()
+        if (line !== '') this.#pieces.push(line)
       }
-      return
-    }
-    const shown = text.replace(/[ \t\r\n\f]+/g, ' ')
-    this.#line += this.#line === '' || this.#line.endsWith(' ') ? shown.trimStart() : shown
   }
 
   tag(markup: string): void {
@@ -104,11 +102,11 @@ class HtmlReader {
     const tag = name.toLowerCase()
     if (tag === 'br') this.#break(true)
     else if (tag === 'a') this.#anchor(isEnd ? undefined : hrefOf(markup))
-    else if (tag === 'td' || tag === 'th') this.#line += /\S$/.test(this.#line) ? ' ' : ''
+    else if (tag === 'td' || tag === 'th') this.#add(' ')
     else if (PARAGRAPHS.has(tag)) this.#paragraph(tag, isEnd)
     else if (BLOCKS.has(tag)) {
       this.#break()
-      if (tag === 'li' && !isEnd) this.#line = '- '
+      if (tag === 'li' && !isEnd) this.#pieces.push('- ')
     }
   }
 
@@ -126,17 +124,23 @@ class HtmlReader {
     if (tag === 'hr') this.#push('---')
   }
 
+  /** Blanks follow no other ones. */
+  #add(text: string): void {
+    const shown = this.#pieces.at(-1)?.endsWith(' ') === false ? text : text.trimStart()
+    if (shown !== '') this.#pieces.push(shown)
+  }
+
   #anchor(href: string | undefined): void {
     const link = this.#link
-    this.#link = href === undefined ? undefined : { href, start: this.#line.length }
+    this.#link = href === undefined ? undefined : { href, start: this.#pieces.length }
     if (!link || href !== undefined) return
-    const shown = this.#line.slice(link.start).trim()
-    if (shown !== '' && shown !== link.href) this.#line += ` (${link.href})`
+    const shown = this.#pieces.slice(link.start).join('').trim()
+    if (shown !== '' && shown !== link.href) this.#pieces.push(` (${link.href})`)
   }
 
   #break(isKept = false): void {
-    const line = this.#line.trimEnd()
-    this.#line = ''
+    const line = this.#pieces.join('').trimEnd()
+    this.#pieces = []
     if (this.#link) this.#link = { ...this.#link, start: 0 }
     if (line !== '') this.#push(line)
     else if (isKept) this.#isBlankDue = true
