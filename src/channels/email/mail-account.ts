@@ -62,7 +62,12 @@ export function accountFault(kind: ServerKind, error: unknown): PlatformError {
 
 /** Both packages add members to errors. */
 function membersOf(error: unknown) {
-  const { code, message, authenticationFailed, responseCode } = (error ?? {}) as Record<string, unknown>
-  const isLogin = authenticationFailed === true || (code === 'EAUTH' && Number(responseCode) >= 500)
+  const { code, message, authenticationFailed, serverResponseCode, responseCode } = (error ?? {}) as Record<
+    string,
+    unknown
+  >
+  // Servers that cannot look passwords up now say so (RFC 5530).
+  const isBusy = /^(?:UNAVAILABLE|INUSE|LIMIT)$/.test(String(serverResponseCode))
+  const isLogin = (authenticationFailed === true && !isBusy) || (code === 'EAUTH' && Number(responseCode) >= 500)
   return { code: typeof code === 'string' ? code : '', message: String(message ?? ''), isLogin }
 }
