@@ -10,6 +10,12 @@ import { LineSplitter } from '../src/agent-socket/line-splitter.ts'
 import { parseRpcLine } from '../src/agent-socket/rpc-line.ts'
 import { channelsNamedIn, readableText, withoutLeadingMention } from '../src/channels/discord/incoming-text.ts'
 import { toDiscordMarkdown } from '../src/channels/discord/outgoing-markdown.ts'
+import { calendarText } from '../src/channels/email/calendar-text.ts'
+import { htmlToText } from '../src/channels/email/html-text.ts'
+import { parseMessageIds } from '../src/channels/email/mail-threads.ts'
+import { markdownToHtml } from '../src/channels/email/markdown-html.ts'
+import { stripQuotedHistory } from '../src/channels/email/quoted-history.ts'
+import { parseAuthenticationResults } from '../src/channels/email/sender-trust.ts'
 import { splitText } from '../src/channels/process/text-splitter.ts'
 import { emojiNameOf } from '../src/channels/slack/slack-emoji.ts'
 import { readEnvelope } from '../src/channels/slack/slack-events.ts'
@@ -68,6 +74,7 @@ import { parseDuration } from '../src/lib/text/duration.ts'
 import { frontMatterValue, splitFrontMatter } from '../src/lib/text/front-matter.ts'
 import { compileSegments, compileText } from '../src/lib/text/glob.ts'
 import { parseJson } from '../src/lib/text/json.ts'
+import { parseInline, parseMarkdown, truncateText } from '../src/lib/text/markdown.ts'
 import { nearest } from '../src/lib/text/nearest-word.ts'
 import { parse } from '../src/lib/text/schema-parser.ts'
 import { trimLeading, trimTrailing } from '../src/lib/text/trimming.ts'
@@ -86,7 +93,6 @@ import { TextLineSplitter } from '../src/runtimes/text-line-splitter.ts'
 import { readOutcome } from '../src/runtimes/warm-child.ts'
 import { createSnippet } from '../src/store/search/snippet.ts'
 import { foldWord, parsePhrases } from '../src/store/search/text-query.ts'
-import { parseInline, parseMarkdown, truncateText } from '../src/web/text/markdown.ts'
 import { DOUBLED_MAX, doubling, processorTime } from './support/growth.ts'
 
 const ROOT = join(import.meta.dirname, '..')
@@ -184,6 +190,33 @@ const READERS: Record<string, Reader> = {
     ],
     pieces: ['<@', '<#300000000000000003>', '<a:b', '</', '<t:1', '<@123456789012345678> /'],
   },
+  stripQuotedHistory: {
+    read: stripQuotedHistory,
+    pieces: ['> ', 'On 1 Jan a@b wrote:', '-- ', '-----', 'Original Message', 'From: ', 'Sent: '],
+  },
+  htmlToText: {
+    read: htmlToText,
+    pieces: [
+      '<',
+      '>',
+      '<!--',
+      '-->',
+      '<style>',
+      '</style',
+      '<blockquote>',
+      '<a href="',
+      '</a>',
+      '&amp;',
+      '&#',
+      '<pre>',
+      '<td>',
+      '<br>',
+    ],
+  },
+  calendarText: { read: calendarText, pieces: ['BEGIN:VEVENT', 'SUMMARY:', ';TZID=', '\\', '20260131T120000'] },
+  parseAuthenticationResults: { read: parseAuthenticationResults, pieces: ['; ', 'dkim=pass', '(', ')', 'header.d='] },
+  parseMessageIds: { read: parseMessageIds, pieces: ['<', '>', 'a@b', ', '] },
+  markdownToHtml: { read: markdownToHtml, pieces: ['```', '> ', '- ', '[a](http://', '**', '|-|\n'] },
   splitMatch: { read: splitMatch, pieces: ['room=', 'sender='] },
   routeMatchFault: { read: routeMatchFault, pieces: ['room=', '[a', '**/'] },
   matchesChat: { read: (text) => [matchesChat(text, jid), matchesChat('room=*a*b', `web:${text}`)], pieces: ['room='] },

@@ -1,7 +1,7 @@
 // HTML templates: values are escaped unless they are `Html`.
 import { raw, html as template } from 'hono/html'
 import { ownPath } from '../lib/http/own-path.ts'
-import { safeUrl } from './text/markdown.ts'
+import { safeUrl } from '../lib/text/markdown.ts'
 
 export type Html = ReturnType<typeof raw>
 

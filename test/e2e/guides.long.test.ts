@@ -9,6 +9,7 @@ import { egressCommands as proxyCommands } from '../../src/egress/commands/index
 import { readSettings, sourceOf, unknownKeys } from '../../src/lib/settings.ts'
 import { parseDotenv } from '../../src/lib/text/dotenv.ts'
 import { DISCORD_TOKEN } from '../support/discord-server.ts'
+import { EMAIL_PASSWORD } from '../support/email-server.ts'
 import { commandsOf, type GuideOptions, runGuide, settingsOf } from '../support/guide.ts'
 import { type InstalledPackage, installPackage } from '../support/installed-package.ts'
 import { needs } from '../support/needs.ts'
@@ -43,6 +44,8 @@ const SKIPPED: Readonly<Record<string, string>> = {
 
 /** The test with systemd runs it. */
 const RUN_ELSEWHERE = ['docs/server.md']
+/** Its mail servers are started by root. */
+const FOR_ROOT = ['docs/email.md']
 
 const withoutComment = (command: string): string => command.replace(/\s+# .*$/, '')
 const isSkipped = (command: string): boolean => withoutComment(command) in SKIPPED
@@ -62,6 +65,17 @@ const SLACK = `${process.execPath} ${join(ROOT, 'test/support/slack-program.ts')
 until curl -s 127.0.0.1:8096/sent > /dev/null; do sleep 0.1; done`
 const DISCORD = `${process.execPath} ${join(ROOT, 'test/support/discord-program.ts')} > /dev/null & others+=($!)
 until curl -s 127.0.0.1:8097/sent > /dev/null; do sleep 0.1; done`
+/** The servers of the guide are at loopback addresses and without TLS. */
+const EMAIL = `${process.execPath} ${join(ROOT, 'test/support/email-program.ts')} > /dev/null & others+=($!)
+until curl -s 127.0.0.1:8098/servers > servers; do kill -0 $!; sleep 0.1; done
+read -r imap smtp < servers || true
+svc() {
+  local typed=("$@")
+  typed=("\${typed[@]/#imap.example.com:993/$imap}")
+  typed=("\${typed[@]/#smtp.example.com:465/$smtp}")
+  [ "$1 \${3:-}" != 'channel add' ] || typed+=(--tls off)
+  command svc "\${typed[@]}"
+}`
 const OPTIONS: Readonly<Record<string, Partial<GuideOptions>>> = {
   // Tests with a container engine and with systemd run that section.
   'README.md': { before: [], leftOutSection: '## Run it on a server' },
@@ -131,6 +145,16 @@ const OPTIONS: Readonly<Record<string, Partial<GuideOptions>>> = {
       ),
     ],
   },
+  'docs/email.md': {
+    before: [EMAIL, ...STARTED],
+    files: { 'password.txt': `${EMAIL_PASSWORD}\n` },
+    after: [
+      'svc channel demo add email --address help@example.com --imap imap.example.com:993 --smtp smtp.example.com:465 --user help@example.com --password - < password.txt',
+      untilShown('svc channel demo status', 'email.*healthy'),
+      'curl -s "127.0.0.1:8098/say?What+is+new" > /dev/null',
+      untilShown('curl -s 127.0.0.1:8098/sent', 'mia@example.com","Re: Hello'),
+    ],
+  },
   'docs/runtimes.md': {
     before: [...SERVED, TEAM, 'install -m 755 agent.py data/svc_demo/groups/team/', MODEL_SERVER],
     files: { 'agent.py': '#!/bin/sh\necho hello\n' },
@@ -161,13 +185,15 @@ suite('the commands', needs('root', 'ip', 'curl', 'npm', 'git', 'bubblewrap', 'o
   const runWith = (t: TestContext, path: string, more: Partial<GuideOptions>): Promise<void> =>
     runGuide(t, path, { before: SERVED, leftOut: isSkipped, ...OPTIONS[path], ...more })
 
-  for (const path of guides)
+  for (const path of guides.filter((path) => !FOR_ROOT.includes(path)))
     test(`of ${path} work as printed for an ordinary user who installed the package`, (t) =>
       runWith(t, path, { ...PACKAGE_OPTIONS[path], installed }))
 
   // The other guides need no checkout.
   for (const path of guides.filter((path) => commandsOf(read(path)).some(isForCheckout)))
     test(`of ${path} work as printed for root in the checkout`, (t) => runWith(t, path, {}))
+  for (const path of FOR_ROOT)
+    test(`of ${path} work as printed for root`, needs('mail server'), (t) => runWith(t, path, {}))
 })
 
 test('every skipped command is still in a guide', () => {

@@ -554,7 +554,7 @@ suite('what the chat shows', needs('browser'), () => {
       500,
     )
     const code = joinModules([
-      ...['texts/language', 'text/markdown', 'browser/texts', 'browser/nodes', 'browser/icons', 'browser/copy'],
+      ...['texts/language', '../lib/text/markdown', 'browser/texts', 'browser/nodes', 'browser/icons', 'browser/copy'],
       ...['browser/highlight', 'browser/prose'],
     ])
     // Evaluated through the debugger, because the content security policy of the page forbids it.

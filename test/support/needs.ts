@@ -68,6 +68,10 @@ const PARTS = {
   },
   'systemd-analyze': { missing: () => commandMissing('systemd-analyze'), remedy: 'apt-get install systemd' },
   systemd: { missing: systemdMissing, remedy: 'apt-get install systemd bubblewrap iproute2 procps' },
+  'mail server': {
+    missing: mailServerMissing,
+    remedy: 'apt-get install postfix dovecot-core dovecot-imapd dovecot-lmtpd openssl',
+  },
   nginx: { missing: () => programMissing('nginx'), remedy: 'apt-get install nginx-light' },
   caddy: { missing: () => commandMissing('caddy'), remedy: 'apt-get install caddy' },
   logrotate: { missing: () => programMissing('logrotate'), remedy: 'apt-get install logrotate' },
@@ -152,6 +156,13 @@ function engineMissing(): string | undefined {
   if (reason) return reason
   const { status, stderr } = spawnSync('unshare', ['--net', '--mount', 'true'], { encoding: 'utf8' })
   return status === 0 ? undefined : `there can be no namespaces here: ${stderr.trim()}`
+}
+
+/** A test starts its own, at ports that only root may use. */
+function mailServerMissing(): string | undefined {
+  if (process.getuid?.() !== 0) return 'the tests do not run as root'
+  const missing = ['postfix', 'dovecot', 'doveadm', 'openssl'].map(programMissing)
+  return missing.find((each) => each !== undefined)
 }
 
 /** A test starts it as the first process of its own namespaces. */

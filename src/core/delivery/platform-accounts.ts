@@ -20,6 +20,8 @@ interface PlatformAccount {
   readonly required: readonly AccountField[]
   /** Operators give them as `--set <name>=<value>`, or `--tls`. */
   readonly optional: readonly AccountField[]
+  /** A sentence about settings that do not go together. */
+  fault?(settings: Readonly<Record<string, string>>): string | undefined
 }
 
 const BOTS: AccountField = {
@@ -47,6 +49,10 @@ const DRAFTS: AccountField = {
 }
 
 const HOST_PORT = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\]):\d{1,5}$/
+
+function isAtLoopback(hostPort: string): boolean {
+  return /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\]):\d{1,5}$/.test(hostPort)
+}
 
 export const PLATFORM_ACCOUNTS: Readonly<Record<ConnectedPlatform, PlatformAccount>> = {
   telegram: {
@@ -124,7 +130,17 @@ export const PLATFORM_ACCOUNTS: Readonly<Record<ConnectedPlatform, PlatformAccou
         pattern: /^(?:on|off)$/,
         rule: 'must be on, or off for servers at loopback addresses',
       },
+      {
+        name: 'authserv',
+        label: 'authserv',
+        pattern: /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})$/,
+        rule: 'must be the name of the receiving server in Authentication-Results, such as mx.example.com',
+      },
     ],
+    fault: ({ tls, imap = '', smtp = '' }) =>
+      tls === 'off' && ![imap, smtp].every(isAtLoopback)
+        ? 'tls=off would send the password unencrypted over a network: it is for servers at loopback addresses only'
+        : undefined,
   },
 }
 
@@ -150,14 +166,17 @@ export function mustBeAccount(
 
 export function mustBeSettings(platform: string, settings: Readonly<Record<string, string>>): void {
   // A newer version may have added it.
-  const { required, optional } = isConnectedPlatform(platform)
+  const declared = isConnectedPlatform(platform)
     ? PLATFORM_ACCOUNTS[platform]
     : refuse('invalid', `this version has no adapter for ${platform}`)
+  const { required, optional } = declared
   for (const field of required) mustMatch(field, settings[field.name] ?? '', 'the ')
   for (const [name, value] of Object.entries(settings)) {
     const field = [...required, ...optional].find((each) => each.name === name)
     mustMatch(field ?? refuse('invalid', `${platform} has no setting ${JSON.stringify(name)}`), value)
   }
+  const fault = declared.fault?.(settings)
+  if (fault !== undefined) refuse('invalid', fault)
 }
 
 function mustMatch({ label, pattern, rule }: AccountField, value: string, article = ''): void {

@@ -71,7 +71,10 @@ const PLATFORMS: Readonly<Record<string, Platform>> = {
   email: {
     shortName: 'em',
     outputStyle: 'An email: greeting, full sentences, plain text.',
-    hints: { dislike: SEND_TEXT_HINT, like: SEND_TEXT_HINT },
+    hints: {
+      ...{ dislike: SEND_TEXT_HINT, like: SEND_TEXT_HINT, unpin_all: SEND_TEXT_HINT, repost: FORWARD_HINT },
+      post: 'use send_file(chatJid, filepath) for each file',
+    },
   },
   mastodon: { hints: { forward: REPOST_HINT, quote: 'use post(chatJid, content) with its URL', dislike: REPLY_HINT } },
   bluesky: { hints: { forward: REPOST_HINT, dislike: REPLY_HINT, edit: RESEND_HINT } },

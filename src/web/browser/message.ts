@@ -1,5 +1,5 @@
 // One message in the log.
-import { truncateText } from '../text/markdown.ts'
+import { truncateText } from '../../lib/text/markdown.ts'
 import { copyButton } from './copy.ts'
 import { element } from './nodes.ts'
 import { renderProse } from './prose.ts'

@@ -1,5 +1,5 @@
 // Renders parsed Markdown as DOM nodes. Text never becomes HTML.
-import { type Alignment, type Block, type Inline, parseMarkdown, safeUrl } from '../text/markdown.ts'
+import { type Alignment, type Block, type Inline, parseMarkdown, safeUrl } from '../../lib/text/markdown.ts'
 import { copyButton } from './copy.ts'
 import { codeLanguage } from './highlight.ts'
 import { element } from './nodes.ts'

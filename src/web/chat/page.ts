@@ -1,11 +1,11 @@
 // The HTML pages of a link: the chat, a round for browsers without script, an error, and the script of the widget. No page
 // contains the token: all URLs in them are relative.
 import { createHash } from 'node:crypto'
+import { MARKDOWN_MAX } from '../../lib/text/markdown.ts'
 import { avatarHtml } from '../avatar.ts'
 import { EMPTY_HTML, type Html, html, linkTarget, trustedHtml } from '../html.ts'
 import type { AgentProfile } from '../text/agent-profile.ts'
 import { displayName, fileKind, formatSize } from '../text/file-names.ts'
-import { MARKDOWN_MAX } from '../text/markdown.ts'
 import { describeFailure, isStopped, toSentence, translate } from '../text/wording.ts'
 import type { Texts } from '../texts/en.ts'
 import { fill } from '../texts/language.ts'

@@ -1,7 +1,7 @@
 // Renders parsed Markdown as HTML for browsers without script, like `../browser/prose.ts` does as DOM nodes.
 
+import { type Alignment, type Block, type Inline, parseMarkdown } from '../../lib/text/markdown.ts'
 import { EMPTY_HTML, type Html, html, trustedHtml } from '../html.ts'
-import { type Alignment, type Block, type Inline, parseMarkdown } from '../text/markdown.ts'
 import type { Texts } from '../texts/en.ts'
 
 export function proseHtml(text: string, texts: Texts, max?: number): Html[] {

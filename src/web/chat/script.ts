@@ -7,7 +7,7 @@ import { extname, join } from 'node:path'
 /** Each after the modules that it needs when it is evaluated. */
 const CHAT = [
   'texts/language',
-  'text/markdown',
+  '../lib/text/markdown',
   'text/wording',
   'text/agent-profile',
   '../lib/text/hidden-characters',
