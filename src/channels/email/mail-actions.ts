@@ -19,10 +19,10 @@ import {
   type ReadMail,
   readMail,
   recipientOf,
-  textOf,
+  textOfMail,
 } from './mail-reader.ts'
 import { type MailReceiver, mailContextOf } from './mail-receiver.ts'
-import { type MailMemory, type MailRecord, referencesOfAnswer, threadOf, topicOf } from './mail-threads.ts'
+import { type MailMemory, type MailRecord, referencesOfAnswer, threadIdOf, topicOf } from './mail-threads.ts'
 import type { Mailbox, MailFolder } from './mailbox.ts'
 import { composeMail, type MailDraft, messageIdOf } from './outgoing-mail.ts'
 import { sendMail } from './smtp-sender.ts'
@@ -101,7 +101,7 @@ export class MailActions {
     this.#memory.remember(mail.messageId, {
       ...{ messageId: mail.messageId, subject: mail.subject, to, toName: answered?.toName, chat: out.chat },
       references: isAnswer && answered ? referencesOfAnswer(answered) : [],
-      thread: answered && isAnswer ? answered.thread : threadOf(mail.messageId),
+      thread: answered && isAnswer ? answered.thread : threadIdOf(mail.messageId),
     })
     await this.#receiver.mailbox?.keepSent(mail.bytes).catch((error: unknown) => {
       this.#context.log.warn({ err: error }, 'the copy of a mail could not be put into the folder of sent ones')
@@ -204,7 +204,7 @@ export class MailActions {
     ]
     return this.#send(out, {
       subject: `Fwd: ${record.subject}`,
-      text: [...head, '', textOf(parsed)].join('\n'),
+      text: [...head, '', textOfMail(parsed)].join('\n'),
       files: parsed.attachments.map((file) => ({
         filename: fileNameOf(file),
         mime: file.mimeType,
@@ -266,7 +266,7 @@ export class MailActions {
       id: event.id ?? '',
       sender: folder === 'sent' ? `email:${ownAddress(this.#context)}` : (event.sender ?? ''),
       sender_name: event.sender_name,
-      content: folder === 'sent' ? textOf(parsed) : (event.content ?? ''),
+      content: folder === 'sent' ? textOfMail(parsed) : (event.content ?? ''),
       timestamp: event.timestamp ?? 0,
       topic,
       reply_to: event.reply_to,

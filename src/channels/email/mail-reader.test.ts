@@ -3,7 +3,7 @@ import { suite, test } from 'node:test'
 import fc from 'fast-check'
 import { runs } from '../../../test/support/part.ts'
 import { type MailContext, readMail } from './mail-reader.ts'
-import { threadOf, topicOf } from './mail-threads.ts'
+import { threadIdOf, topicOf } from './mail-threads.ts'
 
 const CONTEXT: MailContext = {
   ...{ account: 'email', address: 'help@example.com', authserv: 'mx.example.com' },
@@ -38,7 +38,7 @@ suite('a mail', () => {
       ...{ chat_jid: 'email:address/mia@example.org', id: 'one@example.org' },
       content: 'Subject: Hours\n\nWhen are you open?',
       ...{ sender: 'email:mia@example.org', sender_name: 'Mia Berg', timestamp: 1_769_846_400 },
-      ...{ reply_to: undefined, topic: topicOf(threadOf('one@example.org')), is_group: false, chat_name: undefined },
+      ...{ reply_to: undefined, topic: topicOf(threadIdOf('one@example.org')), is_group: false, chat_name: undefined },
       ...{ verb: undefined, attachments: [] },
     })
   })
@@ -52,7 +52,7 @@ suite('a mail', () => {
     const event = await eventOf(headers)
     assert.deepEqual(
       [event?.reply_to, event?.topic, event?.content],
-      ['two@example.com', topicOf(threadOf('one@example.org')), 'When are you open?'],
+      ['two@example.com', topicOf(threadIdOf('one@example.org')), 'When are you open?'],
     )
     const known = {
       subject: '',
@@ -69,7 +69,7 @@ suite('a mail', () => {
   test('with other recipients belongs to a chat of their thread', async () => {
     const event = await eventOf({ Cc: 'Noah <noah@example.org>' })
     assert.partialDeepStrictEqual(event, {
-      chat_jid: `email:thread/${threadOf('one@example.org')}`,
+      chat_jid: `email:thread/${threadIdOf('one@example.org')}`,
       ...{ is_group: true, chat_name: 'Hours', verb: 'mention' },
     })
     assert.equal((await eventOf({ To: 'noah@example.org', Cc: 'help@example.com' }))?.verb, undefined)

@@ -4,7 +4,7 @@ import type { InboundAttachment, InboundEvent } from '../process/port.ts'
 import { calendarText } from './calendar-text.ts'
 import { htmlToText } from './html-text.ts'
 import { ADDRESS, domainOf } from './mail-account.ts'
-import { idOfHeaders, idOfMessageId, type MailRecord, parseMessageIds, threadOf, topicOf } from './mail-threads.ts'
+import { idOfHeaders, idOfMessageId, type MailRecord, parseMessageIds, threadIdOf, topicOf } from './mail-threads.ts'
 import { stripQuotedHistory } from './quoted-history.ts'
 import { isBelieved } from './sender-trust.ts'
 
@@ -116,7 +116,7 @@ function referencesOf({ references = '', inReplyTo = '' }: Email): string[] {
 /** Programs shorten References, so a mail that is known decides. */
 function threadOfMail({ recall }: MailContext, references: readonly string[], own: string): string {
   const known = references.findLast((id) => recall(idOfMessageId(id)) !== undefined)
-  return (known === undefined ? undefined : recall(idOfMessageId(known))?.thread) ?? threadOf(references[0] ?? own)
+  return (known === undefined ? undefined : recall(idOfMessageId(known))?.thread) ?? threadIdOf(references[0] ?? own)
 }
 
 /** Other recipients than the account. */
@@ -176,14 +176,14 @@ function ignoredBecause(context: MailContext, parsed: Email, author: string): st
   return marks.some((mark) => (header(mark) ?? 'no') !== 'no') ? 'automatic' : undefined
 }
 
-export function textOf({ text = '', html = '' }: Email): string {
+export function textOfMail({ text = '', html = '' }: Email): string {
   const plain = text.replaceAll('\r\n', '\n').trim()
   return (plain === '' ? htmlToText(html) : plain).replaceAll('\u0000', '')
 }
 
 function contentOf(parsed: Email, subject: string, isFirst: boolean, notes: readonly string[]): string {
   const isForward = /^(?:fwd?|wg|tr|rv|enc)\s?:/i.test(subject)
-  const whole = textOf(parsed)
+  const whole = textOfMail(parsed)
   const text = isFirst || isForward ? whole : stripQuotedHistory(whole)
   const shown = text.length <= TEXT_MAX ? text : `${text.slice(0, TEXT_MAX)}\n[the rest of the text is cut]`
   const head = isFirst && subject !== '' ? [`Subject: ${subject}\n`] : []
@@ -218,7 +218,7 @@ async function forwardedTexts({ attachments }: Email): Promise<string[]> {
   const texts = mails.map(async (file) => {
     const parsed = await PostalMime.parse(bytesOf(file), PARSER_LIMITS)
     const from = flat(parsed.from === undefined ? [] : [parsed.from])[0] ?? 'somebody'
-    return `[attached mail of ${from}: ${oneLine(parsed.subject ?? '')}]\n${textOf(parsed).slice(0, TEXT_MAX)}`
+    return `[attached mail of ${from}: ${oneLine(parsed.subject ?? '')}]\n${textOfMail(parsed).slice(0, TEXT_MAX)}`
   })
   // One that cannot be read is a file only.
   return (await Promise.allSettled(texts)).flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))

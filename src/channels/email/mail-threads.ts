@@ -41,7 +41,7 @@ export function idOfHeaders(headers: string): string {
 }
 
 /** By the id of the mail that began it. */
-export function threadOf(root: string): string {
+export function threadIdOf(root: string): string {
   return digest(root)
 }
 
