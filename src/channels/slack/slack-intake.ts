@@ -86,8 +86,7 @@ export class SlackIntake {
     const { context, gaps } = this.#options
     const { key, channel, position, pane, files } = event
     if (this.#recent.has(key)) return
-    // The agent may offer prompts as soon as svc has the event.
-    if (pane !== undefined) context.state.setCursor(paneCursor(channel), pane)
+    if (pane !== undefined) return context.state.setCursor(paneCursor(channel), pane)
     const inbound = await this.#complete(slack, event)
     if (files.length === 0) await context.receive(inbound)
     else await this.#storeWithFiles(inbound, files)
