@@ -391,6 +391,41 @@ suite('actions at the platform', () => {
   })
 })
 
+suite('requests that Discord refuses', () => {
+  test('do not hold up events, or end the process', async (t) => {
+    const { host, platform, adapter } = await setUp(t)
+    platform.refuse(`/channels/${DISCORD_CHANNEL}`, 400, { code: 50_035, message: 'Invalid Form Body' })
+    platform.message({ content: 'in a channel that cannot be read' })
+    await until(() => host.stored.length === 1)
+    assert.equal(adapter.child.exitCode, null)
+  })
+
+  test('leave out the history of a channel that cannot be read', async (t) => {
+    const { host, platform, adapter, restart } = await setUp(t)
+    await platform.say({ text: 'before' })
+    await until(() => host.stored.length === 1)
+    await adapter.stop()
+    platform.endSessions()
+    platform.missed({ content: 'missed' })
+    platform.refuse(`/channels/${DISCORD_CHANNEL}/messages`, 400, { code: 50_035, message: 'Invalid Form Body' })
+    const { child } = await restart()
+    await until(() => platform.logins.identified === 2)
+    platform.message({ content: 'after' })
+    await until(() => host.stored.length === 2)
+    assert.deepEqual([textsOf(host), child.exitCode], [['before', 'after'], null])
+  })
+
+  test('because of the token show until it is taken again', async (t) => {
+    const { host, platform, jid } = await setUp(t)
+    platform.refuse('/messages', 401, { code: 0, message: '401: Unauthorized' })
+    const send = (key: string) => host.post('/send', { chat_jid: jid, key, content: 'hello' })
+    assert.notEqual((await send('one')).status, 200)
+    assert.equal(await statusOf(host), 'refused')
+    assert.equal((await send('two')).status, 200)
+    assert.equal(await statusOf(host), 'ok')
+  })
+})
+
 suite('a connection', () => {
   test('is resumed after a break and after a restart', async (t) => {
     const { host, platform, adapter, restart } = await setUp(t)
@@ -446,6 +481,19 @@ suite('a connection', () => {
     await restart()
     await until(() => host.stored.length === 121)
     assert.equal(new Set(textsOf(host)).size, 121)
+  })
+
+  test('that Discord ends soon after its start is opened again at longer intervals', async (t) => {
+    const { platform } = await setUp(t)
+    const logins = (): number => platform.logins.identified + platform.logins.resumed
+    const times: number[] = []
+    for (let count = 1; count <= 4; count++) {
+      await until(() => logins() === count)
+      times.push(Date.now())
+      platform.disconnect(4000)
+    }
+    const [first = 0, second = 0, third = 0, fourth = 0] = times
+    assert.ok(third - second > second - first && fourth - third > 2000, times.join(' '))
   })
 
   test('without the intent for contents is refused with what to turn on', async (t) => {

@@ -71,9 +71,12 @@ export async function checkAccount(account: AccountAccess): Promise<AccountCheck
 }
 
 export async function openConnector(context: ConnectorContext): Promise<Connector> {
-  const api = new DiscordApi(context, () => context.setHealth('refused', TOKEN_FAULT))
   let started: Identity | undefined
   let connection: GatewayConnection | undefined
+  const api = new DiscordApi(context, (isAccepted) => {
+    if (!isAccepted) context.setHealth('refused', TOKEN_FAULT)
+    else if (connection?.isConnected) context.setHealth('ok')
+  })
   const messages = new MessageActions({ context, api, started: () => started })
   const run = async (): Promise<void> => {
     started = await startAccount(context, api)

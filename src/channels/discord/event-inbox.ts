@@ -300,6 +300,7 @@ export class EventInbox {
     const place = await directory.placeOf(channel, guild.id)
     for (let [pages, after] = [0, from]; pages < PAGES_MAX; pages++) {
       const page = await this.#page(api, channel, after)
+      if (!page) return false
       for (const data of page) await this.#storeEvents(place, guild.id, { type: 'MESSAGE_CREATE', data, key: 'missed' })
       after = idOf(page.at(-1)?.id) ?? after
       if (page.length < PAGE) return true
@@ -308,13 +309,14 @@ export class EventInbox {
     return false
   }
 
-  /** The oldest first. */
-  async #page(api: DiscordApi, channel: string, after: string): Promise<Payload[]> {
+  /** The oldest first; undefined if Discord does not give them. */
+  async #page(api: DiscordApi, channel: string, after: string): Promise<Payload[] | undefined> {
     const path = `/channels/${channel}/messages` as const
     const found = await api.readPatiently(path, { after, limit: String(PAGE) }).catch((error) => {
-      if (isMissing(error)) return []
+      if (isMissing(error)) return undefined
       throw error
     })
+    if (found === undefined) return undefined
     const messages = payloadsOf(found).flatMap((message) => {
       const id = idOf(message.id)
       return id !== undefined && isLater(id, after) ? [{ id: BigInt(id), message }] : []
