@@ -415,6 +415,15 @@ suite('requests that Discord refuses', () => {
     assert.deepEqual([textsOf(host), child.exitCode], [['before', 'after'], null])
   })
 
+  test('for a while are repeated after the time that Discord says, also after many', async (t) => {
+    const { account } = await openDiscordServer(t)
+    const api = new DiscordApi({ ...account, signal: new AbortController().signal })
+    const began = performance.now()
+    await api.pauseAfter(new PlatformError('rate_limited', 'too many', { retryAfterS: 1 }), 5)
+    const ms = performance.now() - began
+    assert.ok(ms >= 990 && ms < 10_000, String(ms))
+  })
+
   test('because of the token show until it is taken again', async (t) => {
     const { host, platform, jid } = await setUp(t)
     platform.refuse('/messages', 401, { code: 0, message: '401: Unauthorized' })

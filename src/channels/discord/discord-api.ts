@@ -110,13 +110,13 @@ export class DiscordApi {
 
   /** Before another attempt. */
   async pauseAfter(error: unknown, failures: number): Promise<void> {
-    const limited = error instanceof PlatformError ? (error.retryAfterS ?? 0) * 1000 : 0
-    const ms = isDiscordTokenFault(error)
-      ? REFUSED_PAUSE_MS
-      : Math.min(PAUSE_MAX_MS, PAUSE_MS * 2 ** Math.min(failures, 6))
-    await pause(Math.max(ms, Math.min(LIMITED_MAX_MS, limited)), undefined, { signal: this.#access.signal }).catch(
-      () => undefined,
-    )
+    const { signal } = this.#access
+    const limitedS = error instanceof PlatformError ? (error.retryAfterS ?? 0) : 0
+    const growingMs = Math.min(PAUSE_MAX_MS, PAUSE_MS * 2 ** Math.min(failures, 6))
+    // Lookups of many channels are limited together: after pauses of one length they would fail together again.
+    const limitedMs = Math.min(LIMITED_MAX_MS, limitedS * 1000) + PAUSE_MS * Math.random()
+    const ms = isDiscordTokenFault(error) ? REFUSED_PAUSE_MS : limitedS > 0 ? limitedMs : growingMs
+    await pause(ms, undefined, { signal }).catch(() => undefined)
   }
 }
 
