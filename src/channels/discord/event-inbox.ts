@@ -2,11 +2,18 @@
 // state: the session with the sequence of the last event before which svc has all, and what is still to be read.
 import { setTimeout as pause } from 'node:timers/promises'
 import { tryParseJson } from '../../lib/text/json.ts'
+import type { FileDownloads } from '../process/file-downloads.ts'
 import type { ConnectorContext } from '../process/port.ts'
 import type { ChannelDirectory, DiscordPlace } from './channel-directory.ts'
 import { type DiscordApi, isMissing } from './discord-api.ts'
-import { type DiscordBot, type DiscordEvent, type Dispatch, READ_DISPATCHES, readDispatch } from './discord-events.ts'
-import type { FileDownloads } from './file-downloads.ts'
+import {
+  type DiscordBot,
+  type DiscordEvent,
+  type DiscordFile,
+  type Dispatch,
+  READ_DISPATCHES,
+  readDispatch,
+} from './discord-events.ts'
 import type { GatewayDispatch, GatewaySession } from './gateway.ts'
 import { channelsNamedIn } from './incoming-text.ts'
 import { rememberThread } from './message-threads.ts'
@@ -47,7 +54,7 @@ export interface EventInboxOptions {
   readonly api: DiscordApi
   readonly bot: DiscordBot
   readonly directory: ChannelDirectory
-  readonly downloads: FileDownloads
+  readonly downloads: FileDownloads<DiscordFile>
   /** Called when svc has the event. */
   onStored(interaction: Payload): Promise<void>
   /** There are too many events. */
