@@ -15,7 +15,7 @@ const FILES_MS = 180_000
 const ATTEMPTS = 4
 const PAUSE_MS = 500
 
-export interface RemoteFile {
+interface NamedFile {
   readonly name: string
   readonly mime?: string | undefined
   readonly size?: number | undefined
@@ -24,7 +24,7 @@ export interface RemoteFile {
 /** Undefined if the platform does not give the file. Other attempts follow an exception, unless it is a refusal. */
 export type FetchFile<F> = (file: F, max: number, signal: AbortSignal) => Promise<Uint8Array | undefined>
 
-export class FileDownloads<F extends RemoteFile> {
+export class FileDownloads<F extends NamedFile> {
   readonly #context: Pick<ConnectorContext, 'receive' | 'signal' | 'log'>
   readonly #fetch: FetchFile<F>
   readonly #timeoutMs: number
