@@ -535,6 +535,17 @@ suite('a connection', () => {
   })
 })
 
+suite('a process that stops', () => {
+  test('ends also while it waits for svc to take events', async (t) => {
+    const { host, platform, adapter } = await setUp(t)
+    host.behave(503)
+    for (let at = 0; at < 1100; at++) platform.message({ content: `${at}` })
+    // By the third attempt the adapter has read all of them, and left the connection.
+    await until(() => host.received.length >= 3)
+    assert.equal(await adapter.stop(), 0)
+  })
+})
+
 suite('the account', () => {
   const access = (url: string, token: string) => ({
     settings: {},

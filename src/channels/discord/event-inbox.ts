@@ -79,6 +79,7 @@ export class EventInbox {
     this.#latest = idOf(latest) ?? snowflakeAt(options.context.now() + MARGIN_MS)
     if (typeof id === 'string' && typeof url === 'string' && typeof sequence === 'number')
       this.#committed = { id, url, sequence }
+    options.context.signal.addEventListener('abort', () => this.#room.resolve(), { once: true })
     this.#startFilling()
   }
 
@@ -86,8 +87,9 @@ export class EventInbox {
     return this.#committed
   }
 
+  /** Or when the process stops. */
   async ready(): Promise<void> {
-    while (this.#received.length > 0) {
+    while (this.#received.length > 0 && !this.#options.context.signal.aborted) {
       this.#room = Promise.withResolvers()
       await this.#room.promise
     }
