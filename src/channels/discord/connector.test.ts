@@ -391,6 +391,50 @@ suite('actions at the platform', () => {
   })
 })
 
+suite('requests that Discord refuses', () => {
+  test('do not hold up events, or end the process', async (t) => {
+    const { host, platform, adapter } = await setUp(t)
+    platform.refuse(`/channels/${DISCORD_CHANNEL}`, 400, { code: 50_035, message: 'Invalid Form Body' })
+    platform.message({ content: 'in a channel that cannot be read' })
+    await until(() => host.stored.length === 1)
+    assert.equal(adapter.child.exitCode, null)
+  })
+
+  test('leave out the history of a channel that cannot be read', async (t) => {
+    const { host, platform, adapter, restart } = await setUp(t)
+    await platform.say({ text: 'before' })
+    await until(() => host.stored.length === 1)
+    await adapter.stop()
+    platform.endSessions()
+    platform.missed({ content: 'missed' })
+    platform.refuse(`/channels/${DISCORD_CHANNEL}/messages`, 400, { code: 50_035, message: 'Invalid Form Body' })
+    const { child } = await restart()
+    await until(() => platform.logins.identified === 2)
+    platform.message({ content: 'after' })
+    await until(() => host.stored.length === 2)
+    assert.deepEqual([textsOf(host), child.exitCode], [['before', 'after'], null])
+  })
+
+  test('for a while are repeated after the time that Discord says, also after many', async (t) => {
+    const { account } = await openDiscordServer(t)
+    const api = new DiscordApi({ ...account, signal: new AbortController().signal })
+    const began = performance.now()
+    await api.pauseAfter(new PlatformError('rate_limited', 'too many', { retryAfterS: 1 }), 5)
+    const ms = performance.now() - began
+    assert.ok(ms >= 990 && ms < 10_000, String(ms))
+  })
+
+  test('because of the token show until it is taken again', async (t) => {
+    const { host, platform, jid } = await setUp(t)
+    platform.refuse('/messages', 401, { code: 0, message: '401: Unauthorized' })
+    const send = (key: string) => host.post('/send', { chat_jid: jid, key, content: 'hello' })
+    assert.notEqual((await send('one')).status, 200)
+    assert.equal(await statusOf(host), 'refused')
+    assert.equal((await send('two')).status, 200)
+    assert.equal(await statusOf(host), 'ok')
+  })
+})
+
 suite('a connection', () => {
   test('is resumed after a break and after a restart', async (t) => {
     const { host, platform, adapter, restart } = await setUp(t)
@@ -448,6 +492,19 @@ suite('a connection', () => {
     assert.equal(new Set(textsOf(host)).size, 121)
   })
 
+  test('that Discord ends soon after its start is opened again at longer intervals', async (t) => {
+    const { platform } = await setUp(t)
+    const logins = (): number => platform.logins.identified + platform.logins.resumed
+    const times: number[] = []
+    for (let count = 1; count <= 4; count++) {
+      await until(() => logins() === count)
+      times.push(Date.now())
+      platform.disconnect(4000)
+    }
+    const [first = 0, second = 0, third = 0, fourth = 0] = times
+    assert.ok(third - second > second - first && fourth - third > 2000, times.join(' '))
+  })
+
   test('without the intent for contents is refused with what to turn on', async (t) => {
     const { host, platform, adapter, restart } = await setUp(t)
     await adapter.kill()
@@ -475,6 +532,17 @@ suite('a connection', () => {
       Array.from({ length: count }, (_, at) => `${at}`),
     )
     assert.ok(platform.logins.resumed > 0)
+  })
+})
+
+suite('a process that stops', () => {
+  test('ends also while it waits for svc to take events', async (t) => {
+    const { host, platform, adapter } = await setUp(t)
+    host.behave(503)
+    for (let at = 0; at < 1100; at++) platform.message({ content: `${at}` })
+    // By the third attempt the adapter has read all of them, and left the connection.
+    await until(() => host.received.length >= 3)
+    assert.equal(await adapter.stop(), 0)
   })
 })
 

@@ -1,6 +1,7 @@
 // Discord: receives from the gateway, which replays what came after a sequence, and sends through the REST API with nonces. See
 // docs/discord.md.
 import { createHash } from 'node:crypto'
+import { FileDownloads } from '../process/file-downloads.ts'
 import {
   type AccountAccess,
   type AccountCheck,
@@ -10,9 +11,9 @@ import {
 } from '../process/port.ts'
 import { ChannelDirectory } from './channel-directory.ts'
 import { DiscordApi, isDiscordTokenFault, TOKEN_FAULT } from './discord-api.ts'
-import { type DiscordBot, memberName } from './discord-events.ts'
+import { type DiscordBot, type DiscordFile, memberName } from './discord-events.ts'
+import { fetchDiscordFile } from './discord-files.ts'
 import { EventInbox } from './event-inbox.ts'
-import { FileDownloads } from './file-downloads.ts'
 import { type GatewayConnection, runGateway } from './gateway.ts'
 import { MessageActions } from './message-actions.ts'
 import { toDiscordMarkdown } from './outgoing-markdown.ts'
@@ -71,9 +72,12 @@ export async function checkAccount(account: AccountAccess): Promise<AccountCheck
 }
 
 export async function openConnector(context: ConnectorContext): Promise<Connector> {
-  const api = new DiscordApi(context, () => context.setHealth('refused', TOKEN_FAULT))
   let started: Identity | undefined
   let connection: GatewayConnection | undefined
+  const api = new DiscordApi(context, (isAccepted) => {
+    if (!isAccepted) context.setHealth('refused', TOKEN_FAULT)
+    else if (connection?.isConnected) context.setHealth('ok')
+  })
   const messages = new MessageActions({ context, api, started: () => started })
   const run = async (): Promise<void> => {
     started = await startAccount(context, api)
@@ -148,7 +152,7 @@ async function registerCommands({ state, log }: ConnectorContext, api: DiscordAp
 }
 
 function openInbox(context: ConnectorContext, api: DiscordApi, { bot, directory }: Identity, onFull: () => void) {
-  const downloads = new FileDownloads(context)
+  const downloads = new FileDownloads<DiscordFile>(context, (...file) => fetchDiscordFile(context, ...file))
   const onStored = (interaction: Payload): Promise<void> => answerInteraction(context, api, interaction)
   return new EventInbox({ context, api, bot, directory, downloads, onStored, onFull })
 }

@@ -41,11 +41,13 @@ export class DiscordError extends PlatformError {
 export class DiscordApi {
   readonly #access: AccountAccess
   readonly #rest: REST
-  readonly #onTokenFault: () => void
+  readonly #onTokenChecked: (isAccepted: boolean) => void
+  #isTokenRefused = false
 
-  constructor(access: AccountAccess, onTokenFault: () => void = () => undefined) {
+  /** `onTokenChecked` is called when Discord refuses the token, and when it takes it again. */
+  constructor(access: AccountAccess, onTokenChecked: (isAccepted: boolean) => void = () => undefined) {
     this.#access = access
-    this.#onTokenFault = onTokenFault
+    this.#onTokenChecked = onTokenChecked
     this.#rest = new REST({
       api: discordRootOf(access),
       version: '10',
@@ -69,7 +71,7 @@ export class DiscordApi {
     signal.addEventListener('abort', abort)
     try {
       signal.throwIfAborted()
-      return await this.#rest.request({
+      const answer = await this.#rest.request({
         method: method as Parameters<REST['request']>[0]['method'],
         fullRoute: path,
         body,
@@ -77,13 +79,20 @@ export class DiscordApi {
         ...(query ? { query: new URLSearchParams(query) } : {}),
         ...(files ? { files } : {}),
       })
+      if (this.#isTokenRefused) this.#setTokenRefused(false)
+      return answer
     } catch (error) {
       const platformError = platformErrorOf(error)
-      if (isDiscordTokenFault(platformError)) this.#onTokenFault()
+      if (isDiscordTokenFault(platformError)) this.#setTokenRefused(true)
       throw platformError
     } finally {
       signal.removeEventListener('abort', abort)
     }
+  }
+
+  #setTokenRefused(isRefused: boolean): void {
+    this.#isTokenRefused = isRefused
+    this.#onTokenChecked(!isRefused)
   }
 
   /** Waits as long as Discord cannot be reached or has too many requests; throws what it refuses, and when the process stops. */
@@ -101,13 +110,13 @@ export class DiscordApi {
 
   /** Before another attempt. */
   async pauseAfter(error: unknown, failures: number): Promise<void> {
-    const limited = error instanceof PlatformError ? (error.retryAfterS ?? 0) * 1000 : 0
-    const ms = isDiscordTokenFault(error)
-      ? REFUSED_PAUSE_MS
-      : Math.min(PAUSE_MAX_MS, PAUSE_MS * 2 ** Math.min(failures, 6))
-    await pause(Math.max(ms, Math.min(LIMITED_MAX_MS, limited)), undefined, { signal: this.#access.signal }).catch(
-      () => undefined,
-    )
+    const { signal } = this.#access
+    const limitedS = error instanceof PlatformError ? (error.retryAfterS ?? 0) : 0
+    const growingMs = Math.min(PAUSE_MAX_MS, PAUSE_MS * 2 ** Math.min(failures, 6))
+    // Lookups of many channels are limited together: after pauses of one length they would fail together again.
+    const limitedMs = Math.min(LIMITED_MAX_MS, limitedS * 1000) + PAUSE_MS * Math.random()
+    const ms = isDiscordTokenFault(error) ? REFUSED_PAUSE_MS : limitedS > 0 ? limitedMs : growingMs
+    await pause(ms, undefined, { signal }).catch(() => undefined)
   }
 }
 
@@ -120,9 +129,9 @@ export function isDiscordTokenFault(error: unknown): boolean {
   return error instanceof DiscordError && error.status === 401
 }
 
-/** Whether the answer says that there is nothing, or nothing that the bot may see. */
+/** There is nothing, or nothing that the bot may see, or Discord does not take the request: another attempt would end alike. */
 export function isMissing(error: unknown): boolean {
-  return error instanceof DiscordError && [403, 404].includes(error.status)
+  return error instanceof DiscordError && !isDiscordTokenFault(error)
 }
 
 /** Nothing was sent: there was no connection. */

@@ -2,11 +2,18 @@
 // state: the session with the sequence of the last event before which svc has all, and what is still to be read.
 import { setTimeout as pause } from 'node:timers/promises'
 import { tryParseJson } from '../../lib/text/json.ts'
+import type { FileDownloads } from '../process/file-downloads.ts'
 import type { ConnectorContext } from '../process/port.ts'
 import type { ChannelDirectory, DiscordPlace } from './channel-directory.ts'
 import { type DiscordApi, isMissing } from './discord-api.ts'
-import { type DiscordBot, type DiscordEvent, type Dispatch, READ_DISPATCHES, readDispatch } from './discord-events.ts'
-import type { FileDownloads } from './file-downloads.ts'
+import {
+  type DiscordBot,
+  type DiscordEvent,
+  type DiscordFile,
+  type Dispatch,
+  READ_DISPATCHES,
+  readDispatch,
+} from './discord-events.ts'
 import type { GatewayDispatch, GatewaySession } from './gateway.ts'
 import { channelsNamedIn } from './incoming-text.ts'
 import { rememberThread } from './message-threads.ts'
@@ -47,7 +54,7 @@ export interface EventInboxOptions {
   readonly api: DiscordApi
   readonly bot: DiscordBot
   readonly directory: ChannelDirectory
-  readonly downloads: FileDownloads
+  readonly downloads: FileDownloads<DiscordFile>
   /** Called when svc has the event. */
   onStored(interaction: Payload): Promise<void>
   /** There are too many events. */
@@ -72,6 +79,7 @@ export class EventInbox {
     this.#latest = idOf(latest) ?? snowflakeAt(options.context.now() + MARGIN_MS)
     if (typeof id === 'string' && typeof url === 'string' && typeof sequence === 'number')
       this.#committed = { id, url, sequence }
+    options.context.signal.addEventListener('abort', () => this.#room.resolve(), { once: true })
     this.#startFilling()
   }
 
@@ -79,8 +87,9 @@ export class EventInbox {
     return this.#committed
   }
 
+  /** Or when the process stops. */
   async ready(): Promise<void> {
-    while (this.#received.length > 0) {
+    while (this.#received.length > 0 && !this.#options.context.signal.aborted) {
       this.#room = Promise.withResolvers()
       await this.#room.promise
     }
@@ -300,6 +309,7 @@ export class EventInbox {
     const place = await directory.placeOf(channel, guild.id)
     for (let [pages, after] = [0, from]; pages < PAGES_MAX; pages++) {
       const page = await this.#page(api, channel, after)
+      if (!page) return false
       for (const data of page) await this.#storeEvents(place, guild.id, { type: 'MESSAGE_CREATE', data, key: 'missed' })
       after = idOf(page.at(-1)?.id) ?? after
       if (page.length < PAGE) return true
@@ -308,13 +318,14 @@ export class EventInbox {
     return false
   }
 
-  /** The oldest first. */
-  async #page(api: DiscordApi, channel: string, after: string): Promise<Payload[]> {
+  /** The oldest first; undefined if Discord does not give them. */
+  async #page(api: DiscordApi, channel: string, after: string): Promise<Payload[] | undefined> {
     const path = `/channels/${channel}/messages` as const
     const found = await api.readPatiently(path, { after, limit: String(PAGE) }).catch((error) => {
-      if (isMissing(error)) return []
+      if (isMissing(error)) return undefined
       throw error
     })
+    if (found === undefined) return undefined
     const messages = payloadsOf(found).flatMap((message) => {
       const id = idOf(message.id)
       return id !== undefined && isLater(id, after) ? [{ id: BigInt(id), message }] : []

@@ -17,6 +17,8 @@ const REFUSED_PAUSE_MS = 60_000
 /** A session ends soon after, so that its address is no longer tried. */
 const RESUME_MS = 60_000
 const CLOSE_MS = 1000
+/** A connection that ends sooner counts as a failure: Discord limits how often a bot may start a session. */
+const SHORT_MS = 10_000
 
 /** Closing codes after which another attempt is useless until the operator does something. */
 const REFUSALS: Readonly<Record<number, string>> = {
@@ -89,6 +91,7 @@ export class GatewayConnection {
   #closing: Promise<void> | undefined
   #isDown = false
   #failures = 0
+  #connectedAt: number | undefined
   #unreachableSince: number | undefined
   wasConnected = false
 
@@ -111,6 +114,10 @@ export class GatewayConnection {
       updateSessionInfo: (_, session) => this.#updateSession(session),
     })
     this.#listen()
+  }
+
+  get isConnected(): boolean {
+    return this.#connectedAt !== undefined
   }
 
   /** Resolves to why it ended for good; undefined if it was closed. */
@@ -137,7 +144,7 @@ export class GatewayConnection {
     const on = this.#manager.on.bind(this.#manager)
     const connected = guard(() => {
       this.wasConnected = true
-      this.#failures = 0
+      this.#connectedAt = this.#context.now()
       if (!this.#isClosed) setHealth('ok')
     })
     on(
@@ -186,6 +193,8 @@ export class GatewayConnection {
   #onClosed(code: number): void {
     if (this.#isClosed) return
     this.#isDown = true
+    if (this.#connectedAt !== undefined && this.#context.now() - this.#connectedAt > SHORT_MS) this.#failures = 0
+    this.#connectedAt = undefined
     this.#failures++
     const refusal = REFUSALS[code]
     if (refusal !== undefined) this.#ended.resolve(new PlatformError('refused', refusal))

@@ -19,6 +19,10 @@ const CASES: Record<string, readonly [text: string, shown: string]> = {
 for (const [name, [text, shown]] of Object.entries(CASES))
   test(`${name} is shown as Discord can`, () => assert.equal(toDiscordMarkdown(text), shown))
 
+test('a table of many rows is shown', () => {
+  assert.ok(toDiscordMarkdown(`a|b\n-|-\n${'c|d\n'.repeat(200_000)}`).length > 200_000)
+})
+
 test('no part of a split text is longer than the limit when it is shown', () => {
   const line = fc.constantFrom(
     '| a | b |',

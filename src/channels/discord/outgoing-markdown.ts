@@ -15,7 +15,7 @@ export function toDiscordMarkdown(text: string): string {
     const line = lines[at] ?? ''
     const table = fence === undefined ? tableAt(lines, at) : []
     if (table.length > 0) {
-      shown.push(...alignedTable(table))
+      shown.push(alignedTable(table).join('\n'))
       at += table.length
       continue
     }
@@ -59,7 +59,7 @@ function cellsOf(line: string): string[] {
 function alignedTable([head = '', , ...rows]: readonly string[]): string[] {
   const cells = [head, ...rows].map((row) => cellsOf(row).map((cell) => cell.replaceAll('**', '').replaceAll('`', '')))
   const widths = (cells[0] ?? []).map((_, column) =>
-    Math.min(ALIGNED_MAX, Math.max(...cells.map((row) => row[column]?.length ?? 0))),
+    cells.reduce((width, row) => Math.min(ALIGNED_MAX, Math.max(width, row[column]?.length ?? 0)), 0),
   )
   const lines = cells.map((row) =>
     row

@@ -109,7 +109,8 @@ async function runAdapter(
   })
   ready.resolve()
   await client.keepRegistered()
-  setTimeout(() => process.exit(0), CLOSE_MS).unref()
+  // Not unref: a promise that never settles would end the process with another code.
+  setTimeout(() => process.exit(0), CLOSE_MS)
   // Requests that run are answered, so that svc knows what was sent.
   await server.close()
   await connector.close()

@@ -22,7 +22,7 @@ import { testConnector } from '../process/connector.contract.ts'
 import { PlatformError } from '../process/port.ts'
 import { checkAccount, SLACK_SCOPES } from './connector.ts'
 import { createSlackActions } from './slack-actions.ts'
-import { openSlackApi } from './slack-api.ts'
+import { openSlackApi, type SlackCall } from './slack-api.ts'
 import { SlackDirectory } from './slack-directory.ts'
 
 testConnector({ platform: 'slack', textMax: 12_000, afterLostAnswer: 'sent once', open: (t) => openSlackServer(t) })
@@ -48,7 +48,7 @@ const share = (channel: string) => {
   }
 }
 /** Without a process, for what svc does not ask for yet. */
-const openActions = async (t: CleanupScope, { account }: SlackServer) => {
+const openActions = async (t: CleanupScope, { account }: SlackServer, given?: SlackCall) => {
   const state = new AdapterStore(tempDir(t), Date.now)
   t.after(() => state.close())
   const context = {
@@ -60,7 +60,7 @@ const openActions = async (t: CleanupScope, { account }: SlackServer) => {
     log: await openLog({ to: { write: () => undefined } }),
     receive: async () => 'stored' as const,
   }
-  const call = openSlackApi(context)
+  const call = given ?? openSlackApi(context)
   const directory = new SlackDirectory({ call, state, now: Date.now })
   return createSlackActions({ context, call, directory, bot: () => undefined, onTokenFault: () => undefined })
 }
@@ -399,6 +399,34 @@ suite('actions at Slack', () => {
     assert.deepEqual([again.status, again.body.id, platform.sent.length], [200, platform.sent[0]?.id, 1])
   })
 
+  test('show captions as they are, without markup', async () => {
+    const { host, platform, jid } = await shared()
+    const form = new FormData()
+    for (const [name, value] of Object.entries({
+      chat_jid: jid,
+      key: 'marked',
+      filename: 'a.txt',
+      caption: 'a<b> <!here>',
+    }))
+      form.set(name, value)
+    form.set('file', new File(['bytes'], 'a.txt'))
+    assert.equal((await host.post('/send-file', form)).status, 200)
+    const { params } = platform.calls.findLast(({ method }) => method === 'files.completeUploadExternal') ?? {}
+    assert.equal(params?.initial_comment, 'a&lt;b&gt; &lt;!here&gt;')
+  })
+
+  test('read no history for ever', async (t) => {
+    const platform = await openSlackServer(t)
+    let pages = 0
+    const call = async () => {
+      pages++
+      return { messages: [], response_metadata: { next_cursor: 'again' } }
+    }
+    const { actions } = await openActions(t, platform, call)
+    assert.deepEqual(await actions.history?.({ chat: platform.chat, limit: 10 }), { messages: [] })
+    assert.ok(pages < 100, String(pages))
+  })
+
   test('read the history with answers in threads, before a time, and say who wrote', async () => {
     const { host, platform, jid } = await shared()
     const root = platform.write({ text: 'one' }, { isQuiet: true })
@@ -444,18 +472,23 @@ suite('actions at Slack', () => {
   })
 })
 
+const openPane = async (platform: SlackServer, pane: object): Promise<void> => {
+  const event = { type: 'assistant_thread_started', assistant_thread: pane, event_ts: '1800000000.000004' }
+  const envelope = platform.event(event)
+  await until(() => platform.confirmed.has(envelope))
+}
+
 suite('the assistant pane', () => {
   const shared = share(SLACK_DM)
 
-  test('takes prompts, a title and the status where it was opened last, also after a restart', async (t) => {
+  test('is no event, and takes prompts, a title and the status where it was opened last, also after a restart', async (t) => {
     const { host, platform, adapter, restart, jid } = await setUp(t, { channel: SLACK_DM })
     const closed = await host.post('/v1/pane/title', { jid, title: 'Bills' })
     assert.deepEqual([closed.status, closed.body.hint], [501, 'send text instead: send(chatJid, text)'])
     assert.equal((await host.post('/typing', { chat_jid: jid, on: true })).status, 200)
     const pane = { user_id: SLACK_PERSON, context: {}, channel_id: SLACK_DM, thread_ts: '1800000000.000003' }
-    platform.event({ type: 'assistant_thread_started', assistant_thread: pane, event_ts: '1800000000.000004' })
-    await until(() => host.stored.length === 1)
-    assert.partialDeepStrictEqual(host.stored[0], { chat_jid: jid, verb: 'pane_open', topic: pane.thread_ts })
+    await openPane(platform, pane)
+    assert.equal(host.received.length, 0)
     await adapter.stop()
     await restart()
     const prompts = [{ title: 'News', message: 'What is new?' }]
@@ -476,8 +509,7 @@ suite('the assistant pane', () => {
   test('counts as closed if Slack does not know its thread', async () => {
     const { host, platform, jid } = await shared()
     const pane = { user_id: SLACK_PERSON, channel_id: SLACK_DM, thread_ts: '1800000000.000003' }
-    platform.event({ type: 'assistant_thread_started', assistant_thread: pane, event_ts: '1800000000.000004' })
-    await until(() => host.stored.length === 1)
+    await openPane(platform, pane)
     platform.refuse('assistant.threads.setTitle', 'thread_not_found')
     assert.equal((await host.post('/v1/pane/title', { jid, title: 'Bills' })).status, 501)
   })

@@ -40,6 +40,8 @@ const METADATA_TYPE = 'svc_message'
 const PROMPTS_MAX = 4
 /** Threads of one answer of the history. */
 const THREADS_MAX = 10
+/** A page may have no messages and still a next one. */
+const HISTORY_PAGES_MAX = 50
 const PANE_HINT = 'send text instead: send(chatJid, text)'
 
 export interface SlackActionsOptions {
@@ -91,7 +93,7 @@ export function createSlackActions(options: SlackActionsOptions): SlackActions {
     context.state.setCached(uploadName(out), id)
     await call('files.completeUploadExternal', {
       ...{ files: [{ id, title: out.filename }], channel_id, thread_ts: threadOf(out) },
-      initial_comment: out.caption === undefined ? undefined : withoutBroadcasts(out.caption),
+      initial_comment: out.caption === undefined ? undefined : escapeText(out.caption),
     })
     // The message is there, whether Slack tells its id or not.
     return waitForShare(call, id, channel_id).catch(() => undefined)
@@ -347,7 +349,7 @@ async function readHistory(
 ): Promise<{ messages: PlatformHistoryMessage[]; cap?: string }> {
   const method = `conversations.${thread === undefined ? 'history' : 'replies'}`
   const found: SlackResult[] = []
-  let [cursor, isLimited]: [string | undefined, boolean] = [undefined, false]
+  let [cursor, isLimited, pages]: [string | undefined, boolean, number] = [undefined, false, 0]
   do {
     const result = await call(method, {
       channel,
@@ -359,7 +361,7 @@ async function readHistory(
     found.push(...objectsOf(result.messages))
     isLimited ||= result.is_limited === true
     cursor = textOf(objectOf(result.response_metadata).next_cursor)
-  } while (cursor !== undefined && found.length < limit)
+  } while (cursor !== undefined && found.length < limit && ++pages < HISTORY_PAGES_MAX)
   const roots = found
     .filter(({ reply_count: count }) => thread === undefined && Number(count) > 0)
     .slice(0, THREADS_MAX)

@@ -44,7 +44,7 @@ export const SILENT = {
 }
 
 /** Without a slash at its end. */
-export function slackRootOf({ apiUrl = API_URL }: Pick<AccountAccess, 'apiUrl'>): string {
+function slackRootOf({ apiUrl = API_URL }: Pick<AccountAccess, 'apiUrl'>): string {
   return apiUrl.endsWith('/') ? apiUrl.slice(0, -1) : apiUrl
 }
 

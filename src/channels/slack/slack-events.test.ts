@@ -93,7 +93,7 @@ function assertEvents(events: readonly SlackEvent[]): void {
     const { timestamp, reaction_removed, is_group, is_from_me, ...texts } = event
     for (const text of [user, markup, position?.ts, position?.thread, pane, ...Object.values(texts)])
       assert.ok(text === undefined || typeof text === 'string', String(text))
-    assert.ok(typeof event.id === 'string' && event.id !== '')
+    assert.ok(pane !== undefined || (typeof event.id === 'string' && event.id !== ''))
     assert.ok(timestamp === undefined || Number.isSafeInteger(timestamp))
     assert.ok(files.every(({ id, name, size }) => id && name && (size === undefined || size >= 0)))
     if (markup !== undefined) readSlackText(markup, NOBODY)

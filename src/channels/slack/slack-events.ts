@@ -41,7 +41,7 @@ export interface SlackEvent {
   readonly files: readonly SlackFile[]
   /** Where in its conversation: only of new messages. */
   readonly position?: { readonly thread: string | undefined; readonly ts: string } | undefined
-  /** The thread of an assistant pane that was opened. */
+  /** The thread of an assistant pane that was opened: remembered, and no event for svc. */
   readonly pane?: string | undefined
   readonly event: Omit<InboundEvent, 'chat_jid' | 'content' | 'sender' | 'attachments'>
 }
@@ -202,17 +202,16 @@ function readReaction({ bot }: SlackContext, event: SlackResult, eventId: string
   ]
 }
 
-/** A person opened the assistant beside the chat, where the agent may offer prompts. */
+/** A person opened the assistant beside the chat, but has said nothing yet. */
 function readPane(event: SlackResult): SlackEvent[] {
   const pane = objectOf(event.assistant_thread)
   const [channel, thread] = [idOf(pane.channel_id, CHANNEL), idOf(pane.thread_ts, TS)]
   if (channel === undefined || thread === undefined) return []
   return [
     {
-      ...{ channel, kind: 'dm', key: `${channel} pane ${thread}`, user: idOf(pane.user_id, USER), files: [] },
-      markup: '[opened the assistant pane]',
+      ...{ channel, kind: 'dm', key: `${channel} pane ${thread}`, user: undefined, markup: undefined, files: [] },
       pane: thread,
-      event: { id: `pane-${thread}`, verb: 'pane_open', topic: thread, timestamp: secondsOf(thread) },
+      event: {},
     },
   ]
 }

@@ -1,78 +1,45 @@
 // Files of Slack: those that people sent, and those that the agent sends.
 import { openAsBlob } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
+import { readAtMost } from '../process/file-downloads.ts'
 import { type ConnectorContext, type OutgoingFilePart, PlatformError } from '../process/port.ts'
 import { isRefusedAs, isSlackUrl, objectOf, objectsOf, type SlackCall, type SlackResult, textOf } from './slack-api.ts'
 import { readFile, type SlackFile } from './slack-events.ts'
 
-/** svc takes 32 MiB in base64 for all files of a message. */
-export const DOWNLOAD_MAX = 20 * 1024 * 1024
-const DOWNLOAD_MS = 120_000
 const UPLOAD_MS = 60_000
-const ATTEMPTS = 5
-const PAUSE_MS = 500
 /** Slack puts a file into its chat a moment after it has confirmed it. */
 const SHARE_PAUSES_MS = [0, 200, 400, 800, 1600]
 
 /** Undefined if Slack does not give the file, or it is larger. */
-export async function downloadFile(
-  context: Pick<ConnectorContext, 'secrets' | 'apiUrl' | 'signal' | 'log'>,
+export async function fetchSlackFile(
+  context: Pick<ConnectorContext, 'secrets' | 'apiUrl' | 'log'>,
   call: SlackCall,
   file: SlackFile,
   max: number,
+  signal: AbortSignal,
 ): Promise<Uint8Array | undefined> {
-  const { log, signal } = context
-  for (let attempt = 1; ; attempt++) {
-    try {
-      const url = file.url ?? (await askForUrl(call, file.id))
-      if (url === undefined || (file.size ?? 0) > max) return undefined
-      if (!isSlackUrl(url, context)) {
-        log.warn({ file: file.id }, 'a file is not at Slack, and the token is not sent elsewhere')
-        return undefined
-      }
-      return await fetchFile(context, url, max)
-    } catch (error) {
-      if (signal.aborted) throw error
-      const isFinal = error instanceof PlatformError && error.kind === 'refused'
-      if (isFinal || attempt === ATTEMPTS) {
-        log.warn({ file: file.id, attempts: attempt }, 'a file of Slack cannot be received')
-        return undefined
-      }
-      await pause(PAUSE_MS * 2 ** attempt, undefined, { signal })
-    }
+  const url = file.url ?? (await askForUrl(call, file.id))
+  if (url === undefined) return undefined
+  if (!isSlackUrl(url, context)) {
+    context.log.warn({ file: file.id }, 'a file is not at Slack, and the token is not sent elsewhere')
+    return undefined
   }
+  const response = await fetch(url, {
+    headers: { Authorization: `Bearer ${context.secrets.bot_token}` },
+    // Slack redirects to a page for signing in if the scope is missing.
+    redirect: 'manual',
+    signal,
+  })
+  if (response.ok) return readAtMost(response, max)
+  await response.body?.cancel()
+  const isRefused = response.status < 500 && response.status !== 429
+  throw new PlatformError(isRefused ? 'refused' : 'unavailable', `Slack answers with status ${response.status}`)
 }
 
 /** Files of shared channels come without their address. */
 async function askForUrl(call: SlackCall, id: string): Promise<string | undefined> {
   const { file } = await call('files.info', { file: id })
   return readFile(id, objectOf(file)).url
-}
-
-async function fetchFile(
-  { secrets, signal }: Pick<ConnectorContext, 'secrets' | 'signal'>,
-  url: string,
-  max: number,
-): Promise<Uint8Array | undefined> {
-  const response = await fetch(url, {
-    headers: { Authorization: `Bearer ${secrets.bot_token}` },
-    // Slack redirects to a page for signing in if the scope is missing.
-    redirect: 'manual',
-    signal: AbortSignal.any([signal, AbortSignal.timeout(DOWNLOAD_MS)]),
-  })
-  if (response.status >= 300 && response.status < 500 && response.status !== 429) {
-    await response.body?.cancel()
-    throw new PlatformError('refused', `Slack answers with status ${response.status}`)
-  }
-  if (!response.ok) throw new PlatformError('unavailable', `Slack answers with status ${response.status}`)
-  const chunks: Uint8Array[] = []
-  let size = 0
-  for await (const chunk of response.body ?? []) {
-    size += chunk.length
-    if (size > max) return undefined
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks)
 }
 
 /** Nobody sees the file yet, so every failure here means that nothing was sent. Returns its id. */

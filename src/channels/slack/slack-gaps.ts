@@ -2,7 +2,7 @@
 // message of each conversation, a channel or a thread, is a cursor.
 import { setTimeout as pause } from 'node:timers/promises'
 import { type ConnectorContext, PlatformError } from '../process/port.ts'
-import { objectOf, objectsOf, type SlackCall, type SlackResult, textOf } from './slack-api.ts'
+import { isSlackTokenFault, objectOf, objectsOf, type SlackCall, type SlackResult, textOf } from './slack-api.ts'
 import { readMessage, type SlackContext, type SlackEvent } from './slack-events.ts'
 
 const CURSOR = 'seen '
@@ -14,6 +14,8 @@ const PAGE = 200
 const PAGES_MAX = 10
 /** Slack allows 50 calls a minute; the agent may read, too. */
 const PACE_MS = 2000
+/** Before those that could not be read are tried again. */
+const RETRY_MS = 30_000
 const LIMITED_MAX_S = 60
 const ATTEMPTS = 4
 
@@ -27,14 +29,15 @@ interface Conversation {
 export interface SlackGapsOptions extends Pick<ConnectorContext, 'state' | 'log' | 'signal'> {
   readonly call: SlackCall
   readonly paceMs?: number | undefined
+  readonly retryMs?: number | undefined
 }
 
 export class SlackGaps {
   readonly #options: SlackGapsOptions
-  /** By conversation: after which message is to be read. At most READ_MAX and the threads that were found. */
+  /** By conversation: after which message is to be read. Its cursor stays there until then. */
   readonly #pending = new Map<string, string>()
-  /** Since the last begin. */
-  readonly #tried = new Set<string>()
+  /** Those that are read without waiting for their next message. */
+  readonly #unread = new Set<string>()
   #added = 0
   #isReading = false
 
@@ -44,27 +47,31 @@ export class SlackGaps {
 
   /** After a time without a connection. */
   begin(): void {
-    this.#tried.clear()
-    for (const { name, value } of this.#prune().slice(0, READ_MAX)) this.#pending.set(name, value)
+    for (const [at, { name, value }] of this.#prune().entries()) {
+      this.#pending.set(name, value)
+      if (at < READ_MAX) this.#unread.add(name)
+    }
   }
 
   /** Before the first message of a conversation is stored: after a crash it is read again. */
   expect(conversation: Conversation, ts: string): void {
-    if (this.#cursorOf(conversation) !== undefined) return
-    this.#setCursor(conversation, before(ts))
-    if (++this.#added >= PRUNE_EVERY) this.#prune()
+    if (this.#cursorOf(conversation) === undefined) this.#add(conversation, before(ts))
   }
 
   /** A message that is not taken now. */
   missed(conversation: Conversation, ts: string): void {
     const key = keyOf(conversation)
     const oldest = this.#pending.get(key)
-    if (oldest === undefined ? this.#pending.size >= 2 * READ_MAX : microseconds(oldest) < microseconds(ts)) return
+    if (oldest === undefined && this.#pending.size >= 2 * CONVERSATIONS_MAX) return
+    this.#unread.add(key)
+    if (oldest !== undefined && microseconds(oldest) < microseconds(ts)) return
     this.#pending.set(key, before(ts))
-    this.#tried.delete(key)
+    const last = this.#cursorOf(conversation)
+    if (last !== undefined && microseconds(last) >= microseconds(ts)) this.#setCursor(conversation, before(ts))
   }
 
   stored(conversation: Conversation, ts: string): void {
+    if (this.#pending.has(keyOf(conversation))) return
     const last = this.#cursorOf(conversation)
     if (last === undefined || microseconds(last) < microseconds(ts)) this.#setCursor(conversation, ts)
   }
@@ -86,17 +93,25 @@ export class SlackGaps {
     }
   }
 
-  /** Reads all conversations, one after the other; a second call has no effect while the first one runs. */
+  /** Reads conversations one after the other, until all could be read; a second call has no effect while the first one runs. */
   async fillAll(fill: (conversation: Conversation) => Promise<void>): Promise<void> {
     if (this.#isReading) return
     this.#isReading = true
-    const { signal, paceMs = PACE_MS } = this.#options
+    const { signal, paceMs = PACE_MS, retryMs = RETRY_MS } = this.#options
+    const failed = new Set<string>()
     try {
-      for (;;) {
-        const next = [...this.#pending.keys()].find((key) => !this.#tried.has(key))
-        if (next === undefined || signal.aborted) return
-        this.#tried.add(next)
+      while (this.#unread.size + failed.size > 0) {
+        const [next] = this.#unread
+        if (next === undefined) {
+          await pause(retryMs, undefined, { signal })
+          for (const key of failed) this.#unread.add(key)
+          failed.clear()
+          continue
+        }
+        this.#unread.delete(next)
+        if (!this.#pending.has(next)) continue
         await fill(conversationOf(next))
+        if (this.#pending.has(next)) failed.add(next)
         await pause(paceMs, undefined, { signal })
       }
     } finally {
@@ -109,7 +124,10 @@ export class SlackGaps {
     const ts = textOf(message.ts)
     if (ts === undefined || !(Number(message.reply_count) > 0)) return
     const thread = { channel, thread: ts }
-    if (this.#cursorOf(thread) === undefined) this.#pending.set(keyOf(thread), ts)
+    if (this.#cursorOf(thread) !== undefined) return
+    this.#pending.set(keyOf(thread), ts)
+    this.#unread.add(keyOf(thread))
+    this.#add(thread, ts)
   }
 
   /** In the order of time; undefined if Slack cannot be asked now. */
@@ -134,7 +152,7 @@ export class SlackGaps {
     } catch (error) {
       if (!(error instanceof PlatformError)) throw error
       log.warn({ channel, detail: error.message }, 'the history of a chat of Slack cannot be read')
-      if (error.kind !== 'refused') return undefined
+      if (error.kind !== 'refused' || isSlackTokenFault(error)) return undefined
       this.#options.state.setCursor(CURSOR + keyOf(conversation), undefined)
       return []
     }
@@ -155,6 +173,11 @@ export class SlackGaps {
 
   #cursorOf(conversation: Conversation): string | undefined {
     return this.#options.state.cursor(CURSOR + keyOf(conversation))
+  }
+
+  #add(conversation: Conversation, ts: string): void {
+    this.#setCursor(conversation, ts)
+    if (++this.#added >= PRUNE_EVERY) this.#prune()
   }
 
   #setCursor(conversation: Conversation, ts: string): void {

@@ -5,7 +5,7 @@ import { type CleanupScope, tempDir } from '../../../test/support/temp.ts'
 import { until } from '../../../test/support/until.ts'
 import { openLog } from '../../lib/log/log.ts'
 import { AdapterStore } from '../process/adapter-store.ts'
-import type { ConnectorContext, InboundEvent } from '../process/port.ts'
+import { type ConnectorContext, type InboundEvent, PlatformError } from '../process/port.ts'
 import type { SlackCall } from './slack-api.ts'
 import { SlackDirectory } from './slack-directory.ts'
 import { readEnvelope, type SlackContext } from './slack-events.ts'
@@ -19,9 +19,9 @@ const message = (number: number, channel = 'C0TEAM', members: object = {}) => ({
   ...{ ts: `1800000000.${String(number).padStart(6, '0')}`, ...members },
 })
 
-const setUp = async (t: CleanupScope, history: SlackCall) => {
+const setUp = async (t: CleanupScope, history: SlackCall, directory = tempDir(t)) => {
   const stored: InboundEvent[] = []
-  const state = new AdapterStore(tempDir(t), Date.now)
+  const state = new AdapterStore(directory, Date.now)
   const stop = new AbortController()
   t.after(() => {
     stop.abort()
@@ -40,9 +40,9 @@ const setUp = async (t: CleanupScope, history: SlackCall) => {
     setHealth: () => undefined,
     guard: (callback) => callback,
   }
-  const gaps = new SlackGaps({ call, state, log, signal: stop.signal, paceMs: 0 })
-  const directory = new SlackDirectory({ call, state, now: Date.now })
-  const intake = new SlackIntake({ context, call, directory, gaps })
+  const gaps = new SlackGaps({ call, state, log, signal: stop.signal, paceMs: 0, retryMs: 0 })
+  const names = new SlackDirectory({ call, state, now: Date.now })
+  const intake = new SlackIntake({ context, call, directory: names, gaps })
   const receive = (event: object): (Promise<void> | undefined)[] =>
     readEnvelope(SLACK, 'events_api', { event }).map((each) => intake.receive(SLACK, each))
   return {
@@ -85,6 +85,58 @@ suite('events that wait for svc', () => {
       stored.map(({ content }) => content),
       ['message 1', 'message 3'],
     )
+  })
+})
+
+suite('a history that cannot be read', () => {
+  const textsOf = (stored: readonly InboundEvent[]) => stored.map(({ content }) => content)
+
+  test('is read after a restart, also if newer messages arrived before', async (t) => {
+    const directory = tempDir(t)
+    const first = await setUp(
+      t,
+      async () => {
+        throw new PlatformError('unavailable', 'Slack cannot be reached')
+      },
+      directory,
+    )
+    first.answer()
+    await Promise.all(first.receive(message(1)))
+    first.gaps.begin()
+    await Promise.all(first.receive(message(3)))
+    assert.deepEqual(textsOf(first.stored), ['message 1', 'message 3'])
+    const all = [message(1), message(2), message(3)]
+    const newer = async (_: string, { oldest }: Record<string, unknown> = {}) => ({
+      messages: all.filter(({ ts }) => Number(ts) > Number(oldest)),
+    })
+    const { stored, gaps, intake, answer } = await setUp(t, newer, directory)
+    answer()
+    gaps.begin()
+    await intake.readGaps(SLACK)
+    assert.deepEqual(textsOf(stored), ['message 2', 'message 3'])
+  })
+
+  test('is tried again until it can be read', async (t) => {
+    let failures = 3
+    const { stored, receive, gaps, intake, answer } = await setUp(t, async () => {
+      if (failures-- > 0) throw new PlatformError('unavailable', 'Slack cannot be reached')
+      return { messages: [message(2)] }
+    })
+    answer()
+    await Promise.all(receive(message(1)))
+    gaps.begin()
+    await intake.readGaps(SLACK)
+    assert.deepEqual(textsOf(stored), ['message 1', 'message 2'])
+  })
+
+  test('is read before the next message of a chat that is not among the last', async (t) => {
+    const { stored, state, receive, gaps, answer } = await setUp(t, async () => ({ messages: [message(2)] }))
+    answer()
+    await Promise.all(receive(message(1)))
+    for (let at = 0; at < 500; at++) state.setCursor(`seen C1${at}`, '1900000000.000001')
+    gaps.begin()
+    await Promise.all(receive(message(3)))
+    assert.deepEqual(textsOf(stored), ['message 1', 'message 2', 'message 3'])
   })
 })
 

@@ -1,10 +1,11 @@
 // Events on their way to svc: those of a chat follow each other, a repeat joins the first delivery, and what is missing before a
 // message is read from the history.
-import type { ConnectorContext, InboundAttachment, InboundEvent } from '../process/port.ts'
+import { FileDownloads } from '../process/file-downloads.ts'
+import type { ConnectorContext, InboundEvent } from '../process/port.ts'
 import type { SlackCall } from './slack-api.ts'
 import type { SlackDirectory } from './slack-directory.ts'
 import type { SlackContext, SlackEvent, SlackFile } from './slack-events.ts'
-import { DOWNLOAD_MAX, downloadFile } from './slack-files.ts'
+import { fetchSlackFile } from './slack-files.ts'
 import type { SlackGaps } from './slack-gaps.ts'
 
 /** Events that wait for svc. Slack delivers the others again, or they are read from the history. */
@@ -25,12 +26,13 @@ export class SlackIntake {
   /** The end of the last work of each chat. */
   readonly #queues = new Map<string, Promise<void>>()
   readonly #recent = new Set<string>()
-  /** Events with files follow each other, as they are in memory until svc has stored them. */
-  #lastFile: Promise<unknown> = Promise.resolve()
+  readonly #downloads: FileDownloads<SlackFile>
   #hasMissed = false
 
   constructor(options: SlackIntakeOptions) {
     this.#options = options
+    const { context, call } = options
+    this.#downloads = new FileDownloads(context, (...file) => fetchSlackFile(context, call, ...file))
   }
 
   /** Resolves when svc has the event; undefined if too many wait. Rejected only when the process stops. */
@@ -86,11 +88,10 @@ export class SlackIntake {
     const { context, gaps } = this.#options
     const { key, channel, position, pane, files } = event
     if (this.#recent.has(key)) return
-    // The agent may offer prompts as soon as svc has the event.
-    if (pane !== undefined) context.state.setCursor(paneCursor(channel), pane)
+    if (pane !== undefined) return context.state.setCursor(paneCursor(channel), pane)
     const inbound = await this.#complete(slack, event)
     if (files.length === 0) await context.receive(inbound)
-    else await this.#storeWithFiles(inbound, files)
+    else await this.#downloads.storeWith(inbound, files)
     if (position) gaps.stored({ channel, thread: position.thread }, position.ts)
     this.#recent.add(key)
     const [oldest] = this.#recent
@@ -118,27 +119,6 @@ export class SlackIntake {
       // The history of a chat does not say of which kind it is.
       verb: chatKind === 'dm' && event.verb === 'mention' ? undefined : event.verb,
     }
-  }
-
-  #storeWithFiles(event: InboundEvent, files: readonly SlackFile[]): Promise<unknown> {
-    const stored = this.#lastFile.then(async () => this.#options.context.receive(await this.#withFiles(event, files)))
-    this.#lastFile = stored.catch(() => undefined)
-    return stored
-  }
-
-  async #withFiles(event: InboundEvent, files: readonly SlackFile[]): Promise<InboundEvent> {
-    const { context, call } = this.#options
-    const attachments: InboundAttachment[] = []
-    const missing: string[] = []
-    let left = DOWNLOAD_MAX
-    for (const file of files) {
-      const data = await downloadFile(context, call, file, left)
-      if (data === undefined) missing.push(`[the file ${file.name} is too large to receive, or gone]`)
-      else attachments.push({ mime: file.mime, filename: file.name, data })
-      left -= data?.length ?? 0
-    }
-    const content = [event.content, ...missing].filter((text) => text !== undefined).join('\n')
-    return { ...event, attachments, content: content === '' ? undefined : content }
   }
 }
 
