@@ -21,6 +21,8 @@ export interface AccountConfig {
   readonly settings: Readonly<Record<string, string>>
   readonly secrets: Readonly<Record<string, string>>
   readonly apiUrl?: string | undefined
+  /** Where the platform reaches the adapter through proxyd. */
+  readonly webhookUrl?: string | undefined
   readonly logLevel?: 'debug' | 'info' | 'warn' | 'error' | undefined
 }
 

@@ -11,6 +11,7 @@ import {
   type TargetMessage,
 } from './port.ts'
 import type { Outgoing, Sender } from './sender.ts'
+import type { WebhookReceiver } from './webhook-requests.ts'
 
 export interface ReportedHealth {
   readonly status: HealthStatus
@@ -36,6 +37,7 @@ export interface ActionContext {
   readonly connector: Connector
   readonly state: AdapterStore
   readonly sender: Sender
+  readonly webhooks: WebhookReceiver
   readonly account: string
 }
 
@@ -62,9 +64,9 @@ const CAPABILITIES: Readonly<Record<keyof ConnectorActions, string>> = {
 }
 
 /** Keys are kept, so every message is sent at most once. */
-export function capabilitiesOf({ actions }: Pick<Connector, 'actions'>): Record<string, boolean> {
+export function capabilitiesOf({ actions, webhook }: Pick<Connector, 'actions' | 'webhook'>): Record<string, boolean> {
   const named = Object.entries(CAPABILITIES).map(([action, capability]) => [capability, action in actions] as const)
-  const all: Record<string, boolean> = { dedupe: true }
+  const all: Record<string, boolean> = { dedupe: true, ...(webhook ? { webhook: true } : {}) }
   for (const [capability, has] of named) all[capability] = (all[capability] ?? false) || has
   return all
 }
@@ -139,6 +141,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
         title: text(members, 'title'),
       }),
     ),
+  '/webhook': ({ webhooks }, { body: { members } }) => webhooks.receive(members),
   '/typing': (context, { body: { members } }) =>
     noId(required(context, 'typing')({ ...place(context, members), on: members.on === true })),
   '/v1/history': (context, { query }) =>

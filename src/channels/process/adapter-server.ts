@@ -8,10 +8,11 @@ import { join } from 'node:path'
 import { MultipartReader } from '../../lib/http/multipart.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { isObject, parseJson } from '../../lib/text/json.ts'
-import { answerRequest, type ReportedHealth, type RequestBody } from './adapter-requests.ts'
+import { type ActionContext, answerRequest, type ReportedHealth, type RequestBody } from './adapter-requests.ts'
 import type { AdapterStore } from './adapter-store.ts'
 import { type Connector, PlatformError } from './port.ts'
 import { Sender } from './sender.ts'
+import { WebhookReceiver } from './webhook-requests.ts'
 
 /** A text of svc has at most 256 KiB. */
 const BODY_MAX = 4 * 1024 * 1024
@@ -38,10 +39,10 @@ export interface AdapterServer {
 
 export async function openAdapterServer(options: AdapterServerOptions): Promise<AdapterServer> {
   removeTempFiles(options.directory)
-  const sender = new Sender(options)
+  const context = { ...options, sender: new Sender(options), webhooks: new WebhookReceiver(options.connector) }
   const running = new Set<Promise<void>>()
   const server = createServer((request, response) => {
-    const done = respond(options, sender, request, response)
+    const done = respond(context, request, response)
       .catch((error) => {
         options.onFault(error)
         response.destroy()
@@ -70,8 +71,7 @@ function removeTempFiles(directory: string): void {
 }
 
 async function respond(
-  options: AdapterServerOptions,
-  sender: Sender,
+  options: AdapterServerOptions & ActionContext,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -87,7 +87,7 @@ async function respond(
   let body: RequestBody | undefined
   try {
     body = await readBody(request, options)
-    const result = await answerRequest({ ...options, sender }, { path, query: new URLSearchParams(query), body })
+    const result = await answerRequest(options, { path, query: new URLSearchParams(query), body })
     send(200, { ok: true, ...result })
   } catch (error) {
     // svc has closed the connection before the body was complete.
