@@ -39,6 +39,7 @@ const setUp = async (t: CleanupScope) => {
   const directory = join(tempDir(t), 'adapter')
   mkdirSync(directory)
   const webhookUrl = `${host.url}/channels/slack/`
+  platform.deliverTo(webhookUrl)
   const config = { platform: 'slack', account: 'slack', directory, webhookUrl, ...platform.account }
   const restart = () => startAdapter(t, host, config)
   const adapter = await restart()
