@@ -10,6 +10,7 @@ import { LineSplitter } from '../src/agent-socket/line-splitter.ts'
 import { parseRpcLine } from '../src/agent-socket/rpc-line.ts'
 import { channelsNamedIn, readableText, withoutLeadingMention } from '../src/channels/discord/incoming-text.ts'
 import { toDiscordMarkdown } from '../src/channels/discord/outgoing-markdown.ts'
+import { parseWebhookAnswer } from '../src/channels/http/webhook-delivery.ts'
 import { splitText } from '../src/channels/process/text-splitter.ts'
 import { emojiNameOf } from '../src/channels/slack/slack-emoji.ts'
 import { readEnvelope } from '../src/channels/slack/slack-events.ts'
@@ -125,6 +126,7 @@ const jid = 'web:team'
 
 /** The exported function that reads, or a name where several take part. */
 const READERS: Record<string, Reader> = {
+  parseWebhookAnswer: { read: parseWebhookAnswer, pieces: ['{"status":200,"headers":{', '"x-a":"b",', '}}'] },
   splitFrontMatter: { read: splitFrontMatter, pieces: front('a') },
   frontMatterValue: { read: (text) => frontMatterValue(text, 'summary'), pieces: front('summary') },
   personaOf: { read: personaOf, pieces: front('summary') },

@@ -57,11 +57,9 @@ const setUp = async (t: CleanupScope) => {
   }
   return { host, platform, adapter, restart, deliver }
 }
-let count = 0
-const message = (text: string) => {
-  const ts = `1800000000.${String(++count).padStart(6, '0')}`
+const message = (text: string, ts = '1800000000.000100') => {
   const event = { type: 'message', channel: SLACK_CHANNEL, channel_type: 'channel', user: SLACK_PERSON, ts, text }
-  return { type: 'event_callback', team_id: SLACK_TEAM, event_id: `EvX${count}`, event }
+  return { type: 'event_callback', team_id: SLACK_TEAM, event_id: `Ev${text}`, event }
 }
 
 /** Without a process, at a time of the test. */
@@ -103,7 +101,9 @@ suite('signatures of Slack', () => {
     const now = 1_800_000_000
     const { deliver, stored } = await openAt(t, now * 1000)
     const at = (seconds: number) => {
-      const { headers, body } = signSlackRequest('events_api', message(`${seconds}`), { at: now + seconds })
+      const { headers, body } = signSlackRequest('events_api', message(`${seconds}`, `1800000000.${1000 + seconds}`), {
+        at: now + seconds,
+      })
       return deliver(headers, body)
     }
     assert.equal(await at(-299), 200)
