@@ -16,6 +16,7 @@ import { parseMessageIds } from '../src/channels/email/mail-threads.ts'
 import { markdownToHtml } from '../src/channels/email/markdown-html.ts'
 import { stripQuotedHistory } from '../src/channels/email/quoted-history.ts'
 import { parseAuthenticationResults } from '../src/channels/email/sender-trust.ts'
+import { parseWebhookAnswer } from '../src/channels/http/webhook-delivery.ts'
 import { splitText } from '../src/channels/process/text-splitter.ts'
 import { emojiNameOf } from '../src/channels/slack/slack-emoji.ts'
 import { readEnvelope } from '../src/channels/slack/slack-events.ts'
@@ -131,6 +132,7 @@ const jid = 'web:team'
 
 /** The exported function that reads, or a name where several take part. */
 const READERS: Record<string, Reader> = {
+  parseWebhookAnswer: { read: parseWebhookAnswer, pieces: ['{"status":200,"headers":{', '"x-a":"b",', '}}'] },
   splitFrontMatter: { read: splitFrontMatter, pieces: front('a') },
   frontMatterValue: { read: (text) => frontMatterValue(text, 'summary'), pieces: front('summary') },
   personaOf: { read: personaOf, pieces: front('summary') },

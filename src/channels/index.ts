@@ -7,6 +7,7 @@ import type { HealthCheck } from '../core/delivery/channel-registrations.ts'
 import { builtInChannelOf } from '../core/delivery/platforms.ts'
 import type { BuiltInContext } from './built-in-context.ts'
 import type { ProbeOptions } from './http/health-check.ts'
+import type { WebhookAdapter, WebhookAnswer, WebhookEnvelope } from './http/webhook-delivery.ts'
 import type { Adapter } from './registered-adapter.ts'
 
 /** The exports of `adapter.ts` of a built-in channel. */
@@ -31,6 +32,12 @@ export const checkHealth = async (options: ProbeOptions): Promise<HealthCheck> =
 
 export const openAdapterChannel = async (adapter: Adapter): Promise<Channel> =>
   (await import('./http/adapter.ts')).openHttpChannel(adapter)
+
+export const deliverWebhook = async (
+  adapter: WebhookAdapter,
+  envelope: WebhookEnvelope,
+): Promise<WebhookAnswer | undefined> =>
+  (await import('./http/webhook-delivery.ts')).deliverPlatformWebhook(adapter, envelope)
 
 /** The program of adapters that svc starts: source or compiled code, whichever this file is. */
 export const ADAPTER_ENTRY = fileURLToPath(new URL(`./process/main${extname(import.meta.url)}`, import.meta.url))

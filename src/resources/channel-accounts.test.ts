@@ -62,6 +62,44 @@ onEveryEngine('accounts of platforms', (engine) => {
     assert.deepEqual(row?.settings, { bots: 'allow', dm: 'open' })
   })
 
+  test('receive by webhook only where the platform can reach this server', async (t) => {
+    const at = await testHost(t, engine)
+    const sentence =
+      /^receive=webhook needs an address that telegram can reach by https, and WEB_HOST leads to http:\/\/localhost:8080$/
+    await assert.rejects(at.cli.call(add, { ...telegram, settings: { receive: 'webhook' } }), { message: sentence })
+    await at.cli.call(add, telegram)
+    await assert.rejects(at.cli.call(set, { account: 'telegram', name: 'receive', value: 'webhook' }), {
+      message: sentence,
+    })
+    await at.cli.call(set, { account: 'telegram', name: 'receive', value: 'polling' })
+    await assert.rejects(at.cli.call(set, { account: 'telegram', name: 'receive', value: 'events' }), {
+      message: /^receive must be polling or webhook/,
+    })
+  })
+
+  test('need the secrets of the way in which they receive', async (t) => {
+    const at = await testHost(t, engine)
+    const slack = { account: 'slack', platform: 'slack' } as const
+    const bot = { bot_token: 'xoxb-1234567890-1234567890-secret' }
+    const app = { app_token: 'xapp-1-A0TEST-1234567890-secret' }
+    const addSlack = (settings: Record<string, string>, given: Record<string, string>) =>
+      at.cli.call(add, { ...slack, settings, secrets: given })
+    await assert.rejects(addSlack({}, bot), { message: /^the app-level token must look like xapp-1-/ })
+    await assert.rejects(addSlack({ receive: 'events' }, { ...bot, ...app }), {
+      message: /^the signing secret must be/,
+    })
+    await assert.rejects(addSlack({}, { ...bot, ...app, signing_secret: 'odd' }), {
+      message: /^the signing secret must be/,
+    })
+    const signing_secret = '0123456789abcdef0123456789abcdef'
+    // Its address is checked last.
+    await assert.rejects(addSlack({ receive: 'events' }, { ...bot, signing_secret }), { message: /slack can reach/ })
+    await addSlack({}, { ...bot, ...app })
+    await assert.rejects(at.cli.call(set, { account: 'slack', name: 'receive', value: 'events' }), {
+      message: 'receive=events needs the signing secret, which slack does not have',
+    })
+  })
+
   test('are stored without their token in plain text, also in the audit log', async (t) => {
     const at = await testHost(t, engine)
     await at.cli.call(add, telegram)

@@ -1,13 +1,26 @@
 // Accounts of chat platforms whose adapters svc starts. Only for the command line.
 import { z } from 'zod'
 import { creatorOf } from '../core/access/caller.ts'
-import { ChannelAccount, channelAccounts, sealAccountSecrets } from '../core/delivery/channel-accounts.ts'
+import {
+  ChannelAccount,
+  channelAccounts,
+  openAccountSecrets,
+  sealAccountSecrets,
+} from '../core/delivery/channel-accounts.ts'
 import { deregisterOthers, deregisterSecret } from '../core/delivery/channel-registrations.ts'
-import { CONNECTED_PLATFORMS, mustBeAccount, mustBeSettings } from '../core/delivery/platform-accounts.ts'
+import {
+  CONNECTED_PLATFORMS,
+  isConnectedPlatform,
+  mustBeAccount,
+  mustBeReachable,
+  mustBeSettings,
+  neededSecrets,
+} from '../core/delivery/platform-accounts.ts'
 import { channelSecrets, hashSecret, secretOfPlatform } from '../core/secrets/channel-secrets.ts'
 import { line } from '../core/values.ts'
 import { refuse } from '../lib/refusal.ts'
 import { requireOperator } from '../registry/authorization.ts'
+import type { Context } from '../registry/context.ts'
 import { mustFindRow } from '../registry/crud.ts'
 import { defineResource, defineVerb } from '../registry/resource.ts'
 
@@ -46,6 +59,7 @@ export const channelAccountsResource = defineResource({
       authorize: requireOperator,
       run: async (ctx, { account, platform, settings, secrets }) => {
         mustBeAccount(platform, { settings, secrets })
+        mustBeReachable(platform, settings, ctx.webBase)
         const owner = await secretOfPlatform(ctx.tx, account)
         const isTaken = owner ?? (await channelSecrets.find(ctx.tx, { name: account }))
         if (isTaken)
@@ -85,6 +99,8 @@ export const channelAccountsResource = defineResource({
         const row = await mustFindRow(ctx, table, { account }, `account ${account}`)
         const settings = { ...row.settings, [name]: value }
         mustBeSettings(row.platform, settings)
+        if (name === 'receive') mustHaveSecrets(ctx, row, settings)
+        mustBeReachable(row.platform, settings, ctx.webBase)
         await table.update(ctx.tx, { account }, { settings })
         return listedAccount({ ...row, settings })
       },
@@ -104,6 +120,24 @@ export const channelAccountsResource = defineResource({
     }),
   }),
 })
+
+/** Another way to receive may need a secret that was not entered. */
+function mustHaveSecrets(
+  { keyring, instance }: Pick<Context, 'keyring' | 'instance'>,
+  row: ChannelAccount,
+  settings: ChannelAccount['settings'],
+): void {
+  const { platform, account } = row
+  if (!isConnectedPlatform(platform)) return
+  const { platform: secrets } = openAccountSecrets(keyring, row)
+  const missing = neededSecrets(platform, settings).find(({ name }) => !secrets[name])
+  if (missing)
+    refuse(
+      'invalid',
+      `receive=${settings.receive} needs the ${missing.label}, which ${account} does not have`,
+      `svc channel ${instance} rm ${account}, then add it again with --set receive=${settings.receive}`,
+    )
+}
 
 function listedAccount(row: ChannelAccount): z.output<typeof ListedAccount> {
   const { account, platform, settings, created_at, created_by } = row

@@ -1,7 +1,7 @@
 // A real adapter process, and a server in place of svc that it registers with.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { createServer } from 'node:http'
+import { createServer, type IncomingMessage } from 'node:http'
 import { after } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { AccountConfig } from '../../src/channels/process/account-config.ts'
@@ -53,10 +53,14 @@ export async function openFakeHost(t: CleanupScope): Promise<FakeHost> {
   const server = createServer(async (request, response) => {
     const chunks: Buffer[] = []
     for await (const chunk of request) chunks.push(chunk)
-    const body = JSON.parse(Buffer.concat(chunks).toString())
     const answer = (status: number, value: object): void => {
       response.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(value))
     }
+    if (request.url?.startsWith('/channels/')) {
+      const passed = await passOn(registration.url, request, Buffer.concat(chunks))
+      return answer(passed, {})
+    }
+    const body = JSON.parse(Buffer.concat(chunks).toString())
     const bearer = request.headers.authorization
     if (request.url === '/v1/channels/register') {
       if (bearer !== `Bearer ${secret}`) return answer(401, { detail: 'the bearer is missing or not valid' })
@@ -121,6 +125,22 @@ export async function openFakeHost(t: CleanupScope): Promise<FakeHost> {
           }),
     get: (path) => call(path, {}),
   }
+}
+
+/** Passes a request of the platform to the adapter, as routd does. Resolves to the status for the platform. */
+async function passOn(adapterUrl: string | undefined, request: IncomingMessage, body: Buffer): Promise<number> {
+  const [path = '', query = ''] = (request.url ?? '').split('?', 2)
+  const envelope = {
+    ...{ method: request.method, path: path.replace(/^\/channels\/[^/]+/, ''), query, headers: request.headers },
+    body: body.toString('base64'),
+  }
+  const response = await fetch(`${adapterUrl}/webhook`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${TOKEN}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify(envelope),
+  }).catch(() => undefined)
+  if (response?.status !== 200) return 503
+  return JSON.parse(await response.text()).status
 }
 
 export interface AdapterProcess {

@@ -1,6 +1,7 @@
 // A local server of Slack, with what matters of its semantics: forms, answers with "ok", Socket Mode with envelopes that come again
 // until they are confirmed, not in order, a history without answers in threads, files in two steps, 429 with Retry-After. The shapes
 // are those of Slack's documentation.
+import { createHmac } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { type WebSocket, WebSocketServer } from 'ws'
@@ -12,11 +13,13 @@ import type {
 } from '../../src/channels/process/connector.contract.ts'
 import { SLACK_SCOPES } from '../../src/channels/slack/connector.ts'
 import type { CleanupScope } from './temp.ts'
+import { WebhookSender } from './webhook-sender.ts'
 
 export const SLACK_TOKENS = {
   app_token: 'xapp-1-A0TESTAPP-1234567890-stand-in-app-token',
   bot_token: 'xoxb-1234567890-1234567890-stand-in-bot-token',
 }
+export const SLACK_SIGNING_SECRET = '0123456789abcdef0123456789abcdef'
 export const SLACK_TEAM = 'T0TEST'
 export const SLACK_PERSON = 'U0MIA'
 const BOT = { user_id: 'U0ADA', bot_id: 'B0ADA', app_id: 'A0TESTAPP' }
@@ -45,6 +48,9 @@ export interface SlackServer extends PlatformStandIn {
   readonly reactions: ReadonlyMap<string, readonly string[]>
   /** All messages of a channel, also those of people. */
   readonly messages: readonly Json[]
+  /** Statuses of all attempts to deliver by the Events API. */
+  readonly deliveries: readonly number[]
+  deliverTo(url: string): void
   connections(): number
   /** Sends an event as Slack does; returns the id of its envelope. */
   event(event: Json): string
@@ -67,7 +73,7 @@ export interface SlackServer extends PlatformStandIn {
 
 export async function openSlackServer(
   t: CleanupScope,
-  { channel = SLACK_DM }: { readonly channel?: string } = {},
+  { channel = SLACK_DM, receive }: { readonly channel?: string; readonly receive?: 'events' } = {},
 ): Promise<SlackServer> {
   const messages: Json[] = []
   const files = new Map<string, Json & { bytes: Uint8Array }>()
@@ -104,9 +110,20 @@ export async function openSlackServer(
         ...(attempt > 0 ? { retry_attempt: attempt, retry_reason: 'timeout' } : {}),
       }),
     )
+  let webhookUrl: string | undefined
+  const sender = new WebhookSender<{ type: string; payload: unknown }>(t, ({ type, payload }, attempt) => {
+    if (webhookUrl === undefined) return undefined
+    const retry = { 'X-Slack-Retry-Num': String(attempt), 'X-Slack-Retry-Reason': 'http_error' }
+    const call = signSlackRequest(type, payload)
+    return { url: webhookUrl, ...call, headers: { ...call.headers, ...(attempt > 0 ? retry : {}) } }
+  })
   const envelope = (type: string, payload: unknown, attempt = 0): string => {
     const id = `envelope-${++count}`
     last = { type, payload }
+    if (receive) {
+      sender.add(last)
+      return id
+    }
     const [on] = [...sockets].reverse()
     open.set(id, { type, payload, attempt, on })
     if (on) send(id, on, { type, payload, attempt })
@@ -377,7 +394,18 @@ export async function openSlackServer(
   })
   const state: SlackServer = {
     url,
-    account: { settings: {}, secrets: SLACK_TOKENS, apiUrl: url },
+    account: receive
+      ? {
+          settings: { receive },
+          secrets: { bot_token: SLACK_TOKENS.bot_token, signing_secret: SLACK_SIGNING_SECRET },
+          apiUrl: url,
+        }
+      : { settings: {}, secrets: SLACK_TOKENS, apiUrl: url },
+    deliverTo: (to) => {
+      webhookUrl = to
+      sender.wake()
+    },
+    deliveries: sender.statuses,
     chat: `${SLACK_TEAM}/${KINDS[channel]?.[1]}/${channel}`,
     person: `slack:${SLACK_TEAM}/user/${SLACK_PERSON}`,
     get sent() {
@@ -460,6 +488,25 @@ function shownMessage({ ts, channel, text, thread_ts, files }: Json): PlatformMe
 function buttonsIn(blocks: unknown): string[] {
   const all = (Array.isArray(blocks) ? blocks : []) as { type: string; elements?: { value: string }[] }[]
   return all.flatMap(({ type, elements = [] }) => (type === 'actions' ? elements.map(({ value }) => value) : []))
+}
+
+/** A request of the Events API: presses and commands are forms. */
+export function signSlackRequest(
+  type: string,
+  payload: unknown,
+  { at = Math.floor(Date.now() / 1000), secret = SLACK_SIGNING_SECRET } = {},
+): { readonly headers: Record<string, string>; readonly body: string } {
+  const json = JSON.stringify(payload)
+  const command = new URLSearchParams(payload as Record<string, string>)
+  const form = type === 'interactive' ? new URLSearchParams({ payload: json }) : command
+  const body = type === 'events_api' ? json : String(form)
+  const signature = createHmac('sha256', secret).update(`v0:${at}:${body}`).digest('hex')
+  const headers = {
+    'Content-Type': type === 'events_api' ? 'application/json' : 'application/x-www-form-urlencoded',
+    'X-Slack-Request-Timestamp': String(at),
+    'X-Slack-Signature': `v0=${signature}`,
+  }
+  return { headers, body }
 }
 
 class SlackError extends Error {}

@@ -9,6 +9,7 @@ import type {
   SendFault,
 } from '../../src/channels/process/connector.contract.ts'
 import type { CleanupScope } from './temp.ts'
+import { WebhookSender } from './webhook-sender.ts'
 
 export const TELEGRAM_TOKEN = '123456789:stand-in-token-of-the-bot-0123456789'
 const BOT = { id: 123456789, is_bot: true, first_name: 'Ada', username: 'ada_test_bot' }
@@ -34,6 +35,14 @@ export interface TelegramServer extends PlatformStandIn {
   forget(...methods: string[]): void
   /** Runs once, before the next request for updates is answered. */
   beforeNextPoll(work: () => void): void
+  /** As setWebhook set it. */
+  readonly webhook: Webhook | undefined
+  /** Statuses of all attempts to deliver by webhook. */
+  readonly deliveries: readonly number[]
+  /** Reaches addresses of names that do not exist. */
+  rewriteWebhook(to: (url: string) => string): void
+  /** What getWebhookInfo says of the last delivery. */
+  failWebhook(message: string): void
   /** How often files were asked for; all of them fail. */
   failFiles(): { readonly count: number }
   /** Fails the next call of a method with this error. */
@@ -42,13 +51,18 @@ export interface TelegramServer extends PlatformStandIn {
   readonly reactions: ReadonlyMap<string, readonly string[]>
 }
 
+interface Webhook {
+  readonly url: string
+  readonly secret: string
+}
+
 interface Update extends Record<string, unknown> {
   readonly update_id: number
 }
 
 export async function openTelegramServer(
   t: CleanupScope,
-  { inGroup = false }: { readonly inGroup?: boolean } = {},
+  { inGroup = false, receive }: { readonly inGroup?: boolean; readonly receive?: 'webhook' } = {},
 ): Promise<TelegramServer> {
   const chat = inGroup ? TELEGRAM_GROUP : PRIVATE
   const updates: Update[] = []
@@ -63,12 +77,21 @@ export async function openTelegramServer(
   let [nextUpdate, nextMessage, isRevoked]: [number, number, boolean] = [500, 900, false]
   let fault: SendFault | undefined
   let beforePoll: (() => void) | undefined
+  let webhookFault: { last_error_date?: number; last_error_message?: string } = {}
   let failedFiles: { count: number } | undefined
   let last: Update | undefined
 
+  let webhook: Webhook | undefined
+  let deliverTo: ((url: string) => string) | undefined
+  const sender = new WebhookSender<Update>(t, (added) => {
+    if (!webhook) return undefined
+    const headers = { 'Content-Type': 'application/json', 'X-Telegram-Bot-Api-Secret-Token': webhook.secret }
+    return { url: deliverTo?.(webhook.url) ?? webhook.url, headers, body: JSON.stringify(added) }
+  })
   const update = (members: Record<string, unknown>): number => {
     const added = { update_id: nextUpdate++, ...members }
-    updates.push(added)
+    if (webhook) sender.add(added)
+    else updates.push(added)
     last = added
     for (const wake of [...polls]) wake()
     return added.update_id
@@ -119,7 +142,22 @@ export async function openTelegramServer(
   const METHODS: Record<string, (params: Record<string, unknown>, file?: { name: string; bytes: number }) => unknown> =
     {
       getMe: () => ({ ...BOT, can_read_all_group_messages: false, can_join_groups: true }),
-      deleteWebhook: () => true,
+      setWebhook: ({ url: given, secret_token: secret }) => {
+        if (!String(given).startsWith('http')) throw new BotError(400, 'Bad Request: bad webhook: invalid URL')
+        webhook = { url: String(given), secret: String(secret) }
+        // What waited for a poll is delivered, too.
+        sender.add(...updates.splice(0))
+        return true
+      },
+      getWebhookInfo: () => ({
+        ...{ url: webhook?.url ?? '', has_custom_certificate: false, pending_update_count: sender.waiting },
+        ...webhookFault,
+      }),
+      deleteWebhook: () => {
+        webhook = undefined
+        updates.push(...sender.takeAll())
+        return true
+      },
       setMyCommands: () => true,
       sendChatAction: () => true,
       answerCallbackQuery: () => true,
@@ -160,6 +198,7 @@ export async function openTelegramServer(
   }
 
   const poll = async (params: Record<string, unknown>, request: IncomingMessage): Promise<unknown> => {
+    if (webhook) throw new BotError(409, "Conflict: can't use getUpdates method while webhook is active")
     const work = beforePoll
     beforePoll = undefined
     work?.()
@@ -252,7 +291,7 @@ export async function openTelegramServer(
   }
   return {
     url,
-    account: { settings: {}, secrets: { token: TELEGRAM_TOKEN }, apiUrl: url },
+    account: { settings: receive ? { receive } : {}, secrets: { token: TELEGRAM_TOKEN }, apiUrl: url },
     chat: inGroup ? `group/${TELEGRAM_GROUP.id}` : `user/${PRIVATE.id}`,
     person: `telegram:user/${TELEGRAM_PERSON.id}`,
     get sent() {
@@ -303,6 +342,16 @@ export async function openTelegramServer(
     },
     beforeNextPoll: (work) => {
       beforePoll = work
+    },
+    get webhook() {
+      return webhook
+    },
+    deliveries: sender.statuses,
+    rewriteWebhook: (to) => {
+      deliverTo = to
+    },
+    failWebhook: (message) => {
+      webhookFault = { last_error_date: now(), last_error_message: message }
     },
     failFiles: () => {
       failedFiles = { count: 0 }

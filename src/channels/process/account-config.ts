@@ -23,6 +23,8 @@ export interface AccountConfig {
   readonly apiUrl?: string | undefined
   /** Host name or address under which the daemons reach it; 127.0.0.1 by default. */
   readonly host?: string | undefined
+  /** Where the platform reaches the adapter through proxyd. */
+  readonly webhookUrl?: string | undefined
   readonly logLevel?: 'debug' | 'info' | 'warn' | 'error' | undefined
 }
 

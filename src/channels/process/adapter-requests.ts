@@ -14,6 +14,7 @@ import {
 } from './port.ts'
 import type { Outgoing } from './send-part.ts'
 import type { Sender } from './sender.ts'
+import type { WebhookReceiver } from './webhook-requests.ts'
 
 export interface ReportedHealth {
   readonly status: HealthStatus
@@ -40,6 +41,7 @@ export interface ActionContext {
   readonly state: AdapterStore
   readonly sender: Sender
   readonly drafts: Drafts
+  readonly webhooks: WebhookReceiver
   readonly account: string
 }
 
@@ -67,7 +69,12 @@ const CAPABILITIES: Readonly<Record<keyof ConnectorActions, string>> = {
 
 /** Keys are kept, so every message is sent at most once. */
 export function capabilitiesOf(
-  { actions, draftEveryMs, hasButtons = false }: Pick<Connector, 'actions' | 'draftEveryMs' | 'hasButtons'>,
+  {
+    actions,
+    draftEveryMs,
+    hasButtons = false,
+    webhook,
+  }: Pick<Connector, 'actions' | 'draftEveryMs' | 'hasButtons' | 'webhook'>,
   settings: Readonly<Record<string, string>> = {},
 ): Record<string, boolean> {
   const canDraft = [draftEveryMs, actions.sendText, actions.edit, actions.delete].every((each) => each !== undefined)
@@ -76,6 +83,7 @@ export function capabilitiesOf(
     dedupe: true,
     draft: canDraft && settings.drafts !== 'off',
     buttons: hasButtons,
+    ...(webhook ? { webhook: true } : {}),
   }
   for (const [capability, has] of named) all[capability] = (all[capability] ?? false) || has
   return all
@@ -158,6 +166,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = {
         title: text(members, 'title'),
       }),
     ),
+  '/webhook': ({ webhooks }, { body: { members } }) => webhooks.receive(members),
   '/typing': (context, { body: { members } }) =>
     noId(required(context, 'typing')({ ...place(context, members), on: members.on === true })),
   '/draft': async (context, { body: { members } }) => {

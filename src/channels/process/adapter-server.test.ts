@@ -5,19 +5,29 @@ import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { tempDir } from '../../../test/support/temp.ts'
 import { until } from '../../../test/support/until.ts'
+import { capabilitiesOf } from './adapter-requests.ts'
 import { openAdapterServer } from './adapter-server.ts'
 import { AdapterStore } from './adapter-store.ts'
-import { type ConnectorActions, PlatformError } from './port.ts'
+import { StoppedError } from './host-client.ts'
+import { type Connector, type ConnectorActions, PlatformError, type WebhookRequest } from './port.ts'
 
 const TOKEN = 'token'
 const FILE_MAX = 1000
 
-async function setUp(t: TestContext, actions: Partial<ConnectorActions> = {}, host?: string) {
+interface SetUpOptions {
+  readonly host?: string | undefined
+  readonly webhook?: Connector['webhook']
+}
+
+async function setUp(t: TestContext, actions: Partial<ConnectorActions> = {}, { host, webhook }: SetUpOptions = {}) {
   const directory = tempDir(t)
   const state = new AdapterStore(directory, () => 0)
   const faults: unknown[] = []
   const server = await openAdapterServer({
-    connector: { limits: { text: 100, fileBytes: FILE_MAX }, actions, close: async () => undefined },
+    connector: {
+      ...{ limits: { text: 100, fileBytes: FILE_MAX }, actions, close: async () => undefined },
+      ...(webhook ? { webhook } : {}),
+    },
     state,
     account: 'test',
     directory,
@@ -73,13 +83,13 @@ suite('the server of an adapter', () => {
       })
       return response.ok
     }
-    const { server } = await setUp(t, {}, 'routd')
+    const { server } = await setUp(t, {}, { host: 'routd' })
     const { hostname, port } = new URL(server.url)
     assert.equal(hostname, 'routd')
     for (const address of ['127.0.0.1', '127.0.0.2']) assert.ok(await isReached(port, address), address)
-    assert.equal(new URL((await setUp(t, {}, 'fd00::1')).server.url).hostname, '[fd00::1]')
+    assert.equal(new URL((await setUp(t, {}, { host: 'fd00::1' })).server.url).hostname, '[fd00::1]')
     for (const host of [undefined, '127.0.0.1']) {
-      const own = new URL((await setUp(t, {}, host)).server.url)
+      const own = new URL((await setUp(t, {}, { host })).server.url)
       assert.equal(own.hostname, '127.0.0.1')
       assert.ok(await isReached(own.port, '127.0.0.1'))
       await assert.rejects(isReached(own.port, '127.0.0.2'))
@@ -216,5 +226,69 @@ suite('the server of an adapter', () => {
     sending.resolve('1')
     assert.equal((await sent).body.id, '1')
     await closed
+  })
+})
+
+suite('requests of the platform', () => {
+  const deliver = (call: Awaited<ReturnType<typeof setUp>>['call'], envelope: object) =>
+    call('/webhook', { body: JSON.stringify(envelope), headers: { 'Content-Type': 'application/json' } })
+
+  test('reach the connector byte by byte, and its answer comes back', async (t) => {
+    const requests: WebhookRequest[] = []
+    const { call } = await setUp(
+      t,
+      {},
+      {
+        webhook: async (request) => {
+          requests.push(request)
+          return { status: 201, headers: { 'x-a': '1' }, body: 'text' }
+        },
+      },
+    )
+    const bytes = Buffer.from([0, 255, 10, 13, 128])
+    const { status, body } = await deliver(call, {
+      ...{ method: 'POST', path: '/a', query: 'b=1', headers: { 'x-one': '1', 'x-two': 2 } },
+      body: bytes.toString('base64'),
+    })
+    assert.deepEqual([status, body], [200, { ok: true, status: 201, headers: { 'x-a': '1' }, body: 'text' }])
+    assert.deepEqual(requests, [{ method: 'POST', path: '/a', query: 'b=1', headers: { 'x-one': '1' }, body: bytes }])
+    await deliver(call, { method: 7, headers: [], body: {} })
+    assert.deepEqual(requests[1], { method: '', path: '/', query: '', headers: {}, body: Buffer.alloc(0) })
+  })
+
+  test('are unsupported without a webhook, which the capability says', async (t) => {
+    const { call } = await setUp(t)
+    assert.equal((await deliver(call, {})).status, 501)
+    assert.equal(capabilitiesOf({ actions: {} }).webhook, undefined)
+    assert.equal(capabilitiesOf({ actions: {}, webhook: async () => ({ status: 200 }) }).webhook, true)
+  })
+
+  test('wait in limited number, and those that are too many come again', async (t) => {
+    const stored = Promise.withResolvers<void>()
+    let running = 0
+    const { call } = await setUp(
+      t,
+      {},
+      {
+        webhook: async () => {
+          running++
+          await stored.promise
+          return { status: 200 }
+        },
+      },
+    )
+    const waiting = Array.from({ length: 64 }, () => deliver(call, {}))
+    await until(() => running === 64)
+    const { status, retryAfter } = await deliver(call, {})
+    assert.deepEqual([status, retryAfter], [503, '2'])
+    stored.resolve()
+    assert.deepEqual(new Set((await Promise.all(waiting)).map((each) => each.status)), new Set([200]))
+    assert.equal((await deliver(call, {})).status, 200)
+  })
+
+  test('come again if the process stops before svc has the event', async (t) => {
+    const { call, faults } = await setUp(t, {}, { webhook: () => Promise.reject(new StoppedError()) })
+    assert.equal((await deliver(call, {})).status, 503)
+    assert.deepEqual(faults, [])
   })
 })

@@ -14,6 +14,7 @@ import type { AdapterStore } from './adapter-store.ts'
 import { Drafts } from './drafts.ts'
 import { type Connector, PlatformError } from './port.ts'
 import { Sender } from './sender.ts'
+import { WebhookReceiver } from './webhook-requests.ts'
 
 /** A text of svc has at most 256 KiB. */
 const BODY_MAX = 4 * 1024 * 1024
@@ -45,9 +46,10 @@ export async function openAdapterServer(options: AdapterServerOptions): Promise<
   removeTempFiles(options.directory)
   const drafts = new Drafts(options)
   const sender = new Sender({ ...options, drafts })
+  const context = { ...options, sender, drafts, webhooks: new WebhookReceiver(options.connector) }
   const running = new Set<Promise<void>>()
   const server = createServer((request, response) => {
-    const done = respond({ ...options, sender, drafts }, request, response)
+    const done = respond(context, request, response)
       .catch((error) => {
         options.onFault(error)
         response.destroy()
@@ -77,7 +79,7 @@ function removeTempFiles(directory: string): void {
 }
 
 async function respond(
-  options: AdapterServerOptions & Pick<ActionContext, 'sender' | 'drafts'>,
+  options: AdapterServerOptions & ActionContext,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {

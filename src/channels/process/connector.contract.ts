@@ -60,6 +60,8 @@ export interface PlatformStandIn {
   /** Ids of the buttons below a message; absent if the platform has none. */
   buttonsOf?(id: string): readonly string[]
   press?(id: string, button: string): void | Promise<void>
+  /** Where the platform sends events, if operators enter it there. */
+  deliverTo?(url: string): void
   failNext(fault: SendFault): void
   /** Refuses the token from now on. */
   revoke(): void
@@ -69,6 +71,8 @@ export interface PlatformStandIn {
 
 export interface ConnectorUnderTest {
   readonly platform: string
+  /** How it receives, if there are several ways. */
+  readonly receive?: string | undefined
   /** Longest text of one message. */
   readonly textMax: number
   /** What happens to a message whose answer was lost: it is sent once, or svc is told that the result is unknown. */
@@ -88,12 +92,15 @@ interface Subject {
 const BIG_FILE = 20 * 1024 * 1024 - 1024
 
 export function testConnector(subject: ConnectorUnderTest): void {
-  const { platform: name, textMax, afterLostAnswer } = subject
+  const { platform: name, textMax, afterLostAnswer, receive } = subject
+  const title = receive === undefined ? name : `${name} by ${receive}`
   const setUp = async (t: CleanupScope): Promise<Subject> => {
     const [host, platform] = [await openFakeHost(t), await subject.open(t)]
     const directory = join(tempDir(t), 'adapter')
     mkdirSync(directory)
-    const config = { platform: name, account: name, directory, ...platform.account }
+    const webhookUrl = `${host.url}/channels/${name}/`
+    platform.deliverTo?.(webhookUrl)
+    const config = { platform: name, account: name, directory, webhookUrl, ...platform.account }
     const restart = (): Promise<AdapterProcess> => startAdapter(t, host, config)
     return { host, platform, jid: `${name}:${platform.chat}`, adapter: await restart(), restart }
   }
@@ -112,7 +119,7 @@ export function testConnector(subject: ConnectorUnderTest): void {
   const send = ({ host, jid }: Pick<Subject, 'host' | 'jid'>, content: string, key = `key ${++keys}`) =>
     host.post('/send', { chat_jid: jid, content, key })
 
-  suite(`events of ${name}`, () => {
+  suite(`events of ${title}`, () => {
     const shared = share()
     test('are stored with their author, chat and id', async () => {
       const { host, platform, jid } = await shared()
@@ -258,7 +265,7 @@ export function testConnector(subject: ConnectorUnderTest): void {
     })
   })
 
-  suite(`messages to ${name}`, () => {
+  suite(`messages to ${title}`, () => {
     const shared = share()
     test('are sent once with each key', async (t) => {
       const subject = await setUp(t)

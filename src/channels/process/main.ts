@@ -56,7 +56,7 @@ async function runAdapter(
   log: Awaited<ReturnType<typeof openLog>>,
   fail: (error: unknown) => void,
 ): Promise<void> {
-  const { account, directory, settings, secrets, apiUrl, hostUrl, secret, host } = config
+  const { account, directory, settings, secrets, apiUrl, webhookUrl, hostUrl, secret, host } = config
   const { signal } = stop
   const now = (): number => Date.now()
   const state = new AdapterStore(directory, now)
@@ -68,6 +68,7 @@ async function runAdapter(
     settings,
     secrets,
     apiUrl,
+    webhookUrl,
     state,
     log,
     now,

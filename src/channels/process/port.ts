@@ -32,6 +32,8 @@ export interface AccountCheck {
 export interface ConnectorContext extends AccountAccess {
   /** `telegram`, or `telegram-work` for a second account: the part of its JIDs before the colon. */
   readonly account: string
+  /** Where the platform reaches `webhook`: `https://<WEB_HOST>/channels/<account>/`. */
+  readonly webhookUrl?: string | undefined
   /** Survives restarts; each write is on the disk when it returns. */
   readonly state: AdapterStore
   readonly log: Log
@@ -174,6 +176,26 @@ export interface LocalFile {
   readonly filename: string
 }
 
+/** What the platform sent to `https://<WEB_HOST>/channels/<account>/…`. Anyone can send there: check it first. */
+export interface WebhookRequest {
+  readonly method: string
+  /** After the account, percent-encoded as it was sent: at least `/`. */
+  readonly path: string
+  /** Without the question mark. */
+  readonly query: string
+  /** By lower-case names: only `content-type`, `user-agent` and those that start with `x-`. */
+  readonly headers: Readonly<Record<string, string>>
+  /** As it was sent, for signatures. */
+  readonly body: Uint8Array
+}
+
+export interface WebhookResponse {
+  readonly status: number
+  /** Only `content-type` (JSON, XML or plain text), `retry-after` and those that start with `x-` reach the platform. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
+  readonly body?: string | undefined
+}
+
 export interface Connector {
   readonly limits: {
     /** Of one message, as `measure` counts it; longer texts are sent in parts. */
@@ -199,6 +221,11 @@ export interface Connector {
     | 'safe'
     | ((out: OutgoingPart, attempt: { readonly beganAt: number }) => Promise<string | undefined>)
     | undefined
+  /**
+   * Answers a request of the platform. It has reached svc when `receive` has resolved: answer 2xx only then. After an exception the
+   * platform gets 503, so that it delivers again. Compare signatures with `isSameSecret`.
+   */
+  webhook?(request: WebhookRequest): Promise<WebhookResponse>
   close(): Promise<void>
 }
 

@@ -1,4 +1,5 @@
-// Slack: receives by Socket Mode, where an event stays at Slack for some minutes until it is confirmed, and sends through the Web API.
+// Slack: receives by Socket Mode or the Events API, where an event stays at Slack for some minutes until it is confirmed, and sends
+// through the Web API.
 // See docs/slack.md.
 import { WebClient } from '@slack/web-api'
 import {
@@ -14,6 +15,7 @@ import { SlackConnection } from './slack-connection.ts'
 import { SlackDirectory } from './slack-directory.ts'
 import { SlackGaps } from './slack-gaps.ts'
 import { SlackIntake } from './slack-intake.ts'
+import { SlackWebhook } from './slack-webhook.ts'
 
 /** Slack takes 1 GB; svc has no larger files. */
 const FILE_MAX = 1024 * 1024 * 1024
@@ -49,7 +51,8 @@ export async function openConnector(context: ConnectorContext): Promise<Connecto
   const directory = new SlackDirectory({ call, state, now })
   const gaps = new SlackGaps({ call, state, log, signal })
   const intake = new SlackIntake({ context, call, directory, gaps })
-  const connection = new SlackConnection({ context, call, intake, gaps })
+  const webhook = receivesEvents(context) ? new SlackWebhook({ context, call, intake, gaps }) : undefined
+  const connection = webhook ?? new SlackConnection({ context, call, intake, gaps })
   const running = connection.run()
   running.catch(
     context.guard((error: unknown) => {
@@ -66,8 +69,13 @@ export async function openConnector(context: ConnectorContext): Promise<Connecto
     limits: { text: TEXT_MAX, caption: CAPTION_MAX, fileBytes: FILE_MAX },
     hasButtons: true,
     draftEveryMs: DRAFT_EVERY_MS,
+    ...(webhook ? { webhook: (request) => webhook.receive(request) } : {}),
     close: () => running.catch(() => undefined),
   }
+}
+
+function receivesEvents({ settings }: Pick<AccountAccess, 'settings'>): boolean {
+  return settings.receive === 'events'
 }
 
 export async function checkAccount(account: AccountAccess): Promise<AccountCheck> {
@@ -81,7 +89,7 @@ export async function checkAccount(account: AccountAccess): Promise<AccountCheck
       : error
   })
   const app = await appOf(account, textOf(me.bot_id))
-  await checkAppToken(account, app)
+  if (!receivesEvents(account)) await checkAppToken(account, app)
   const given = objectOf(me.response_metadata).scopes
   const missing = Array.isArray(given) ? SLACK_SCOPES.filter((scope) => !given.includes(scope)) : []
   const name = textOf(me.user) ?? 'the bot'

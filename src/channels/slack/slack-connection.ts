@@ -64,15 +64,15 @@ export class SlackConnection {
       } catch (error) {
         if (signal.aborted) break
         if (!(error instanceof PlatformError)) throw error
-        await this.#pause(error, failures++)
+        await waitAfterFault(this.#options.context, error, failures++)
       }
     }
     for (const socket of this.#sockets) socket.close()
   }
 
   async #connect(): Promise<SlackSocket> {
-    const { context, intake, gaps } = this.#options
-    this.#bot ??= await this.#identify()
+    const { context, call, intake, gaps } = this.#options
+    this.#bot ??= await identifySlackBot(call)
     const slack: SlackContext = { bot: this.#bot, areBotsHeard: context.settings.bots === 'allow' }
     const isGap = !this.#current?.isOpen()
     // Events may arrive together with the greeting.
@@ -86,18 +86,6 @@ export class SlackConnection {
     const reading = intake.readGaps(slack)
     reading.catch(context.guard((error: unknown) => this.#rethrow(error)))
     return socket
-  }
-
-  async #identify(): Promise<SlackBot> {
-    const { call } = this.#options
-    const me = await call('auth.test').catch((error) => {
-      throw isSlackTokenFault(error)
-        ? new PlatformError('refused', 'Slack does not accept the token of the bot')
-        : error
-    })
-    const [team, user] = [textOf(me.team_id), textOf(me.user_id)]
-    if (team === undefined || user === undefined) throw new PlatformError('unavailable', 'Slack does not name the bot')
-    return { team, user, bot: textOf(me.bot_id), name: textOf(me.user) ?? user }
   }
 
   /** Slack gets its confirmation when svc has all events of an envelope. */
@@ -140,15 +128,28 @@ export class SlackConnection {
     this.#bot = undefined
     if (end === 'disabled') throw new SlackRefusal('refused', 'link_disabled', 'Socket Mode of the app is switched off')
   }
+}
 
-  async #pause(error: PlatformError, failures: number): Promise<void> {
-    const { setHealth, signal } = this.#options.context
-    const isRefused = error.kind === 'refused'
-    setHealth(isRefused ? 'refused' : 'connecting', error.message)
-    const limitedMs = Math.min(LIMITED_MAX_MS, (error.retryAfterS ?? 0) * 1000)
-    const ms = isRefused
-      ? REFUSED_PAUSE_MS
-      : Math.max(limitedMs, Math.min(PAUSE_MAX_MS, PAUSE_MS * 2 ** Math.min(failures, 6)))
-    await pause(ms, undefined, { signal }).catch(() => undefined)
-  }
+export async function identifySlackBot(call: SlackCall): Promise<SlackBot> {
+  const me = await call('auth.test').catch((error) => {
+    throw isSlackTokenFault(error) ? new PlatformError('refused', 'Slack does not accept the token of the bot') : error
+  })
+  const [team, user] = [textOf(me.team_id), textOf(me.user_id)]
+  if (team === undefined || user === undefined) throw new PlatformError('unavailable', 'Slack does not name the bot')
+  return { team, user, bot: textOf(me.bot_id), name: textOf(me.user) ?? user }
+}
+
+/** Reports why, and waits before another attempt. */
+export async function waitAfterFault(
+  { setHealth, signal }: Pick<ConnectorContext, 'setHealth' | 'signal'>,
+  error: PlatformError,
+  failures: number,
+): Promise<void> {
+  const isRefused = error.kind === 'refused'
+  setHealth(isRefused ? 'refused' : 'connecting', error.message)
+  const limitedMs = Math.min(LIMITED_MAX_MS, (error.retryAfterS ?? 0) * 1000)
+  const ms = isRefused
+    ? REFUSED_PAUSE_MS
+    : Math.max(limitedMs, Math.min(PAUSE_MAX_MS, PAUSE_MS * 2 ** Math.min(failures, 6)))
+  await pause(ms, undefined, { signal }).catch(() => undefined)
 }

@@ -29,6 +29,7 @@ import {
   startOfLastAlbum,
   type TelegramEvent,
 } from './telegram-events.ts'
+import { TelegramWebhook } from './telegram-webhook.ts'
 
 const POLL_S = 50
 const UPDATES_MAX = 100
@@ -41,6 +42,7 @@ const DOWNLOAD_MAX = 20 * 1024 * 1024
 const DOWNLOAD_MS = 120_000
 /** A file that fails as often, while updates arrive, holds up the bot no longer. */
 const DOWNLOAD_ATTEMPTS = 5
+const FAILED_MAX = 1000
 /** No pause that the platform asks for may stop the bot for longer. */
 const LIMITED_MAX_MS = 3_600_000
 /** The pictures of an album arrive one by one. */
@@ -78,8 +80,10 @@ export async function checkAccount(account: AccountAccess): Promise<AccountCheck
 export async function openConnector(context: ConnectorContext): Promise<Connector> {
   const api = openApi(context)
   const typing = new TypingIndicators(context, api)
-  const polling = new Poller(context, api).run()
-  polling.catch(
+  const poller = new Poller(context, api)
+  const webhook = context.settings.receive === 'webhook' ? new TelegramWebhook(context, api, poller) : undefined
+  const receiving = (webhook ?? poller).run()
+  receiving.catch(
     context.guard((error: unknown) => {
       throw error
     }),
@@ -89,9 +93,10 @@ export async function openConnector(context: ConnectorContext): Promise<Connecto
     hasButtons: true,
     draftEveryMs: ({ chat }) => (chat.startsWith('user/') ? PRIVATE_DRAFT_MS : GROUP_DRAFT_MS),
     actions: createActions(context, api, typing),
+    ...(webhook ? { webhook: (request) => webhook.receive(request) } : {}),
     close: async () => {
       typing.close()
-      await polling.catch(() => undefined)
+      await receiving.catch(() => undefined)
     },
   }
 }
@@ -125,16 +130,20 @@ class Poller {
       } catch (error) {
         if (signal.aborted) return
         this.#isConnected = false
-        if (!(error instanceof Error) || !isPlatformFault(error)) throw error
-        await this.#pause(error, failures++)
+        await this.waitAfter(error, failures++)
       }
     }
   }
 
   /** Polling and a webhook exclude each other. */
   async #start(): Promise<Bot> {
-    const me = await this.#api.getMe(this.#signal())
+    const bot = await this.identify()
     await this.#api.deleteWebhook({ drop_pending_updates: false }, this.#signal())
+    return bot
+  }
+
+  async identify(): Promise<Bot> {
+    const me = await this.#api.getMe(this.#signal())
     // Without the list of commands the bot works, too.
     await this.#api.setMyCommands(COMMANDS, {}, this.#signal()).catch(() => undefined)
     return { id: me.id, username: me.username }
@@ -147,7 +156,7 @@ class Poller {
     if (updates.length === 0) return
     const ids = updates.map(({ update_id }) => update_id).filter((id) => Number.isSafeInteger(id) && id >= 0)
     if (ids.length === 0) throw new PlatformError('unavailable', 'Telegram sends updates without an id')
-    await this.#store(bot, updates)
+    await this.store(bot, updates)
     this.#offset = 1 + Math.max(...ids)
     this.#failedDownloads.clear()
   }
@@ -176,7 +185,7 @@ class Poller {
   }
 
   /** Each chat in order, and all chats at once. */
-  async #store(bot: Bot, updates: readonly Update[]): Promise<void> {
+  async store(bot: Bot, updates: readonly Update[]): Promise<void> {
     const { account, settings, log } = this.#context
     const events = updates.flatMap((update) => {
       const onUnreadable = (): void => log.warn({ update: update.update_id }, 'an update of Telegram cannot be read')
@@ -232,6 +241,7 @@ class Poller {
       const isOfFile = !(error instanceof GrammyError) || error.error_code >= 500
       if (signal.aborted || !isOfFile) throw error
       const failures = 1 + (this.#failedDownloads.get(file.id) ?? 0)
+      if (this.#failedDownloads.size >= FAILED_MAX) this.#failedDownloads.clear()
       this.#failedDownloads.set(file.id, failures)
       // The error may contain the token.
       if (failures < DOWNLOAD_ATTEMPTS) throw new PlatformError('unavailable', 'Telegram does not send a file')
@@ -261,11 +271,13 @@ class Poller {
     return Buffer.concat(chunks)
   }
 
-  async #pause(error: Error, failures: number): Promise<void> {
+  async waitAfter(error: unknown, failures: number): Promise<void> {
+    if (!(error instanceof Error) || !isPlatformFault(error)) throw error
     const { setHealth, signal } = this.#context
-    const isRefused = isTokenFault(error)
+    const isOfAddress = error instanceof PlatformError && error.kind === 'refused'
+    const isRefused = isTokenFault(error) || isOfAddress
     const isShared = error instanceof GrammyError && error.error_code === 409
-    if (isRefused) setHealth('refused', 'Telegram does not accept the token')
+    if (isRefused) setHealth('refused', isOfAddress ? error.message : 'Telegram does not accept the token')
     else if (isShared) setHealth('refused', 'another program receives the messages of this bot')
     else setHealth('connecting', 'Telegram cannot be reached')
     const limited =

@@ -6,6 +6,7 @@ import {
   type ConnectedPlatform,
   isConnectedPlatform,
   mustBeAccount,
+  neededSecrets,
   PLATFORM_ACCOUNTS,
 } from '../../core/delivery/platform-accounts.ts'
 import { checkPlatformAccount, type ProbedAccount, probeAccounts } from '../../daemons/process/account-check.ts'
@@ -55,7 +56,7 @@ async function printQr({ print }: SvcContext, adapter: string, content: string):
 export const channelCommands = [
   defineSvcCommand({
     usage:
-      'channel <instance> add <name> [--platforms|-p <list>] [--account <name>] [--token <source>] [--app-token <source>] [--bot-token <source>] [--address <address>] [--imap <host:port>] [--smtp <host:port>] [--user <name>] [--password <source>] [--tls <mode>] [--set <setting>] [--no-check] [--json]',
+      'channel <instance> add <name> [--platforms|-p <list>] [--account <name>] [--token <source>] [--app-token <source>] [--bot-token <source>] [--signing-secret <source>] [--address <address>] [--imap <host:port>] [--smtp <host:port>] [--user <name>] [--password <source>] [--tls <mode>] [--set <setting>] [--no-check] [--json]',
     about: `connect an account of ${CONNECTED_PLATFORMS.join(', ')}: svc starts its adapter; prompts on a terminal, and --token - reads secrets from stdin, one a line; with --platforms, create a secret for an adapter of your own, shown only once`,
     example: 'channel demo add chatbridge --platforms discord,slack',
     run: async (svc, { name, platforms, account, set, noCheck, json: _, instance: __, ...flags }) => {
@@ -72,7 +73,7 @@ export const channelCommands = [
   defineSvcCommand({
     usage: 'channel <instance> set <account> <name> <value>',
     about:
-      'change a setting of an account: dm decides who may start a direct chat (pairing, allowlist, open or off), bots whether other bots count',
+      'change a setting of an account: dm decides who may start a direct chat (pairing, allowlist, open or off), bots whether other bots count, receive how messages arrive',
     example: 'channel demo set telegram dm open',
     run: async (svc, { account, name, value }) => {
       await svc.call(accounts.set, { account, name, value })
@@ -257,7 +258,9 @@ async function readFields(
     if (!ask) return throwUsageError(`no terminal: give the ${label} with --${flagOf(name)}`)
     settings[name] = (await ask(`${label}: `)).trim()
   }
-  return { settings, secrets: await readSecrets(io, secrets, given) }
+  const needed = neededSecrets(platform, settings)
+  const asked = secrets.filter((field) => needed.includes(field) || given.has(field.name))
+  return { settings, secrets: await readSecrets(io, asked, given) }
 }
 
 function flagOf(field: string): string {

@@ -11,6 +11,10 @@ export interface AccountField {
   readonly pattern: RegExp
   /** Completes "the token …". */
   readonly rule: string
+  /** A secret that is needed only with this value of a setting. */
+  readonly onlyWith?: { readonly setting: string; readonly value: string } | undefined
+  /** Of a setting, for forms: the first is the default. */
+  readonly options?: readonly (readonly [value: string, text: string])[] | undefined
 }
 
 interface PlatformAccount {
@@ -22,6 +26,8 @@ interface PlatformAccount {
   readonly optional: readonly AccountField[]
   /** A sentence about settings that do not go together. */
   fault?(settings: Readonly<Record<string, string>>): string | undefined
+  /** With this value of the setting `receive`, the platform sends requests to WEB_HOST. */
+  readonly webhooksWith?: string | undefined
 }
 
 const BOTS: AccountField = {
@@ -65,7 +71,22 @@ export const PLATFORM_ACCOUNTS: Readonly<Record<ConnectedPlatform, PlatformAccou
       },
     ],
     required: [],
-    optional: [DM, BOTS, DRAFTS],
+    optional: [
+      DM,
+      BOTS,
+      DRAFTS,
+      {
+        name: 'receive',
+        label: 'receive',
+        pattern: /^(?:polling|webhook)$/,
+        rule: 'must be polling or webhook: whether svc asks Telegram for messages, or Telegram sends them to WEB_HOST',
+        options: [
+          ['polling', 'by polling, without a public address'],
+          ['webhook', 'by webhook at the public address'],
+        ],
+      },
+    ],
+    webhooksWith: 'webhook',
   },
   slack: {
     secrets: [
@@ -74,6 +95,7 @@ export const PLATFORM_ACCOUNTS: Readonly<Record<ConnectedPlatform, PlatformAccou
         label: 'app-level token',
         pattern: /^xapp-[A-Za-z0-9-]{10,250}$/,
         rule: 'must look like xapp-1-…, as "App-Level Tokens" of the app shows it',
+        onlyWith: { setting: 'receive', value: 'socket' },
       },
       {
         name: 'bot_token',
@@ -81,9 +103,31 @@ export const PLATFORM_ACCOUNTS: Readonly<Record<ConnectedPlatform, PlatformAccou
         pattern: /^xoxb-[A-Za-z0-9-]{10,250}$/,
         rule: 'must look like xoxb-…, as "OAuth & Permissions" of the app shows it',
       },
+      {
+        name: 'signing_secret',
+        label: 'signing secret',
+        pattern: /^[0-9a-f]{32,64}$/,
+        rule: 'must be 32 or more digits and letters from a to f, as "Basic Information" of the app shows it',
+        onlyWith: { setting: 'receive', value: 'events' },
+      },
     ],
     required: [],
-    optional: [DM, BOTS, DRAFTS],
+    optional: [
+      DM,
+      BOTS,
+      DRAFTS,
+      {
+        name: 'receive',
+        label: 'receive',
+        pattern: /^(?:socket|events)$/,
+        rule: 'must be socket or events: whether svc opens a connection to Slack, or Slack sends requests to WEB_HOST',
+        options: [
+          ['socket', 'by Socket Mode, without a public address'],
+          ['events', 'by the Events API at the public address'],
+        ],
+      },
+    ],
+    webhooksWith: 'events',
   },
   discord: {
     secrets: [
@@ -161,7 +205,45 @@ export function mustBeAccount(
   given: { readonly settings: Readonly<Record<string, string>>; readonly secrets: Readonly<Record<string, string>> },
 ): void {
   mustBeSettings(platform, given.settings)
-  for (const field of PLATFORM_ACCOUNTS[platform].secrets) mustMatch(field, given.secrets[field.name] ?? '', 'the ')
+  const needed = neededSecrets(platform, given.settings)
+  for (const field of PLATFORM_ACCOUNTS[platform].secrets) {
+    const value = given.secrets[field.name] ?? ''
+    if (needed.includes(field) || value !== '') mustMatch(field, value, 'the ')
+  }
+}
+
+/** The secrets that an account with these settings must have. Others are kept for a change of the settings. */
+export function neededSecrets(
+  platform: ConnectedPlatform,
+  settings: Readonly<Record<string, string>>,
+): readonly AccountField[] {
+  const { secrets, optional } = PLATFORM_ACCOUNTS[platform]
+  return secrets.filter(({ onlyWith }) => {
+    if (!onlyWith) return true
+    const initial = optional.find(({ name }) => name === onlyWith.setting)?.options?.[0]?.[0]
+    return (settings[onlyWith.setting] ?? initial) === onlyWith.value
+  })
+}
+
+/** Whether its platform sends requests to `webhookUrlOf`. */
+export function receivesWebhooks(platform: string, { receive }: Readonly<Record<string, string>>): boolean {
+  return receive !== undefined && isConnectedPlatform(platform) && PLATFORM_ACCOUNTS[platform].webhooksWith === receive
+}
+
+export function webhookUrlOf(webBase: string, account: string): string {
+  return `${webBase}/channels/${account}/`
+}
+
+/** Refuses an account whose platform could not reach this server. */
+export function mustBeReachable(platform: string, settings: Readonly<Record<string, string>>, webBase: string): void {
+  if (!receivesWebhooks(platform, settings)) return
+  const { protocol, hostname } = new URL(webBase)
+  if (protocol === 'https:' && !/^(?:localhost|.*\.localhost|127\..*|\[::1?\]|0\.0\.0\.0)$/.test(hostname)) return
+  refuse(
+    'invalid',
+    `receive=${settings.receive} needs an address that ${platform} can reach by https, and WEB_HOST leads to ${webBase}`,
+    'set WEB_HOST to the public host name of this server, behind a proxy with https',
+  )
 }
 
 export function mustBeSettings(platform: string, settings: Readonly<Record<string, string>>): void {

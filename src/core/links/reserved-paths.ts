@@ -4,7 +4,7 @@
 /** Served by the daemons. No row can take them. */
 const OWN_PATHS: readonly string[] = [
   ...['/chat', '/hook', '/invite', '/pair', '/onboard', '/auth', '/dash', '/mcp', '/v1', '/openapi', '/openapi.json'],
-  ...['/health', '/healthz', '/livez', '/metrics', '/line', '/openai', '/robots.txt'],
+  ...['/health', '/healthz', '/livez', '/metrics', '/line', '/openai', '/channels', '/robots.txt'],
   ...['/.well-known/oauth-authorization-server', '/.well-known/openid-configuration'],
   '/.well-known/oauth-protected-resource',
 ]

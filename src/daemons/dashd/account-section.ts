@@ -1,5 +1,6 @@
 // Accounts of chat platforms on the page Channels: connecting one by a form, who may start direct chats, and removal.
 import {
+  type AccountField,
   accountName,
   CONNECTED_PLATFORMS,
   type ConnectedPlatform,
@@ -76,7 +77,7 @@ export function renderAccountForms(view: PageView): Html {
   const { connect: platform = '', account } = view.query
   if (account) return section('direct-chats', `Direct chats of ${account}`, directForm(view, account))
   if (!isConnectedPlatform(platform)) return EMPTY_HTML
-  const { required, secrets } = PLATFORM_ACCOUNTS[platform]
+  const { required, optional, secrets } = PLATFORM_ACCOUNTS[platform]
   const fields: FormField[] = [
     ...required.map(({ name, label, rule }) => ({
       name,
@@ -84,9 +85,12 @@ export function renderAccountForms(view: PageView): Html {
       isRequired: true,
       hint: capital(rule),
     })),
-    ...secrets.map(({ name, label, rule }) => ({
-      ...{ name, label: capital(label), kind: 'password' as const },
-      ...{ isRequired: true, maxLength: 1000, hint: capital(rule) },
+    ...choicesOf(optional).map(({ name, options = [] }) => ({
+      ...{ name, label: CHOICE_LABELS[name] ?? capital(name), kind: 'select' as const, options },
+    })),
+    ...secrets.map(({ name, label, rule, onlyWith }) => ({
+      ...{ name, label: capital(label), kind: 'password' as const, isRequired: onlyWith === undefined },
+      ...{ maxLength: 1000, hint: `${onlyWith ? `Only ${optionText(optional, onlyWith)}. ` : ''}${capital(rule)}` },
     })),
     { name: 'dm', label: 'Direct chats of', kind: 'select', options: DIRECT_MODES, value: DEFAULT_DIRECT_MODE },
     {
@@ -102,6 +106,20 @@ export function renderAccountForms(view: PageView): Html {
     `Connect ${NAMES[platform]}`,
     html`<p>svc asks ${NAMES[platform]} who the account is before it saves anything. The guide in docs/${platform}.md has the steps at the platform.</p>${form}`,
   )
+}
+
+const CHOICE_LABELS: Readonly<Record<string, string>> = { receive: 'Messages arrive' }
+
+function choicesOf(optional: readonly AccountField[]): readonly AccountField[] {
+  return optional.filter(({ options }) => options !== undefined)
+}
+
+function optionText(
+  optional: readonly AccountField[],
+  { setting, value }: { readonly setting: string; readonly value: string },
+): string {
+  const options = optional.find(({ name }) => name === setting)?.options ?? []
+  return options.find(([each]) => each === value)?.[1] ?? `with ${setting}=${value}`
 }
 
 function directForm(view: PageView, account: string): Html {
@@ -120,17 +138,25 @@ function modeText(mode: string = DEFAULT_DIRECT_MODE): string {
 async function connect(view: PageView, fields: FormFields): Promise<PageContent> {
   const platform = fields.get('platform') ?? ''
   if (!isConnectedPlatform(platform)) refuse('invalid', `${platform} is no platform that svc connects`)
-  const { required, secrets: secretFields } = PLATFORM_ACCOUNTS[platform]
+  const { required, optional, secrets: secretFields } = PLATFORM_ACCOUNTS[platform]
   const read = (names: readonly { readonly name: string }[]): Record<string, string> =>
     Object.fromEntries(names.map(({ name }) => [name, (fields.get(name) ?? '').trim()]))
-  const settings = { ...read(required), dm: fields.get('dm') || DEFAULT_DIRECT_MODE }
-  const secrets = read(secretFields)
+  const settings = {
+    ...read(required),
+    ...withoutEmpty(read(choicesOf(optional))),
+    dm: fields.get('dm') || DEFAULT_DIRECT_MODE,
+  }
+  const secrets = withoutEmpty(read(secretFields))
   const account = accountName(platform, fields.get('account')?.trim() || undefined)
   mustBeAccount(platform, { settings, secrets })
   const sources = await view.daemon.currentSources()
   const checked = await checkPlatformAccount(platform, { settings, secrets, sources })
   await view.call(accounts.add, { account, platform, settings, secrets })
   return connectedPage(account, checked)
+}
+
+function withoutEmpty(values: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== ''))
 }
 
 function connectedPage(account: string, { name, inviteUrl, steps = [] }: CheckedAccount): PageContent {

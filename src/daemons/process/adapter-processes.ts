@@ -11,7 +11,7 @@ import {
   openAccountSecrets,
   releaseAccounts,
 } from '../../core/delivery/channel-accounts.ts'
-import { type ConnectedPlatform, isConnectedPlatform } from '../../core/delivery/platform-accounts.ts'
+import { type ConnectedPlatform, isConnectedPlatform, webhookUrlOf } from '../../core/delivery/platform-accounts.ts'
 import { Directory } from '../../lib/files/directory.ts'
 import type { Log } from '../../lib/log/log.ts'
 import { hasEnded, type ProcessIdentity, processIdentity } from '../../lib/process-identity.ts'
@@ -207,7 +207,8 @@ export class AdapterProcesses {
     const directory = join(layout.root, 'channels', account)
     await using _parent = await Directory.make(join(layout.root, 'channels'), 0o700)
     await using _own = await Directory.make(directory, 0o700)
-    const addresses = { hostUrl, host: adapterHost, apiUrl: apiUrlOf(platform) }
+    const webhookUrl = webhookUrlOf(host.webBase, account)
+    const addresses = { hostUrl, host: adapterHost, apiUrl: apiUrlOf(platform), webhookUrl }
     return { platform, account, settings, secrets, secret: channel, directory, ...addresses }
   }
 

@@ -27,6 +27,8 @@ const TABLE: Record<string, string | undefined> = {
   '/v1': undefined,
   '/v1/scheduled_tasks': undefined,
   '//v1/routes': undefined,
+  '/channels/telegram/': 'routd',
+  '/channelsx': undefined,
   '/chat/x/': 'webd',
   '/hook/x': 'webd',
   '/mcp': 'webd',

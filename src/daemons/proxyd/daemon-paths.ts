@@ -7,6 +7,7 @@ import { DAEMON_NAMES, type DaemonName } from '../settings.ts'
 
 const DAEMON_PATHS: readonly (readonly [path: string, daemon: DaemonName])[] = [
   ['/v1/keys', 'authd'],
+  ['/channels', 'routd'],
   ['/chat', 'webd'],
   ['/hook', 'webd'],
   ['/mcp', 'webd'],

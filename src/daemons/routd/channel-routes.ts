@@ -26,6 +26,7 @@ import {
   secretNameOf,
 } from './channel-caller.ts'
 import { acceptInbound, parseChannelBody, readInbound } from './inbound.ts'
+import { mountPlatformWebhooks } from './platform-webhooks.ts'
 
 const Registration = z.strictObject({
   name: AdapterName,
@@ -49,6 +50,8 @@ export function mountChannelRoutes(
   const addresses = { isPublicAllowed: settings.CHANNEL_REGISTER_ALLOW_PUBLIC }
   const checks = new AdapterHealthChecks(host, log, { addresses, ...options })
   defer(() => checks.close())
+
+  mountPlatformWebhooks({ host, app }, addresses)
 
   app.post('/v1/channels/register', async (c) => {
     const caller = await authenticate(c)
