@@ -33,7 +33,7 @@ const NOT_RUN = /^(?:serve|run|chat|send|model|backup|restore|apply|export|gener
 
 /** What it acts on is not there, main stays, or it prompts for a secret. */
 const EXPECTED =
-  /^svc: (?:there is no (?:secret|token|directory|group) |the package crm is not installed|main is the root|--value is missing)/
+  /^svc: (?:there is no (?:secret|token|directory|group) |the package crm is not installed|main is the root|--value is missing|no terminal: )/
 
 suite('every command that a text in the sources names', async () => {
   const { commands, faults } = await readSources()

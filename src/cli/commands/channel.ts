@@ -71,13 +71,14 @@ export const channelCommands = [
     },
   }),
   defineSvcCommand({
-    usage: 'channel <instance> set <account> <name> <value>',
+    usage: 'channel <instance> set <account> <name> <value> [--json]',
     about:
       'change a setting of an account: dm decides who may start a direct chat (pairing, allowlist, open or off), bots whether other bots count, receive how messages arrive',
     example: 'channel demo set telegram dm open',
     run: async (svc, { account, name, value }) => {
-      await svc.call(accounts.set, { account, name, value })
-      svc.print.line(`${account} ${name} -> ${value}`)
+      const changed = await svc.call(accounts.set, { account, name, value })
+      if (svc.print.json) svc.print.record({}, changed)
+      else svc.print.line(`${account} ${name} -> ${value}`)
     },
   }),
   defineSvcCommand({

@@ -49,7 +49,20 @@ test('creates directories, keys and store that other users cannot read', async (
     // If root runs svc, the group of the agents may enter the workspaces.
     [0o600, 0o700, 0o600, process.getuid?.() === 0 ? 0o710 : 0o700, 0o700, 0o700, 0o700, 0o700, 0o700],
   )
-  const directories = ['cells', 'chats', 'files', 'groups', 'ipc', 'logs', 'outbox', 'skills', 'speech', 'store', 'web']
+  const directories = [
+    'cells',
+    'channels',
+    'chats',
+    'files',
+    'groups',
+    'ipc',
+    'logs',
+    'outbox',
+    'skills',
+    'speech',
+    'store',
+    'web',
+  ]
   assert.deepEqual(readdirSync(cli.root).sort(), ['.env', ...directories])
   assert.match(output, /^next:\n(.*\n)*? {2}svc serve demo/m)
 })

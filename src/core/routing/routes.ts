@@ -5,7 +5,7 @@ import { Table } from '../../store/table.ts'
 import { containsFolder } from '../access/tiers.ts'
 import { routeStamp } from '../change-stamps.ts'
 import { ObserveWindow } from '../groups/groups.ts'
-import { checkedText, folderFault, Jid, line } from '../values.ts'
+import { checkedText, folderFault, Jid } from '../values.ts'
 
 export const MATCH_KEYS = ['platform', 'room', 'chat_jid', 'sender', 'verb'] as const
 const BUILTINS = ['drop', 'echo'] as const
@@ -89,8 +89,9 @@ export const Route = z
     ),
     observe_window_messages: ObserveWindow.optional(),
     observe_window_chars: ObserveWindow.optional(),
-    ack_reaction: line(64)
-      .or(z.literal(''))
+    ack_reaction: z
+      .string()
+      .regex(/^[^\p{Cc}]{0,64}$/u, 'must be at most 64 characters without control characters')
       .optional()
       .describe('Reaction to messages that start a turn through this route, where the platform has reactions'),
   })

@@ -104,7 +104,7 @@ export function renderAccountForms(view: PageView): Html {
   return section(
     'connect',
     `Connect ${NAMES[platform]}`,
-    html`<p>svc asks ${NAMES[platform]} who the account is before it saves anything. The guide in docs/${platform}.md has the steps at the platform.</p>${form}`,
+    html`<p>Nothing is saved before ${NAMES[platform]} has said who the account is. The guide in docs/${platform}.md has the steps at the platform.</p>${form}`,
   )
 }
 

@@ -104,6 +104,7 @@ function approvalForm(view: PageView, jid: string): Html {
 function existingFolderForm(view: PageView, jid: string): Html {
   return view.form({
     action: 'approve',
+    id: 'admit',
     submit: 'Let in',
     fixed: { jid },
     fields: [
