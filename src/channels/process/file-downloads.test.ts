@@ -6,6 +6,7 @@ import { type InboundEvent, PlatformError } from './port.ts'
 
 const FILE = { name: 'a.txt', mime: 'text/plain' }
 const setUp = async (fetch: FetchFile<typeof FILE>, timeoutMs?: number) => {
+  const limits = { pauseMs: 1, ...(timeoutMs === undefined ? {} : { timeoutMs }) }
   const stored: InboundEvent[] = []
   const stop = new AbortController()
   const log = await openLog({ to: { write: () => undefined } })
@@ -13,7 +14,7 @@ const setUp = async (fetch: FetchFile<typeof FILE>, timeoutMs?: number) => {
     stored.push(event)
     return 'stored' as const
   }
-  return { stored, stop, downloads: new FileDownloads({ receive, signal: stop.signal, log }, fetch, timeoutMs) }
+  return { stored, stop, downloads: new FileDownloads({ receive, signal: stop.signal, log }, fetch, limits) }
 }
 const GONE = 'see\n[the file a.txt is too large to receive, or gone]'
 const see = { chat_jid: 'x:1', content: 'see' }
@@ -30,6 +31,22 @@ suite('files of an event', () => {
     await downloads.storeWith(see, [FILE])
     assert.equal(stored[0]?.attachments?.[0]?.data?.toString(), 'text')
     assert.deepEqual([stored[1]?.content, attempts], [GONE, 3])
+  })
+
+  test('are tried a few times at a server that answers, and longer over a broken connection', async () => {
+    let attempts = 0
+    const answering = await setUp(async () => {
+      attempts++
+      throw new PlatformError('unavailable', 'status 500')
+    })
+    await answering.downloads.storeWith(see, [FILE])
+    assert.deepEqual([answering.stored[0]?.content, attempts], [GONE, 4])
+    const broken = await setUp(async () => {
+      if (++attempts < 12) throw new Error('fetch failed')
+      return Buffer.from('text')
+    })
+    await broken.downloads.storeWith(see, [FILE])
+    assert.equal(broken.stored[0]?.attachments?.[0]?.data?.toString(), 'text')
   })
 
   test('that never end do not hold up others for ever', async () => {

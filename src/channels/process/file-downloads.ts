@@ -12,8 +12,10 @@ import {
 const DOWNLOAD_MAX = 20 * 1024 * 1024
 /** For all files of an event: those of other chats wait for it. */
 const FILES_MS = 180_000
+/** At a server that answers, but not with the file. */
 const ATTEMPTS = 4
-const PAUSE_MS = 500
+const PAUSE_MS = 1000
+const PAUSE_MAX_MS = 15_000
 
 interface NamedFile {
   readonly name: string
@@ -21,24 +23,29 @@ interface NamedFile {
   readonly size?: number | undefined
 }
 
-/** Undefined if the platform does not give the file. Other attempts follow an exception, unless it is a refusal. */
+/**
+ * Undefined if the platform does not give the file. Other attempts follow an exception, unless it is a refusal: a few if the server
+ * answers (`unavailable`), and as long as the time allows if the connection breaks.
+ */
 export type FetchFile<F> = (file: F, max: number, signal: AbortSignal) => Promise<Uint8Array | undefined>
 
 export class FileDownloads<F extends NamedFile> {
   readonly #context: Pick<ConnectorContext, 'receive' | 'signal' | 'log'>
   readonly #fetch: FetchFile<F>
   readonly #timeoutMs: number
+  readonly #pauseMs: number
   /** Events with files follow each other, as they are in memory until svc has stored them. */
   #last: Promise<unknown> = Promise.resolve()
 
   constructor(
     context: Pick<ConnectorContext, 'receive' | 'signal' | 'log'>,
     fetch: FetchFile<F>,
-    timeoutMs = FILES_MS,
+    { timeoutMs = FILES_MS, pauseMs = PAUSE_MS } = {},
   ) {
     this.#context = context
     this.#fetch = fetch
     this.#timeoutMs = timeoutMs
+    this.#pauseMs = pauseMs
   }
 
   storeWith(event: InboundEvent, files: readonly F[]): Promise<EventReceipt> {
@@ -72,12 +79,15 @@ export class FileDownloads<F extends NamedFile> {
         return await this.#fetch(file, max, signal)
       } catch (error) {
         if (stopped.aborted) throw error
-        const isFinal = error instanceof PlatformError && error.kind === 'refused'
-        if (isFinal || signal.aborted || attempt === ATTEMPTS) {
+        const kind = error instanceof PlatformError ? error.kind : undefined
+        const isFinal = kind === 'refused' || (kind === 'unavailable' && attempt >= ATTEMPTS)
+        if (isFinal || signal.aborted) {
           log.warn({ attempts: attempt }, 'a file cannot be received')
           return undefined
         }
-        await pause(PAUSE_MS * 2 ** attempt, undefined, { signal }).catch(() => undefined)
+        await pause(Math.min(PAUSE_MAX_MS, this.#pauseMs * 2 ** Math.min(attempt - 1, 10)), undefined, {
+          signal,
+        }).catch(() => undefined)
       }
     }
   }

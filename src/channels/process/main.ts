@@ -20,6 +20,8 @@ const CLOSE_MS = 5000
 const NICE = 5
 /** svc ends an adapter that gives no sign of life for a minute. */
 const ALIVE_MS = 1000
+/** npm leaves out optional packages that do not run on the Node that it runs on. */
+const MISSING_PACKAGE = 'a package of the adapter is not installed: install svc again with npm on Node 22 or newer'
 
 const stop = new AbortController()
 
@@ -43,11 +45,13 @@ async function main(): Promise<void> {
 
 /** Writes one line of JSON. No secret is in it: only errors of the platform are shown. */
 async function answerCheck({ platform, settings, secrets, apiUrl }: CheckConfig): Promise<void> {
-  const { checkAccount } = await loadConnector(platform)
-  const answer = await checkAccount({ settings, secrets, apiUrl, signal: stop.signal }).then(
-    (check) => ({ check }),
-    (error) => ({ fault: error instanceof PlatformError ? error.message : 'the adapter failed' }),
-  )
+  const access = { settings, secrets, apiUrl, signal: stop.signal }
+  const answer = await loadConnector(platform)
+    .then(({ checkAccount }) => checkAccount(access))
+    .then(
+      (check) => ({ check }),
+      (error) => ({ fault: error instanceof PlatformError ? error.message : 'the adapter failed' }),
+    )
   process.stdout.write(`${JSON.stringify(answer)}\n`, () => process.exit(0))
 }
 
@@ -124,7 +128,10 @@ const ready = Promise.withResolvers<void>()
 
 /** Loads source or compiled code, whichever this file is. */
 async function loadConnector(platform: string): Promise<ConnectorModule> {
-  return import(new URL(`../${platform}/connector${extname(import.meta.url)}`, import.meta.url).href)
+  const connector = new URL(`../${platform}/connector${extname(import.meta.url)}`, import.meta.url).href
+  return import(connector).catch((error) => {
+    throw error.code === 'ERR_MODULE_NOT_FOUND' ? new PlatformError('refused', MISSING_PACKAGE) : error
+  })
 }
 
 await main()

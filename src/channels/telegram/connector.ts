@@ -19,6 +19,7 @@ import {
   PlatformError,
   type TargetMessage,
 } from '../process/port.ts'
+import { RepeatedTyping } from '../process/typing-indicators.ts'
 import { apiRootOf, callApi, isTokenFault, openApi } from './telegram-api.ts'
 import {
   ALLOWED_UPDATES,
@@ -50,7 +51,6 @@ const ALBUM_PAUSE_MS = 400
 const ALBUM_MAX = 10
 /** The platform shows it for five seconds. */
 const TYPING_EVERY_MS = 4500
-const TYPING_MAX_MS = 5 * 60_000
 
 /** One message a second in a chat, and 20 a minute in a group. */
 const PRIVATE_DRAFT_MS = 1100
@@ -79,7 +79,9 @@ export async function checkAccount(account: AccountAccess): Promise<AccountCheck
 
 export async function openConnector(context: ConnectorContext): Promise<Connector> {
   const api = openApi(context)
-  const typing = new TypingIndicators(context, api)
+  const show = (place: Place): Promise<unknown> =>
+    callApi(api.sendChatAction(chatIdOf(place), 'typing', threadOf(place)))
+  const typing = new RepeatedTyping({ everyMs: TYPING_EVERY_MS, now: context.now, guard: context.guard, show })
   const poller = new Poller(context, api)
   const webhook = context.settings.receive === 'webhook' ? new TelegramWebhook(context, api, poller) : undefined
   const receiving = (webhook ?? poller).run()
@@ -303,7 +305,7 @@ function toAbortSignal(signal: AbortSignal) {
   return signal as Parameters<Api['getMe']>[0]
 }
 
-function createActions(context: ConnectorContext, api: Api, typing: TypingIndicators): Connector['actions'] {
+function createActions(context: ConnectorContext, api: Api, typing: RepeatedTyping): Connector['actions'] {
   const checked = async <T>(call: Promise<T>): Promise<T> => {
     call.catch((error) => {
       if (isTokenFault(error) && error.error_code === 401)
@@ -445,50 +447,5 @@ function optionsOf({ replyTo, ...out }: OutgoingPart) {
     ...(replyTo !== undefined && /^\d{1,15}$/.test(replyTo)
       ? { reply_parameters: { message_id: Number(replyTo), allow_sending_without_reply: true } }
       : {}),
-  }
-}
-
-class TypingIndicators {
-  readonly #context: ConnectorContext
-  readonly #api: Api
-  readonly #timers = new Map<string, { readonly timer: NodeJS.Timeout; readonly until: number }>()
-
-  constructor(context: ConnectorContext, api: Api) {
-    this.#context = context
-    this.#api = api
-  }
-
-  async set(place: Place, isOn: boolean): Promise<void> {
-    const chat = chatIdOf(place)
-    const key = `${place.chat} ${place.threadId ?? ''}`
-    this.#stop(key)
-    if (!isOn) return
-    const until = this.#context.now() + TYPING_MAX_MS
-    const show = this.#context.guard(() => this.#show(key, place))
-    this.#timers.set(key, { timer: setInterval(show, TYPING_EVERY_MS).unref(), until })
-    try {
-      await callApi(this.#api.sendChatAction(chat, 'typing', threadOf(place)))
-    } catch (error) {
-      this.#stop(key)
-      throw error
-    }
-  }
-
-  #stop(key: string): void {
-    clearInterval(this.#timers.get(key)?.timer)
-    this.#timers.delete(key)
-  }
-
-  close(): void {
-    for (const { timer } of this.#timers.values()) clearInterval(timer)
-    this.#timers.clear()
-  }
-
-  async #show(key: string, place: Place): Promise<void> {
-    const running = this.#timers.get(key)
-    if (!running) return
-    if (this.#context.now() > running.until) return this.#stop(key)
-    // The next one comes soon.
-    await this.#api.sendChatAction(chatIdOf(place), 'typing', threadOf(place)).catch(() => undefined)
   }
 }
