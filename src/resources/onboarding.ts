@@ -205,8 +205,8 @@ function mustBeRoutable({ jid }: OnboardingRow): void {
 
 function mustBeDecision({ action, folder, to, role }: Decision): void {
   if (to !== undefined && (action !== 'approve' || folder !== undefined))
-    refuse('invalid', 'to is for approve, and without folder: it names a folder that exists')
-  if (role !== undefined && to === undefined) refuse('invalid', 'role needs to, the folder that it is for')
+    refuse('conflict', 'to is for approve, and without folder: it names a folder that exists')
+  if (role !== undefined && to === undefined) refuse('conflict', 'role needs to, the folder that it is for')
 }
 
 /** A person with a pairing code was not asked for a name. */

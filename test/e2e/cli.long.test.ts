@@ -225,7 +225,21 @@ suite('concurrent commands', () => {
     }
     assert.equal(run('group', 'demo', 'list').stdout, 'main\tmain\n')
     assert.deepEqual(readdirSync(root).sort(), [
-      ...['.env', 'cells', 'chats', 'files', 'groups', 'ipc', 'logs', 'outbox', 'skills', 'speech', 'store', 'web'],
+      ...[
+        '.env',
+        'cells',
+        'channels',
+        'chats',
+        'files',
+        'groups',
+        'ipc',
+        'logs',
+        'outbox',
+        'skills',
+        'speech',
+        'store',
+        'web',
+      ],
     ])
     assert.equal(run('doctor', 'demo').code, 0)
   })

@@ -12,6 +12,8 @@ const FORMS: Readonly<Record<string, string>> = {
   'svc logs demo webd --follow': 'refuses "writes its log to" svc logs demo webd --follow',
   'svc model demo --runtime openai --base-url http://127.0.0.1:11434/v1 --model qwen3':
     'svc model demo --runtime openai --base-url http://127.0.0.1:11434/v1 --model qwen3 --no-test && svc model demo --runtime demo',
+  'svc channel demo set telegram dm open':
+    'echo 123456789:a-token-of-nobody-0123456789 | svc channel demo add telegram --token - --no-check && svc channel demo set telegram dm open && svc channel demo rm telegram',
   'svc group demo rm team': 'svc group demo add sandbox:old old && svc group demo rm old',
   'svc group demo set main runtime openai':
     'svc group demo set main runtime openai && svc group demo set main runtime --unset',
@@ -23,6 +25,7 @@ const FORMS: Readonly<Record<string, string>> = {
   "svc send demo main 'What is new?' --wait":
     "svc token demo issue chat main && svc send demo main 'What is new?' --wait",
   'svc sandbox demo show lobby --follow': 'svc sandbox demo show lobby',
+  'svc sandbox demo press lobby mia s2 approve': 'refuses "has no button" svc sandbox demo press lobby mia s2 approve',
   'svc messages demo show 019c8a53-7f9e':
     'message=$(svc messages demo team --json | last id) && svc messages demo show "$message"',
   'svc messages demo retry 019c8a53-7f9e': 'refuses "answered" svc messages demo retry "$message"',
