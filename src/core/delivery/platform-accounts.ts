@@ -15,6 +15,8 @@ export interface AccountField {
   readonly onlyWith?: { readonly setting: string; readonly value: string } | undefined
   /** Of a setting, for forms: the first is the default. */
   readonly options?: readonly (readonly [value: string, text: string])[] | undefined
+  /** A text that forms ask for. */
+  readonly inForms?: true
 }
 
 interface PlatformAccount {
@@ -179,6 +181,7 @@ export const PLATFORM_ACCOUNTS: Readonly<Record<ConnectedPlatform, PlatformAccou
         label: 'authserv',
         pattern: /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})$/,
         rule: 'must be the name of the receiving server in Authentication-Results, such as mx.example.com',
+        inForms: true,
       },
     ],
     fault: ({ tls, imap = '', smtp = '' }) =>

@@ -85,6 +85,9 @@ export function renderAccountForms(view: PageView): Html {
       isRequired: true,
       hint: capital(rule),
     })),
+    ...optional
+      .filter(({ inForms }) => inForms)
+      .map(({ name, rule }) => ({ name, label: TEXT_LABELS[name] ?? capital(name), hint: capital(rule) })),
     ...choicesOf(optional).map(({ name, options = [] }) => ({
       ...{ name, label: CHOICE_LABELS[name] ?? capital(name), kind: 'select' as const, options },
     })),
@@ -104,10 +107,11 @@ export function renderAccountForms(view: PageView): Html {
   return section(
     'connect',
     `Connect ${NAMES[platform]}`,
-    html`<p>Nothing is saved before ${NAMES[platform]} has said who the account is. The guide in docs/${platform}.md has the steps at the platform.</p>${form}`,
+    html`<p>Nothing is saved before ${platform === 'email' ? 'the servers have' : `${NAMES[platform]} has`} accepted the account. The guide in docs/${platform}.md has the steps there.</p>${form}`,
   )
 }
 
+const TEXT_LABELS: Readonly<Record<string, string>> = { authserv: 'Server that checks senders' }
 const CHOICE_LABELS: Readonly<Record<string, string>> = { receive: 'Messages arrive' }
 
 function choicesOf(optional: readonly AccountField[]): readonly AccountField[] {
@@ -143,7 +147,7 @@ async function connect(view: PageView, fields: FormFields): Promise<PageContent>
     Object.fromEntries(names.map(({ name }) => [name, (fields.get(name) ?? '').trim()]))
   const settings = {
     ...read(required),
-    ...withoutEmpty(read(choicesOf(optional))),
+    ...withoutEmpty(read(optional.filter(({ options, inForms }) => options || inForms))),
     dm: fields.get('dm') || DEFAULT_DIRECT_MODE,
   }
   const secrets = withoutEmpty(read(secretFields))

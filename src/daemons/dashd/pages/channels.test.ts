@@ -61,6 +61,9 @@ suite('the page of channels', () => {
     const dash = await serveDashboard(t, { settings: { TELEGRAM_API_URL: telegram.url } })
     const path = '/dash/channels?connect=telegram'
     assert.match(await (await dash.operator.get(path)).text(), /<input[^>]*type="password"[^>]*name="token"/)
+    const mailbox = await (await dash.operator.get('/dash/channels?connect=email')).text()
+    for (const name of ['address', 'imap', 'smtp', 'user', 'password', 'authserv', 'dm'])
+      assert.ok(mailbox.includes(`name="${name}"`), name)
     const connect = async (token: string, more = {}): Promise<Response> =>
       postForm(dash.operator, path, {
         action: 'connect',
