@@ -170,3 +170,29 @@ test('an operator approves a call of the agent with a button, and the message th
   assert.doesNotMatch(again.stdout, /is held/)
   assert.equal((await served.stop()).code, 0)
 })
+
+test('Telegram delivers by webhook through the front door, over a crash of the adapter', async (t) => {
+  const telegram = await openTelegramServer(t)
+  const base = 'https://chat.example.com'
+  const demo = await instance(t, { TELEGRAM_API_URL: telegram.url, WEB_HOST: base })
+  await connect(demo, telegram)
+  await demo.run('group', 'demo', 'add', 'telegram:user/42', 'team')
+  const set = await demo.run('channel', 'demo', 'set', 'telegram', 'receive', 'webhook')
+  assert.equal(set.code, 0, set.stderr)
+  const served = await demo.serve()
+  const door = served.urls.get('proxyd') ?? ''
+  telegram.rewriteWebhook((url) => url.replace(base, door))
+  const countOf = (word: string): number => telegram.sent.filter(({ text }) => text.includes(`> ${word}\n`)).length
+  telegram.say({ text: 'one' })
+  await until(() => countOf('one') === 1)
+  const [adapter = ''] = adaptersBelow(served.child.pid)
+  process.kill(Number(adapter), 'SIGKILL')
+  telegram.say({ text: 'two' })
+  await until(() => countOf('two') === 1)
+  assert.ok(telegram.deliveries.includes(200))
+  const forged = await fetch(`${door}/channels/telegram/`, { method: 'POST', body: '{"update_id":1}' })
+  assert.ok([401, 403, 404].includes(forged.status), String(forged.status))
+  const unknown = await fetch(`${door}/channels/telegram-other/`, { method: 'POST', body: '{}' })
+  assert.equal(unknown.status, 404)
+  assert.equal((await served.stop()).code, 0)
+})
