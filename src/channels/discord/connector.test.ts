@@ -270,7 +270,7 @@ suite('commands and buttons', () => {
 suite('actions at the platform', () => {
   const shared = share()
 
-  test('mention nobody, and reply, pin, unpin, react, forward, quote and type', async () => {
+  test('mention no one, and reply, pin, unpin, react, forward, quote and type', async () => {
     const { host, platform, jid } = await shared()
     const { body } = await host.post('/send', { chat_jid: jid, content: '**bold** @everyone', key: 'k1' })
     assert.deepEqual(platform.sent[0]?.body.allowed_mentions, { parse: [], replied_user: false })

@@ -32,7 +32,7 @@ test('an indicator is shown again until it is switched off, each thread on its o
   assert.deepEqual(shown, ['a', 'a1', 'a', 'a1', 'a1'])
 })
 
-test('an indicator that nobody switches off ends after five minutes', async (t) => {
+test('an indicator that is not switched off ends after five minutes', async (t) => {
   const { typing, shown } = setUp(t)
   await typing.set({ chat: 'a' }, true)
   for (let times = 0; times < 100; times++) t.mock.timers.tick(EVERY_MS)

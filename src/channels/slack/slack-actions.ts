@@ -309,8 +309,8 @@ async function showMessage(
 ): Promise<PlatformHistoryMessage | undefined> {
   if (!message || !bot) return undefined
   // Everybody's messages are shown, also the account's own.
-  const nobody = { ...bot, user: '', bot: undefined }
-  const [found] = readMessage({ bot: nobody, areBotsHeard: true }, message, channel, undefined)
+  const withoutUser = { ...bot, user: '', bot: undefined }
+  const [found] = readMessage({ bot: withoutUser, areBotsHeard: true }, message, channel, undefined)
   if (!found?.position || found.user === undefined) return undefined
   const { event, markup, files, position, user } = found
   const names = files.map(({ name }) => `[file ${name}]`)

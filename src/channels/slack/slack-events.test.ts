@@ -8,7 +8,7 @@ import { findMentions, quoteText, readSlackText, withoutBroadcasts } from './sla
 
 const CONTEXT: SlackContext = { bot: { team: 'T0TEST', user: 'U0ADA', bot: 'B0ADA', name: 'ada' }, areBotsHeard: true }
 const RUNS = { numRuns: runs(500, 20_000) }
-const NOBODY = { users: new Map<string, string>(), channels: new Map<string, string>() }
+const NO_NAMES = { users: new Map<string, string>(), channels: new Map<string, string>() }
 
 const MEMBERS = (
   'event event_id type subtype channel channel_type user bot_id ts thread_ts text blocks attachments files message previous_message ' +
@@ -96,7 +96,7 @@ function assertEvents(events: readonly SlackEvent[]): void {
     assert.ok(pane !== undefined || (typeof event.id === 'string' && event.id !== ''))
     assert.ok(timestamp === undefined || Number.isSafeInteger(timestamp))
     assert.ok(files.every(({ id, name, size }) => id && name && (size === undefined || size >= 0)))
-    if (markup !== undefined) readSlackText(markup, NOBODY)
+    if (markup !== undefined) readSlackText(markup, NO_NAMES)
   }
 }
 

@@ -42,7 +42,7 @@ async function askForUrl(call: SlackCall, id: string): Promise<string | undefine
   return readFile(id, objectOf(file)).url
 }
 
-/** Nobody sees the file yet, so every failure here means that nothing was sent. Returns its id. */
+/** No message shows the file yet, so every failure here means that nothing was sent. Returns its id. */
 export async function uploadFile(
   context: Pick<ConnectorContext, 'signal'>,
   call: SlackCall,

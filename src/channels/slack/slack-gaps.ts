@@ -184,7 +184,7 @@ export class SlackGaps {
     this.#options.state.setCursor(CURSOR + keyOf(conversation), ts)
   }
 
-  /** The newest first; forgets those that nobody has written in for long. */
+  /** The newest first; forgets those that have had no message for long. */
   #prune(): { readonly name: string; readonly value: string }[] {
     const { state } = this.#options
     this.#added = 0

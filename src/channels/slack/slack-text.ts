@@ -1,4 +1,4 @@
-// Slack's markup as readable text, and text for Slack that notifies nobody by accident.
+// Slack's markup as readable text, and text for Slack that notifies no channel by accident.
 
 /** Names by id, as far as they are known. */
 export interface SlackNames {

@@ -12,7 +12,7 @@ import { mayReachFolder } from './tiers.ts'
 
 /** Characters of the arguments. */
 const DETAILS_MAX = 1500
-/** Nobody is engaged by it. */
+/** The question engages no folder in the chat. */
 const RULES = { engagementMs: 0 }
 
 const BUTTONS = [

@@ -34,10 +34,6 @@ export async function openPairing(tx: Tx, random: Random, chat: DirectChat): Pro
   return code
 }
 
-export function isPairingCode(typed: string): boolean {
-  return canonicalUserCode(typed, CODE_LENGTH) !== undefined
-}
-
 /** The chat of an open code, as a person typed it. */
 export async function findPaired(tx: Tx, typed: string, now: string): Promise<OnboardingRow | undefined> {
   const pairing_code = canonicalUserCode(typed, CODE_LENGTH)

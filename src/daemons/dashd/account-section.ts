@@ -33,7 +33,7 @@ const DIRECT_MODES = [
   ['pairing', 'people who show a code to you'],
   ['allowlist', 'people with rights, and chats that a route names'],
   ['open', 'everyone'],
-  ['off', 'nobody'],
+  ['off', 'no one: they are ignored'],
 ] as const
 
 export const ACCOUNT_ACTIONS: NonNullable<DashPage['actions']> = {
@@ -60,7 +60,7 @@ export async function renderAccounts(view: PageView): Promise<Html> {
       { label: 'By', cell: ({ created_by }) => created_by },
     ],
     rowActions: ({ account }) =>
-      html`${buttonLink(view.url({ account }), 'Direct chats')}${view.button({ action: 'remove_account', fixed: { account }, text: 'Disconnect', label: `Disconnect ${account}`, isDangerous: true })}$`,
+      html`${buttonLink(view.url({ account }), 'Direct chats')}${view.button({ action: 'remove_account', fixed: { account }, text: 'Disconnect', label: `Disconnect ${account}`, isDangerous: true })}`,
     empty: {
       text: 'No account is connected. Choose a platform below.',
       command: view.inTerminal(`svc channel ${view.host.instance} add telegram`),
@@ -73,9 +73,11 @@ export async function renderAccounts(view: PageView): Promise<Html> {
 }
 
 /** The forms of the chosen platform or account, which live updates leave alone. */
-export function renderAccountForms(view: PageView): Html {
+export async function renderAccountForms(view: PageView): Promise<Html> {
   const { connect: platform = '', account } = view.query
-  if (account) return section('direct-chats', `Direct chats of ${account}`, directForm(view, account))
+  const { channel_accounts: rows } = account ? await view.call(accounts.list, {}) : { channel_accounts: [] }
+  const chosen = rows.find((row) => row.account === account)
+  if (chosen) return section('direct-chats', `Direct chats of ${account}`, directForm(view, chosen))
   if (!isConnectedPlatform(platform)) return EMPTY_HTML
   const { required, optional, secrets } = PLATFORM_ACCOUNTS[platform]
   const fields: FormField[] = [
@@ -126,12 +128,12 @@ function optionText(
   return options.find(([each]) => each === value)?.[1] ?? `with ${setting}=${value}`
 }
 
-function directForm(view: PageView, account: string): Html {
+function directForm(view: PageView, { account, settings }: Account): Html {
   return view.form({
     action: 'set_account',
     submit: 'Save',
     fixed: { account, name: 'dm' },
-    fields: [{ name: 'value', label: 'Who may start one', kind: 'select', options: DIRECT_MODES }],
+    fields: [{ name: 'value', label: 'Who may start one', kind: 'select', options: DIRECT_MODES, value: settings.dm }],
   })
 }
 

@@ -1,4 +1,4 @@
-// Approvals by buttons: who may press, what happens once, and what nobody else learns.
+// Approvals by buttons: who may press, what happens once, and what other people do not learn.
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import { test } from 'node:test'

@@ -94,6 +94,10 @@ suite('the page of channels', () => {
     await postForm(dash.operator, '/dash/channels?account=telegram-work', saved)
     const changed = await dash.host.engine.read((tx) => channelAccounts.find(tx, { account: 'telegram-work' }))
     assert.deepEqual(changed?.settings, { dm: 'allowlist' })
+    const again = await (await dash.operator.get('/dash/channels?account=telegram-work')).text()
+    assert.match(again, /<option value="allowlist" selected>/)
+    assert.doesNotMatch(again, /<\/form>\$/)
+    assert.equal((await dash.operator.get('/dash/channels?account=telegram-gone')).status, 200)
   })
 
   test('shows the connection of an adapter and the QR code of a sign-in, to operators only', async (t) => {

@@ -77,7 +77,7 @@ export const channelsPage = definePage({
     }))
     return {
       title: 'Channels',
-      top: renderAccountForms(view),
+      top: await renderAccountForms(view),
       main: html`${section('accounts', 'Accounts', await renderAccounts(view))}${section('adapters', 'Adapters', renderAdapters(view, state.adapters))}${await renderQrCodes(state.adapters)}${section('platforms', 'Platforms', renderPlatforms(view, state.platforms))}${section('secrets', 'Secrets of adapters', renderSecrets(view, channel_secrets))}${section('undelivered-messages', 'Messages that were not delivered', renderTabs('Messages that were not delivered', tabs))}`,
       table: undeliveredTable(view, undelivered, next, kind),
       bottom: section(
