@@ -64,7 +64,7 @@ async function readAnswer(output: Readable | null): Promise<z.output<typeof Answ
 
 export interface ProbedAccount {
   readonly account: string
-  /** Whom the platform says that it is; absent if it did not accept the account. */
+  /** The name that the platform gives it; absent if the platform did not accept the account. */
   readonly name?: string | undefined
   readonly fault?: string | undefined
 }
