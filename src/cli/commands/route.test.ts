@@ -88,3 +88,19 @@ suite('svc route refuses', () => {
     assert.deepEqual([code, stderr], [1, 'svc: this route exists already\n'])
   })
 })
+
+test('svc route ack sets and removes the reaction of a route, of at most 64 characters', async (t) => {
+  const cli = await demoCli(t)
+  await cli.ok('route demo add room=lobby main --ack 👀')
+  const [route] = JSON.parse(await cli.ok('route demo list --json')).filter(
+    ({ match }: { match: string }) => match === 'room=lobby',
+  )
+  assert.equal(route.ack_reaction, '👀')
+  assert.equal(
+    await cli.ok(`route demo ack ${route.id} ${'x'.repeat(64)}`),
+    `route ${route.id} reacts with ${'x'.repeat(64)}\n`,
+  )
+  const long = await cli.run(`route demo ack ${route.id} ${'x'.repeat(65)}`)
+  assert.match(long.stderr, /^svc: ack_reaction must be at most 64 characters without control characters/)
+  assert.equal(await cli.ok(`route demo ack ${route.id}`), `route ${route.id} does not react\n`)
+})
